@@ -1,0 +1,80 @@
+# Everything a developer or CI runs. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.requirements
+
+# A test run on a machine with few cores should not start more clusters than it can feed.
+WORKERS ?= auto
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv from the locked requirements
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hetserve needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv --clear .venv
+	@echo "installing the locked requirements into .venv (about a minute)"
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PHONY: lock
+lock: setup ## Rewrite requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
+		--no-header --no-emit-index-url --no-annotate --output-file requirements.lock
+
+.PHONY: tools
+tools: setup ## Build the pinned control plane into the user's cache (minutes, once)
+	PYTHONPATH=e2e $(BIN)/python -m harness.tools
+
+.PHONY: demo
+demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them
+	PYTHONPATH=e2e $(BIN)/python -m harness.demo up
+
+.PHONY: demo-down
+demo-down: setup ## Stop the demo and remove its state
+	PYTHONPATH=e2e $(BIN)/python -m harness.demo down
+
+.PHONY: test
+test: setup tools ## Run every test, those on a real control plane too
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term
+
+.PHONY: test-unit
+test-unit: setup ## Run the tests that need no control plane (seconds)
+	$(BIN)/pytest -n $(WORKERS) -m "not cluster"
+
+.PHONY: e2e
+e2e: setup tools ## Run only the scenarios on a real control plane
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m cluster
+
+.PHONY: lint
+lint: setup ## Check style, formatting and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: setup ## Format the code and mend what the linter can
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: typecheck
+typecheck: setup ## Check the types (mypy, strict)
+	$(BIN)/mypy
+
+.PHONY: generate
+generate: setup tools ## Rewrite generated files: CRDs, chart templates, manifests, docs
+	PYTHONPATH=e2e $(BIN)/python -m harness.generate
+
+.PHONY: verify
+verify: setup tools ## Prove that the generated files are current
+	PYTHONPATH=e2e $(BIN)/python -m harness.generate --check
+
+.PHONY: bench
+bench: setup ## Run the benchmarks and print ours beside the alternative
+	for file in benchmarks/bench_*.py; do $(BIN)/python "$$file"; done

@@ -1,0 +1,96 @@
+"""Distinct types for distinct quantities, and their text forms in the API.
+
+Inside the core: time is seconds (float), money is integer micro-dollars per hour, GPU and host memory
+is MiB (int), CPU is millicores (int), rates are queries per second (float).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import Final, NewType
+
+Seconds = NewType("Seconds", float)
+MicroDollarsPerHour = NewType("MicroDollarsPerHour", int)
+MiB = NewType("MiB", int)
+MilliCPU = NewType("MilliCPU", int)
+QPS = NewType("QPS", float)
+
+DURATION_PATTERN: Final = r"^([0-9]{1,9}(\.[0-9]{1,9})?(us|ms|s|m|h))+$"
+MONEY_PATTERN: Final = r"^[0-9]{1,6}(\.[0-9]{1,6})?$"
+QUANTITY_PATTERN: Final = r"^[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+
+_UNIT_SECONDS: Final = {
+    "us": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+}
+_SUFFIX: Final = {
+    "": Decimal(1),
+    "m": Decimal("1e-3"),
+    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTP", start=1)},
+    **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTP", start=1)},
+}
+_MICRO: Final = 1_000_000
+
+
+def parse_duration(text: str) -> Seconds:
+    """Seconds of a duration such as ``350ms``, ``1.5s`` or ``1m30s``.
+
+    Raises ValueError, naming the text, for anything else.
+    """
+    if not re.fullmatch(DURATION_PATTERN, text):
+        raise ValueError(f"{text!r} is not a duration; write for example 350ms, 1.5s or 2m")
+    parts = re.findall(r"([0-9.]+)(us|ms|s|m|h)", text)
+    return Seconds(float(sum((Decimal(number) * _UNIT_SECONDS[unit] for number, unit in parts), Decimal(0))))
+
+
+def format_duration(seconds: float) -> str:
+    """Shortest text of a duration, in ms below one second and in s above."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.6g}ms"
+    return f"{seconds:.6g}s"
+
+
+def parse_money(text: str) -> MicroDollarsPerHour:
+    """Micro-dollars per hour of a decimal number of dollars per hour such as ``2.5``.
+
+    Raises ValueError, naming the text, for anything that is not such a number with at most six decimals.
+    """
+    if not re.fullmatch(MONEY_PATTERN, text):
+        raise ValueError(f"{text!r} is not a price in $/h; write for example 0.526, with at most 6 decimals")
+    return MicroDollarsPerHour(int(Decimal(text) * _MICRO))
+
+
+def format_money(micro: int) -> str:
+    """Decimal dollars of micro-dollars, exact, at least three decimals: 2463000 -> ``2.463``."""
+    sign = "-" if micro < 0 else ""
+    whole, rest = divmod(abs(micro), _MICRO)
+    decimals = f"{rest:06d}".rstrip("0").ljust(3, "0")
+    return f"{sign}{whole}.{decimals}"
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Number of a Kubernetes quantity such as ``500m``, ``12k``, ``4Gi``.
+
+    Raises ValueError, naming the text, for anything else.
+    """
+    match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)", text)
+    if match is None or match[2] not in _SUFFIX:
+        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 4Gi")
+    try:
+        return Decimal(match[1]) * _SUFFIX[match[2]]
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 4Gi") from None
+
+
+def quantity_to_mib(text: str) -> MiB:
+    """MiB of a memory quantity, rounded up: ``15Gi`` -> 15360."""
+    return MiB(int((parse_quantity(text) / (1024 * 1024)).to_integral_value(ROUND_CEILING)))
+
+
+def quantity_to_millicpu(text: str) -> MilliCPU:
+    """Millicores of a CPU quantity, rounded up: ``1.5`` -> 1500."""
+    return MilliCPU(int((parse_quantity(text) * 1000).to_integral_value(ROUND_CEILING)))
