@@ -6,7 +6,7 @@ from typing import Final
 
 GROUP: Final = "hetserve.io"
 VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
+API_VERSION: Final = "hetserve.io/v1alpha1"
 FIELD_MANAGER: Final = "hetserve-operator"
 SYSTEM_NAMESPACE: Final = "hetserve-system"
 SCHEDULER_NAME: Final = "hetserve-scheduler"

@@ -1,1 +1,1 @@
-"""TODO."""
+"""planning façade (filled below)."""

@@ -1,0 +1,72 @@
+"""What all API models share: strictness, camelCase names, and rules that hold in CEL and in Python alike.
+
+A `Rule` is declared once; `make generate` writes its CEL into the CRD, and the model checks the Python
+form, so that the apiserver and `hetserve plan` refuse the same specs with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One validation rule of an object.
+
+    cel: the expression as the apiserver evaluates it. message: what the user reads. holds: the same rule
+    in Python, or None for a transition rule (about the old and the new object), which only the apiserver
+    can judge.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None = None
+
+    def as_schema(self) -> dict[str, str]:
+        return {"rule": self.cel, "message": self.message}
+
+
+class ApiModel(BaseModel):
+    """Base of every API object: frozen, unknown fields refused, camelCase on the wire."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        for rule in self.rules:
+            if rule.holds is not None and not rule.holds(self):
+                raise ValueError(rule.message)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        if cls.rules:
+            schema["x-kubernetes-validations"] = [rule.as_schema() for rule in cls.rules]
+        return schema
+
+
+class ObjectMeta(BaseModel):
+    """The part of Kubernetes object metadata that decisions read; the rest is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, validate_by_name=True)
+
+    name: str
+    namespace: str | None = None
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    deletion_timestamp: str | None = None

@@ -1,0 +1,225 @@
+"""Every condition and reason that hetserve writes, with what it tells the user; docs/conditions.md is made of this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """Condition types of an InferenceService."""
+
+    READY = "Ready"
+    PLANNED = "Planned"
+    FEASIBLE = "Feasible"
+    WITHIN_BUDGET = "WithinBudget"
+    PROFILE_READY = "ProfileReady"
+    CAPACITY_AVAILABLE = "CapacityAvailable"
+    PROGRESSING = "Progressing"
+
+
+class Reason(StrEnum):
+    """Reasons of conditions, of plans and of exit messages."""
+
+    # Planned
+    PLAN_COMPUTED = "PlanComputed"
+    SPEC_INVALID = "SpecInvalid"
+    INSTANCE_TYPE_NOT_FOUND = "InstanceTypeNotFound"
+    NO_INSTANCE_TYPES = "NoInstanceTypes"
+    PROFILE_MISSING = "ProfileMissing"
+    PROFILE_CONFLICT = "ProfileConflict"
+    LOAD_UNKNOWN = "LoadUnknown"
+    PLANNER_FAILED = "PlannerFailed"
+    # Feasible
+    PLAN_FEASIBLE = "PlanFeasible"
+    NO_TYPE_MEETS_SLO = "NoTypeMeetsSLO"
+    BUDGET_TOO_LOW = "BudgetTooLow"
+    CAPACITY_TOO_LOW = "CapacityTooLow"
+    NOT_PLANNED = "NotPlanned"
+    # WithinBudget
+    WITHIN_BUDGET = "WithinBudget"
+    OVER_BUDGET = "OverBudget"
+    NO_BUDGET = "NoBudget"
+    # ProfileReady
+    PROFILES_FOUND = "ProfilesFound"
+    # CapacityAvailable
+    ALL_INSTANCES_PLACED = "AllInstancesPlaced"
+    WAITING_FOR_CAPACITY = "WaitingForCapacity"
+    INSTANCES_PENDING = "InstancesPending"
+    # Progressing
+    ROLLING_OUT = "RollingOut"
+    ROLLED_OUT = "RolledOut"
+    TEMPLATE_INVALID = "TemplateInvalid"
+    # Ready
+    ALL_INSTANCES_READY = "AllInstancesReady"
+    INSTANCES_NOT_READY = "InstancesNotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonDoc:
+    """One row of docs/conditions.md."""
+
+    condition: ConditionType
+    status: str
+    reason: Reason
+    meaning: str
+    next_step: str
+
+
+DOCS: tuple[ReasonDoc, ...] = (
+    ReasonDoc(ConditionType.PLANNED, "True", Reason.PLAN_COMPUTED, "A plan was computed for this generation.", "-"),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.SPEC_INVALID,
+        "The stored spec, or an InstanceType or ModelProfile it uses, breaks a rule; what runs stays.",
+        "Correct the field that the message names.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.INSTANCE_TYPE_NOT_FOUND,
+        "spec.instanceTypes names a type that does not exist; what runs stays.",
+        "Create the InstanceType or correct the name.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.NO_INSTANCE_TYPES,
+        "No instance type matches the selector, or none has a profile of this model; what runs stays.",
+        "Label the InstanceTypes, or create ModelProfiles in the service's namespace.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.PROFILE_MISSING,
+        "A type that the service names has no ModelProfile of this model in its namespace; what runs stays.",
+        "Create the ModelProfile, or take the type out of spec.instanceTypes.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.PROFILE_CONFLICT,
+        "Two ModelProfiles speak of the same model and type, so none is used; what runs stays.",
+        "Delete one of the two that the message names.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.LOAD_UNKNOWN,
+        "MinCost has no load to plan for; what runs stays.",
+        "Set spec.load.expectedQPS.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.PLANNER_FAILED,
+        "The planner failed, or the independent checker refused its plan; what runs stays.",
+        "Report the message: this is a defect of hetserve.",
+    ),
+    ReasonDoc(ConditionType.FEASIBLE, "True", Reason.PLAN_FEASIBLE, "The plan keeps the SLO within the budget.", "-"),
+    ReasonDoc(
+        ConditionType.FEASIBLE,
+        "False",
+        Reason.NO_TYPE_MEETS_SLO,
+        "No type serves every batch of the mix within the SLO; what runs stays.",
+        "Loosen spec.slo.latency, or offer a faster type.",
+    ),
+    ReasonDoc(
+        ConditionType.FEASIBLE,
+        "False",
+        Reason.BUDGET_TOO_LOW,
+        "The budget buys no configuration that keeps the SLO (or, under MinCost, carries the load); what runs stays.",
+        "Raise spec.budget.hourly to at least what the message names.",
+    ),
+    ReasonDoc(
+        ConditionType.FEASIBLE,
+        "False",
+        Reason.CAPACITY_TOO_LOW,
+        "Even with every instance that the cluster and the limits allow, the load is not carried; what runs stays.",
+        "Add nodes, raise maxInstances, or lower the load.",
+    ),
+    ReasonDoc(ConditionType.FEASIBLE, "Unknown", Reason.NOT_PLANNED, "There is no plan to judge.", "See Planned."),
+    ReasonDoc(
+        ConditionType.WITHIN_BUDGET, "True", Reason.WITHIN_BUDGET, "What runs costs no more than the budget.", "-"
+    ),
+    ReasonDoc(ConditionType.WITHIN_BUDGET, "True", Reason.NO_BUDGET, "The service has no budget.", "-"),
+    ReasonDoc(
+        ConditionType.WITHIN_BUDGET,
+        "False",
+        Reason.OVER_BUDGET,
+        "What runs costs more than the budget, for example after the budget was lowered.",
+        "Raise the budget, or wait until the smaller plan is rolled out.",
+    ),
+    ReasonDoc(
+        ConditionType.PROFILE_READY, "True", Reason.PROFILES_FOUND, "Every type in use has one valid profile.", "-"
+    ),
+    ReasonDoc(
+        ConditionType.PROFILE_READY,
+        "False",
+        Reason.PROFILE_MISSING,
+        "A type in use has no ModelProfile of this model.",
+        "Create it in the service's namespace.",
+    ),
+    ReasonDoc(
+        ConditionType.PROFILE_READY,
+        "False",
+        Reason.PROFILE_CONFLICT,
+        "Two ModelProfiles speak of the same model and type.",
+        "Delete one of them.",
+    ),
+    ReasonDoc(ConditionType.PROFILE_READY, "Unknown", Reason.NOT_PLANNED, "Profiles were not judged.", "See Planned."),
+    ReasonDoc(
+        ConditionType.CAPACITY_AVAILABLE, "True", Reason.ALL_INSTANCES_PLACED, "Every instance is on a node.", "-"
+    ),
+    ReasonDoc(
+        ConditionType.CAPACITY_AVAILABLE,
+        "False",
+        Reason.WAITING_FOR_CAPACITY,
+        "The scheduler refused an instance; the message carries its words.",
+        "Free or add capacity of the type named.",
+    ),
+    ReasonDoc(
+        ConditionType.CAPACITY_AVAILABLE,
+        "Unknown",
+        Reason.INSTANCES_PENDING,
+        "Instances wait in the queue or for the scheduler.",
+        "Wait.",
+    ),
+    ReasonDoc(
+        ConditionType.CAPACITY_AVAILABLE, "Unknown", Reason.NOT_PLANNED, "There is no plan to place.", "See Planned."
+    ),
+    ReasonDoc(
+        ConditionType.PROGRESSING, "True", Reason.ROLLING_OUT, "Deployments are being brought to the plan.", "Wait."
+    ),
+    ReasonDoc(ConditionType.PROGRESSING, "False", Reason.ROLLED_OUT, "Every Deployment is as planned.", "-"),
+    ReasonDoc(
+        ConditionType.PROGRESSING,
+        "False",
+        Reason.TEMPLATE_INVALID,
+        "The pod template was refused; the message carries the apiserver's words.",
+        "Correct spec.template.",
+    ),
+    ReasonDoc(
+        ConditionType.PROGRESSING,
+        "False",
+        Reason.NOT_PLANNED,
+        "There is no feasible plan to roll out.",
+        "See Feasible.",
+    ),
+    ReasonDoc(
+        ConditionType.READY,
+        "True",
+        Reason.ALL_INSTANCES_READY,
+        "The feasible plan of this generation is applied and all its instances are ready.",
+        "-",
+    ),
+    ReasonDoc(
+        ConditionType.READY,
+        "False",
+        Reason.INSTANCES_NOT_READY,
+        "The plan is applied or being applied, and some instances are not ready yet.",
+        "See CapacityAvailable and Progressing.",
+    ),
+)
+"""When Planned or Feasible is False, or the template is invalid, Ready is False with that same reason."""

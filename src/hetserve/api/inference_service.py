@@ -1,0 +1,182 @@
+"""InferenceService: what a user declares of a model service, and what hetserve reports back."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel, ObjectMeta, Rule
+from hetserve.api.model_profile import MAX_BATCH
+from hetserve.api.names import API_VERSION
+from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName
+
+Objective = Literal["MaxThroughput", "MinCost"]
+
+
+class ModelRef(ApiModel):
+    """The model that a service serves."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.name == oldSelf.name", "model.name is immutable: make a new service for another model"),
+    )
+
+    name: DnsLabel = Field(description="identity of the model, for profiles and for anti-affinity on GPUs")
+
+
+class Slo(ApiModel):
+    """The promise to users: this share of queries within this latency."""
+
+    latency: PositiveDuration = Field(description="for example 350ms")
+    percentile: Percentile = "99"
+
+
+class Budget(ApiModel):
+    """The most that the service may cost."""
+
+    hourly: Money = Field(description="decimal dollars per hour, for example 2.5")
+
+
+class BatchShare(ApiModel):
+    """Share of queries that carry this many items."""
+
+    batch: int = Field(ge=1, le=MAX_BATCH, description="items in the query")
+    weight: float = Field(gt=0, le=1e9, allow_inf_nan=False, description="relative; weights are normalised")
+
+
+class Load(ApiModel):
+    """The load to plan for."""
+
+    expected_qps: float | None = Field(
+        default=None, gt=0, le=1e9, allow_inf_nan=False, alias="expectedQPS", description="queries/s; MinCost needs it"
+    )
+    batch_sizes: list[BatchShare] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="mix of batch sizes; MaxThroughput needs it; absent: single-item queries under MinCost",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+    )
+
+
+class LabelSelector(ApiModel):
+    """Instance types by their labels."""
+
+    match_labels: dict[str, str] = Field(min_length=1, max_length=16)
+
+
+class InstanceTypesRef(ApiModel):
+    """The instance types a service may use: by name or by label."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.names) != has(self.selector)",
+            "exactly one of names and selector must be set",
+            lambda r: (r.names is None) != (r.selector is None),
+        ),
+    )
+
+    names: list[TypeName] | None = Field(
+        default=None, min_length=1, max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    selector: LabelSelector | None = None
+
+
+class InferenceServiceSpec(ApiModel):
+    """Desired state of a model service."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.objective != 'MaxThroughput' || has(self.budget)",
+            "budget.hourly is required for MaxThroughput",
+            lambda s: s.objective != "MaxThroughput" or s.budget is not None,
+        ),
+        Rule(
+            "self.objective != 'MaxThroughput' || (has(self.load) && has(self.load.batchSizes)"
+            " && size(self.load.batchSizes) > 0)",
+            "load.batchSizes is required for MaxThroughput: the plan depends on the mix of batch sizes",
+            lambda s: s.objective != "MaxThroughput" or (s.load is not None and len(s.load.batch_sizes) > 0),
+        ),
+    )
+
+    model: ModelRef
+    objective: Objective = "MaxThroughput"
+    slo: Slo
+    budget: Budget | None = None
+    load: Load | None = Field(default=None, description="the load to plan for")
+    instance_types: InstanceTypesRef | None = Field(
+        default=None, description="absent: every instance type that has a profile of this model"
+    )
+    template: dict[str, Any] = Field(
+        description="pod template; the container named model (or the only one) receives resources and the device",
+        json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    )
+
+
+class Condition(ApiModel):
+    """One observation about a service, as Kubernetes conditions are."""
+
+    type: str = Field(max_length=64)
+    status: Literal["True", "False", "Unknown"]
+    reason: str = Field(max_length=128)
+    message: str = Field(default="", max_length=4096)
+    observed_generation: int = 0
+    last_transition_time: str = Field(max_length=32, json_schema_extra={"format": "date-time"})
+
+
+class PlannedInstances(ApiModel):
+    """How many instances of a type the plan holds."""
+
+    instance_type: str = Field(max_length=63)
+    count: int = Field(ge=0)
+
+
+class PlanStatus(ApiModel):
+    """The plan in force."""
+
+    counts: list[PlannedInstances] = Field(
+        max_length=64,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+    )
+    summary: str = Field(max_length=2048, description="for example 1xg4dn.xlarge+13xr5n.large")
+    hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
+    qps: str = Field(max_length=32, description="upper bound (MaxThroughput) or capacity (MinCost), queries per second")
+    planner: str = Field(max_length=64)
+    runner_up: str | None = Field(default=None, max_length=2048)
+    verdict: str = Field(default="", max_length=4096)
+
+
+class InstanceStatus(ApiModel):
+    """Instances of one type: planned, placed and serving."""
+
+    instance_type: str = Field(max_length=63)
+    desired: int = 0
+    bound: int = 0
+    ready: int = 0
+
+
+class InferenceServiceStatus(ApiModel):
+    """Observed state of a model service."""
+
+    observed_generation: int = 0
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=32,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    plan: PlanStatus | None = None
+    instances: list[InstanceStatus] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+    )
+    reason: str = Field(default="", max_length=128, description="reason of the Ready condition, for the REASON column")
+
+
+class InferenceService(ApiModel):
+    """A model service with its SLO and budget."""
+
+    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
+    kind: Literal["InferenceService"] = "InferenceService"
+    metadata: ObjectMeta
+    spec: InferenceServiceSpec
+    status: InferenceServiceStatus | None = None

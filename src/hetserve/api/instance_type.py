@@ -1,0 +1,86 @@
+"""InstanceType: what one instance of a hardware type costs, where it runs and what it offers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel, ObjectMeta, Rule
+from hetserve.api.names import API_VERSION
+from hetserve.api.scalars import Duration, Money, Quantity
+
+
+class Price(ApiModel):
+    """What one instance costs per hour."""
+
+    hourly: Money
+    per: Literal["Instance", "GiB"] = Field(
+        default="Instance",
+        description="Instance: each pod pays the whole price. GiB: per GiB of GPU memory that the pod holds.",
+    )
+
+
+class Gpu(ApiModel):
+    """The GPU that an instance of this type runs on."""
+
+    product: str = Field(
+        min_length=1,
+        max_length=63,
+        description="the label nvidia.com/gpu.product of its nodes, for example Tesla-T4",
+    )
+    memory: Quantity = Field(description="memory of one GPU, for example 15360Mi")
+
+
+class Resources(ApiModel):
+    """CPU and memory that one instance requests on its node."""
+
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+
+class InstanceTypeSpec(ApiModel):
+    """Desired description of an instance type."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.price.per != 'GiB' || has(self.gpu)",
+            "price.per GiB needs gpu: only a GPU's memory is priced by the GiB",
+            lambda s: s.price.per != "GiB" or s.gpu is not None,
+        ),
+    )
+
+    price: Price
+    launch_time: Duration = Field(
+        default="0s", description="from creating an instance until it serves, for example 90s"
+    )
+    node_selector: dict[str, str] = Field(
+        default_factory=dict, max_length=16, description="labels of the nodes that are of this type"
+    )
+    tolerations: list[dict[str, Any]] = Field(
+        default_factory=list,
+        max_length=16,
+        description="tolerations that the pods of this type carry",
+        json_schema_extra={
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "x-kubernetes-list-type": "atomic",
+        },
+    )
+    resources: Resources | None = None
+    gpu: Gpu | None = Field(default=None, description="absent for CPU types")
+    max_instances: int | None = Field(
+        default=None,
+        ge=0,
+        le=10_000,
+        description="most instances of one service on this type; absent: no limit",
+    )
+
+
+class InstanceType(ApiModel):
+    """A hardware type that services may run on, with its price."""
+
+    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
+    kind: Literal["InstanceType"] = "InstanceType"
+    metadata: ObjectMeta
+    spec: InstanceTypeSpec
+    status: dict[str, Any] | None = None

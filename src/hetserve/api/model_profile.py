@@ -1,0 +1,99 @@
+"""ModelProfile: how long a model takes on an instance type, by batch size."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel, ObjectMeta, Rule
+from hetserve.api.names import API_VERSION
+from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName
+from hetserve.units import parse_duration
+
+MAX_BATCH = 1_000_000
+
+
+class TableEntry(ApiModel):
+    """Measured latency at one batch size."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.p99) || duration(self.p99) >= duration(self.mean)",
+            "p99 must not be shorter than mean",
+            lambda e: e.p99 is None or parse_duration(e.p99) >= parse_duration(e.mean),
+        ),
+    )
+
+    batch: int = Field(ge=1, le=MAX_BATCH, description="items in the query")
+    mean: PositiveDuration
+    p99: PositiveDuration | None = Field(default=None, description="99th percentile; absent: the spread is unknown")
+
+
+class Linear(ApiModel):
+    """Latency as intercept + slope x batch."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "duration(self.intercept) + duration(self.slope) > duration('0s')",
+            "intercept + slope must be longer than zero",
+            lambda e: parse_duration(e.intercept) + parse_duration(e.slope) > 0,
+        ),
+    )
+
+    intercept: Duration
+    slope: Duration = Field(description="per item of the batch, for example 0.257456ms")
+
+
+class LatencySpec(ApiModel):
+    """Latency by batch size: either a table or a line."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.table) != has(self.linear)",
+            "exactly one of table and linear must be set",
+            lambda s: (s.table is None) != (s.linear is None),
+        ),
+        Rule(
+            "!has(self.table) || self.table.map(e, e.batch).isSorted()",
+            "table batches must be strictly increasing",
+            lambda s: s.table is None or all(a.batch < b.batch for a, b in zip(s.table, s.table[1:], strict=False)),
+        ),
+    )
+
+    table: list[TableEntry] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=256,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+    )
+    linear: Linear | None = None
+
+
+class ModelProfileSpec(ApiModel):
+    """Measured behaviour of one model on one instance type."""
+
+    model: DnsLabel = Field(description="the model's name, as services give it in spec.model.name")
+    instance_type: TypeName
+    latency: LatencySpec
+    max_batch: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BATCH,
+        description="largest batch that can be served; absent: the table's last, or no limit",
+    )
+    gpu_memory: Quantity | None = Field(
+        default=None, description="GPU memory that an instance holds, for example 3Gi; absent: the whole GPU"
+    )
+    measured_at: str | None = Field(default=None, max_length=32, json_schema_extra={"format": "date-time"})
+    source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
+
+
+class ModelProfile(ApiModel):
+    """Latency of a model on an instance type, in the namespace of the services that use it."""
+
+    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
+    kind: Literal["ModelProfile"] = "ModelProfile"
+    metadata: ObjectMeta
+    spec: ModelProfileSpec
+    status: dict[str, Any] | None = None

@@ -1,0 +1,89 @@
+"""Scalar field types: what the schema says of them, and the check that goes with it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from hetserve.api.base import Rule
+from hetserve.units import (
+    DURATION_PATTERN,
+    MONEY_PATTERN,
+    QUANTITY_PATTERN,
+    parse_duration,
+    parse_money,
+    parse_quantity,
+)
+
+DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+# Names of InstanceTypes look like cloud instance types: g4dn.xlarge.
+DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def _checked(rule: Rule) -> AfterValidator:
+    def check(value: str) -> str:
+        if rule.holds is not None and not rule.holds(value):
+            raise ValueError(rule.message)
+        return value
+
+    return AfterValidator(check)
+
+
+def _scalar(pattern: str, max_length: int, description: str, rule: Rule | None = None) -> Any:
+    extra: dict[str, Any] = {"x-kubernetes-validations": [rule.as_schema()]} if rule else {}
+    return Field(pattern=pattern, max_length=max_length, description=description, json_schema_extra=extra)
+
+
+_POSITIVE_DURATION = Rule(
+    "duration(self) > duration('0s')",
+    "must be longer than zero, for example 350ms",
+    lambda s: parse_duration(s) > 0,
+)
+_POSITIVE_MONEY = Rule("double(self) > 0.0", "must be more than 0 $/h, for example 2.5", lambda s: parse_money(s) > 0)
+_POSITIVE_QUANTITY = Rule(
+    "quantity(string(self)).isGreaterThan(quantity('0'))",
+    "must be more than zero, for example 4Gi",
+    lambda s: parse_quantity(s) > 0,
+)
+_PERCENTILE = Rule(
+    "double(self) > 50.0 && double(self) < 100.0",
+    "must be above 50 and below 100, for example 99",
+    lambda s: 50 < Decimal(s) < 100,
+)
+Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
+PositiveDuration = Annotated[
+    str,
+    _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms", _POSITIVE_DURATION),
+    _checked(_POSITIVE_DURATION),
+]
+Money = Annotated[
+    str,
+    _scalar(MONEY_PATTERN, 13, "decimal dollars per hour, for example 2.5", _POSITIVE_MONEY),
+    _checked(_POSITIVE_MONEY),
+]
+Percentile = Annotated[
+    str,
+    _scalar(r"^[0-9]{1,2}(\.[0-9]{1,4})?$", 8, "share of queries in percent, for example 99", _PERCENTILE),
+    _checked(_PERCENTILE),
+]
+# A quantity may be written as a number (cpu: 2), as everywhere in Kubernetes.
+Quantity = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
+    Field(pattern=QUANTITY_PATTERN, max_length=32),
+    _checked(_POSITIVE_QUANTITY),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "pattern": QUANTITY_PATTERN,
+            "maxLength": 32,
+            "description": "a Kubernetes quantity, for example 4Gi",
+            "x-kubernetes-validations": [_POSITIVE_QUANTITY.as_schema()],
+        }
+    ),
+]
+DnsLabel = Annotated[str, _scalar(DNS_LABEL_PATTERN, 63, "a DNS label: lower-case letters, digits and dashes")]
+TypeName = Annotated[str, _scalar(DNS_SUBDOMAIN_PATTERN, 63, "name of an InstanceType, for example g4dn.xlarge")]

@@ -1,0 +1,57 @@
+"""What a planner answers: counts per type, and why these and not others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetserve.units import QPS, MicroDollarsPerHour
+
+Counts = tuple[tuple[str, int], ...]
+"""Instances per type in the problem's order of types, zeros included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A configuration with its score. qps: bound (MaxThroughput) or capacity (MinCost), queries/s."""
+
+    counts: Counts
+    cost: MicroDollarsPerHour
+    qps: QPS
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A type or configuration that was not chosen, and why."""
+
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Decision of a planner, feasible or not; it explains itself.
+
+    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
+    bound_qps: upper bound under MaxThroughput; capacity_qps: what the counts carry under MinCost.
+    runner_up: the next best, with why_not_runner_up. ranking: the ten best. refusals: every type or
+    configuration left out, with its reason. verdict: what holds at this plan, for people.
+    """
+
+    feasible: bool
+    reason: str
+    message: str
+    planner: str
+    counts: Counts
+    cost: MicroDollarsPerHour
+    bound_qps: QPS | None = None
+    capacity_qps: QPS | None = None
+    runner_up: Candidate | None = None
+    why_not_runner_up: str = ""
+    ranking: tuple[Candidate, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    verdict: str = ""
+
+    @property
+    def qps(self) -> QPS | None:
+        """The one figure of the objective: the bound or the capacity."""
+        return self.bound_qps if self.bound_qps is not None else self.capacity_qps
