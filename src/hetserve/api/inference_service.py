@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -174,6 +175,14 @@ class InferenceServiceStatus(ApiModel):
 
 class InferenceService(ApiModel):
     """A model service with its SLO and budget."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
+            "metadata.name must be a DNS label of at most 63 characters: its pods carry it as a label",
+            lambda s: re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", s.metadata.name) is not None,
+        ),
+    )
 
     api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
     kind: Literal["InferenceService"] = "InferenceService"

@@ -79,6 +79,14 @@ class InstanceTypeSpec(ApiModel):
 class InstanceType(ApiModel):
     """A hardware type that services may run on, with its price."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "size(self.metadata.name) <= 63",
+            "metadata.name must have at most 63 characters: pods carry it as a label",
+            lambda t: len(t.metadata.name) <= 63,
+        ),
+    )
+
     api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
     kind: Literal["InstanceType"] = "InstanceType"
     metadata: ObjectMeta

@@ -1,0 +1,195 @@
+"""Renders the API models as CustomResourceDefinitions (structural OpenAPI v3 schemas with CEL rules)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.api.names import GROUP, VERSION
+
+Json = dict[str, Any]
+
+# Keywords of JSON Schema that a structural schema does not know.
+_DROPPED = frozenset({"title", "additionalProperties", "$defs", "anyOf", "const"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+    def as_crd(self) -> Json:
+        column: Json = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        return column | ({"priority": self.priority} if self.priority else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """How a model is served: its names, scope and columns."""
+
+    model: type[BaseModel]
+    plural: str
+    singular: str
+    short: str
+    namespaced: bool
+    columns: tuple[Column, ...]
+
+
+AGE = Column("Age", "date", ".metadata.creationTimestamp")
+
+RESOURCES: tuple[Resource, ...] = (
+    Resource(
+        InferenceService,
+        "inferenceservices",
+        "inferenceservice",
+        "hisvc",  # not isvc: KServe has it
+        True,
+        (
+            Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+            Column("Objective", "string", ".spec.objective"),
+            Column("Plan", "string", ".status.plan.summary"),
+            Column("QPS", "string", ".status.plan.qps"),
+            Column("Cost/h", "string", ".status.plan.hourlyCost"),
+            Column("Reason", "string", ".status.reason"),
+            Column("Verdict", "string", ".status.plan.verdict", priority=1),
+            AGE,
+        ),
+    ),
+    Resource(
+        InstanceType,
+        "instancetypes",
+        "instancetype",
+        "hit",
+        False,
+        (
+            Column("Price", "string", ".spec.price.hourly"),
+            Column("Per", "string", ".spec.price.per"),
+            Column("GPU", "string", ".spec.gpu.product"),
+            Column("GPU-Memory", "string", ".spec.gpu.memory"),
+            Column("Max", "integer", ".spec.maxInstances"),
+            AGE,
+        ),
+    ),
+    Resource(
+        ModelProfile,
+        "modelprofiles",
+        "modelprofile",
+        "hmp",
+        True,
+        (
+            Column("Model", "string", ".spec.model"),
+            Column("Type", "string", ".spec.instanceType"),
+            Column("Max-Batch", "integer", ".spec.maxBatch"),
+            Column("GPU-Memory", "string", ".spec.gpuMemory"),
+            AGE,
+        ),
+    ),
+)
+
+
+def render_crd(resource: Resource) -> Json:
+    """CustomResourceDefinition of one resource, with status subresource and printer columns."""
+    kind = resource.model.__name__
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{resource.plural}.{GROUP}",
+            "labels": {"app.kubernetes.io/name": "hetserve"},
+        },
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": resource.plural,
+                "singular": resource.singular,
+                "shortNames": [resource.short],
+                "categories": ["hetserve"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": structural_schema(resource.model)},
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [column.as_crd() for column in resource.columns],
+                }
+            ],
+        },
+    }
+
+
+def structural_schema(model: type[BaseModel]) -> Json:
+    """Structural schema of a top-level object: metadata is the apiserver's, the rest is ours."""
+    full = model.model_json_schema(by_alias=True)
+    properties = full["properties"]
+    schema: Json = {
+        "type": "object",
+        "description": full["description"],
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": _structural(properties["spec"], full["$defs"]),
+        },
+    }
+    if "x-kubernetes-validations" in full:
+        schema["x-kubernetes-validations"] = full["x-kubernetes-validations"]
+    status = _structural(properties["status"], full["$defs"])
+    if "properties" not in status:
+        status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema["properties"]["status"] = status
+    return schema
+
+
+def _structural(node: Json, defs: dict[str, Json]) -> Json:
+    """One schema node without references, nulls and keywords that a structural schema does not know."""
+    node = _without_null(_resolved(node, defs), defs)
+    result = {key: value for key, value in node.items() if key not in _DROPPED and (key, value) != ("default", None)}
+    if node.get("x-kubernetes-int-or-string"):
+        result["anyOf"] = node["anyOf"]
+    if "const" in node:
+        result["enum"] = [node["const"]]
+    for bound in ("Minimum", "Maximum"):
+        # JSON Schema has exclusiveMinimum: 0, OpenAPI v3.0 has minimum: 0 with exclusiveMinimum: true.
+        if (limit := result.pop(f"exclusive{bound}", None)) is not None:
+            result |= {bound.lower(): limit, f"exclusive{bound}": True}
+    if "properties" in node:
+        result["properties"] = {name: _structural(child, defs) for name, child in node["properties"].items()}
+    if isinstance(node.get("items"), dict):
+        result["items"] = _structural(node["items"], defs)
+    if isinstance(node.get("additionalProperties"), dict):
+        result["additionalProperties"] = _structural(node["additionalProperties"], defs)
+    return result
+
+
+def _resolved(node: Json, defs: dict[str, Json]) -> Json:
+    """The node with its reference replaced by what it names; keywords beside the reference win."""
+    if "$ref" not in node:
+        return node
+    target = defs[node["$ref"].rsplit("/", 1)[-1]]
+    return {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+
+
+def _without_null(node: Json, defs: dict[str, Json]) -> Json:
+    """`X | None` is an optional X: absent rather than null."""
+    if "anyOf" not in node or node.get("x-kubernetes-int-or-string"):
+        return node
+    options = [option for option in node["anyOf"] if option.get("type") != "null"]
+    if len(options) != 1:
+        raise TypeError(f"a structural schema has no unions: {node}")
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    return {**_resolved(options[0], defs), **rest}
