@@ -1,1 +1,34 @@
-"""planning façade (filled below)."""
+"""What to run: from one service's problem to counts per instance type, explained and checked."""
+
+from __future__ import annotations
+
+from hetserve.planning.facade import PLANNERS, plan
+from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, build_problem
+from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
+from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
+from hetserve.planning.problem import Pool, Problem, Resources, Slo, TypeOption
+
+__all__ = [
+    "PLANNERS",
+    "Candidate",
+    "ClusterFacts",
+    "Counts",
+    "Offer",
+    "Offers",
+    "Plan",
+    "PlanSettings",
+    "Pool",
+    "Problem",
+    "Refusal",
+    "Resources",
+    "Slo",
+    "TypeFacts",
+    "TypeOption",
+    "Unplannable",
+    "build_problem",
+    "instance_gpu_memory",
+    "instance_price",
+    "plan",
+    "resolve_offers",
+    "summary",
+]

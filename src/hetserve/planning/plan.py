@@ -10,6 +10,11 @@ Counts = tuple[tuple[str, int], ...]
 """Instances per type in the problem's order of types, zeros included."""
 
 
+def summary(counts: Counts) -> str:
+    """Counts as people read them, zeros left out: ``1xg4dn.xlarge+13xr5n.large``; ``none`` when all are zero."""
+    return "+".join(f"{count}x{name}" for name, count in counts if count) or "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A configuration with its score. qps: bound (MaxThroughput) or capacity (MinCost), queries/s."""

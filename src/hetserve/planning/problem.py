@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hetserve.demand import BatchMix
+from hetserve.planning.plan import Refusal
 from hetserve.profiles import LatencyProfile
 from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 
@@ -66,6 +67,7 @@ class Problem:
     load / threshold (1 reproduces HetSev). launch_weight: HetSev's lambda, per second of launch time;
     1/3600 charges a new instance its price while it launches, over a horizon of an hour.
     base: name of the base type, or None to choose it (DESIGN: highest Q_b per dollar).
+    left_out: types that never became options, with the reason; every plan repeats them.
     """
 
     service: str
@@ -79,3 +81,4 @@ class Problem:
     launch_weight: float = 1 / 3600
     base: str | None = None
     pools: tuple[Pool, ...] = field(default=())
+    left_out: tuple[Refusal, ...] = field(default=())

@@ -1,0 +1,116 @@
+"""From the declared objects and the observed cluster to a Problem, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hetserve.api.conditions import Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.demand import BatchMix
+from hetserve.planning.offers import Offer, Unplannable, resolve_offers
+from hetserve.planning.problem import Pool, Problem, Slo, TypeOption
+from hetserve.profiles import profile_from_spec
+from hetserve.units import QPS, parse_duration, parse_money
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFacts:
+    """What the cluster holds of one instance type, as one service sees it.
+
+    running: instances that the service holds now. room: how many more it could hold; on a GPU type the healthy
+    GPUs of the product that have the memory free and hold no instance of this model (those that the service
+    itself holds are in `running`), on a CPU type the matching nodes on which one instance fits; None: not
+    known, so only maxInstances counts. pool: name of the pool that new instances draw on, or None.
+    """
+
+    running: int = 0
+    room: int | None = None
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What one service needs to know of the cluster: facts per instance type name, and the pools they name.
+
+    A type without facts is one of which nothing is known (no limit but maxInstances, none running), not one
+    without nodes: say `TypeFacts(room=0)` for that.
+    """
+
+    types: Mapping[str, TypeFacts] = field(default_factory=dict)
+    pools: tuple[Pool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What the component or the command line says about planning; meanings as in Problem."""
+
+    saturation_threshold: float = 0.8
+    launch_weight: float = 1 / 3600
+    base: str | None = None
+
+
+def build_problem(
+    service: InferenceService,
+    types: Iterable[InstanceType],
+    profiles: Iterable[ModelProfile],
+    world: ClusterFacts | None = None,
+    settings: PlanSettings | None = None,
+) -> Problem | Unplannable:
+    """Problem of one service, its types sorted by name.
+
+    types and profiles: all there are, in any order; profiles of other namespaces and models are passed over.
+    world: the cluster as this service sees it; None: there is no cluster, only maxInstances counts.
+    Answers Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
+    """
+    offers = resolve_offers(service, types, profiles)
+    if isinstance(offers, Unplannable):
+        return offers
+    spec, settings, facts = service.spec, settings or PlanSettings(), world or ClusterFacts()
+    load = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
+    if spec.objective == "MinCost" and load is None:
+        return Unplannable(
+            Reason.LOAD_UNKNOWN,
+            "objective MinCost plans for a load, and none is known: set spec.load.expectedQPS (queries/s)",
+        )
+    return Problem(
+        service=service.metadata.name,
+        objective=spec.objective,
+        slo=Slo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
+        mix=_mix(service),
+        types=tuple(_option(offer, facts.types.get(offer.name, TypeFacts())) for offer in offers.usable),
+        budget=None if spec.budget is None else parse_money(spec.budget.hourly),
+        load=load,
+        saturation_threshold=settings.saturation_threshold,
+        launch_weight=settings.launch_weight,
+        base=settings.base,
+        pools=facts.pools,
+        left_out=offers.left_out,
+    )
+
+
+def _mix(service: InferenceService) -> BatchMix:
+    load = service.spec.load
+    if load is None or not load.batch_sizes:
+        return BatchMix.single()
+    return BatchMix.of((entry.batch, entry.weight) for entry in load.batch_sizes)
+
+
+def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
+    limits = [
+        limit
+        for limit in (offer.type.spec.max_instances, None if facts.room is None else facts.running + facts.room)
+        if limit is not None
+    ]
+    return TypeOption(
+        name=offer.name,
+        price=offer.price,
+        profile=profile_from_spec(offer.profile.spec),
+        max_instances=min(limits) if limits else None,
+        running=facts.running,
+        launch_time=parse_duration(offer.type.spec.launch_time),
+        demand=offer.demand,
+        pool=facts.pool,
+    )

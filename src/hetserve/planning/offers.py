@@ -1,0 +1,222 @@
+"""Which instance types a service may use, with the one profile, the price and the demand of an instance on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.planning.plan import Refusal
+from hetserve.planning.problem import Resources
+from hetserve.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
+
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Unplannable:
+    """Why there is no problem to plan: the objects do not fit together.
+
+    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
+    conditions: those that this reason makes False.
+    """
+
+    reason: Reason
+    message: str
+    conditions: tuple[ConditionType, ...] = (ConditionType.PLANNED,)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One instance type with this model's profile on it.
+
+    price: of one instance of this model, micro-dollars per hour. demand: what one instance takes of its node
+    and, on GPU types, of one GPU.
+    """
+
+    type: InstanceType
+    profile: ModelProfile
+    price: MicroDollarsPerHour
+    demand: Resources
+
+    @property
+    def name(self) -> str:
+        return self.type.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The types a service may use, sorted by name, and those that it may not, with the reason."""
+
+    usable: tuple[Offer, ...]
+    left_out: tuple[Refusal, ...] = ()
+
+
+def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
+    """Namespace of an object; one that names none goes where kubectl would put it."""
+    return namespaced.metadata.namespace or DEFAULT_NAMESPACE
+
+
+def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> MiB | None:
+    """MiB of one GPU that an instance holds; None on CPU types.
+
+    The profile's gpuMemory where the type is priced per GiB, else the whole GPU: an instance that pays for
+    the whole GPU holds it (DESIGN section 4).
+    """
+    gpu = instance_type.spec.gpu
+    if gpu is None:
+        return None
+    if instance_type.spec.price.per == "Instance" or profile.spec.gpu_memory is None:
+        return quantity_to_mib(gpu.memory)
+    return quantity_to_mib(profile.spec.gpu_memory)
+
+
+def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
+    """Micro-dollars per hour of one instance; per GiB: hourly x MiB / 1024, rounded up once."""
+    hourly = parse_money(instance_type.spec.price.hourly)
+    if instance_type.spec.price.per == "Instance":
+        return hourly
+    price = Decimal(hourly) * Decimal(gpu_memory or 0) / 1024
+    return MicroDollarsPerHour(int(price.to_integral_value(ROUND_CEILING)))
+
+
+def resolve_offers(
+    service: InferenceService, types: Iterable[InstanceType], profiles: Iterable[ModelProfile]
+) -> Offers | Unplannable:
+    """Types that the service may use, each with its one profile in the service's namespace.
+
+    types: every InstanceType of the cluster (or of the input); profiles: every ModelProfile, any namespace.
+    Answers Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
+    """
+    by_name = {instance_type.metadata.name: instance_type for instance_type in types}
+    own = _own_profiles(service, profiles)
+    wanted = _wanted_types(service, by_name, own)
+    if isinstance(wanted, Unplannable):
+        return wanted
+    conflict = _conflict(service, wanted, own)
+    if conflict is not None:
+        return conflict
+    ref = service.spec.instance_types
+    if ref is not None and ref.names is not None:
+        missing = [name for name in wanted if name not in own]
+        if missing:
+            return _profile_missing(service, missing)
+    return _make_offers(service, [by_name[name] for name in wanted], own)
+
+
+def _own_profiles(service: InferenceService, profiles: Iterable[ModelProfile]) -> dict[str, list[ModelProfile]]:
+    own: dict[str, list[ModelProfile]] = {}
+    for profile in sorted(profiles, key=lambda p: p.metadata.name):
+        if namespace_of(profile) == namespace_of(service) and profile.spec.model == service.spec.model.name:
+            own.setdefault(profile.spec.instance_type, []).append(profile)
+    return own
+
+
+def _wanted_types(
+    service: InferenceService, by_name: dict[str, InstanceType], own: dict[str, list[ModelProfile]]
+) -> list[str] | Unplannable:
+    ref = service.spec.instance_types
+    existing = ", ".join(sorted(by_name)) or "none"
+    if ref is not None and ref.names is not None:
+        unknown = [name for name in sorted(set(ref.names)) if name not in by_name]
+        if unknown:
+            return Unplannable(
+                Reason.INSTANCE_TYPE_NOT_FOUND,
+                f"spec.instanceTypes names {_listed(unknown)}, which does not exist; there are: {existing}",
+            )
+        return sorted(set(ref.names))
+    if ref is not None and ref.selector is not None:
+        labels = ref.selector.match_labels
+        matching = sorted(
+            name for name, it in by_name.items() if all(it.metadata.labels.get(k) == v for k, v in labels.items())
+        )
+        if not matching:
+            text = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+            return Unplannable(
+                Reason.NO_INSTANCE_TYPES, f"no InstanceType has the labels {text}; there are: {existing}"
+            )
+        return matching
+    return sorted(set(by_name) & set(own)) or _no_profiled_type(service, existing, own)
+
+
+def _no_profiled_type(service: InferenceService, existing: str, own: dict[str, list[ModelProfile]]) -> Unplannable:
+    profiled = ", ".join(sorted(own)) or "none"
+    return Unplannable(
+        Reason.NO_INSTANCE_TYPES,
+        f"no InstanceType has a ModelProfile of model {service.spec.model.name} in namespace {namespace_of(service)}; "
+        f"InstanceTypes: {existing}; types with such a profile: {profiled}",
+    )
+
+
+def _conflict(
+    service: InferenceService, wanted: Sequence[str], own: dict[str, list[ModelProfile]]
+) -> Unplannable | None:
+    for name in wanted:
+        rivals = own.get(name, [])
+        if len(rivals) > 1:
+            return Unplannable(
+                Reason.PROFILE_CONFLICT,
+                f"ModelProfiles {_listed([p.metadata.name for p in rivals])} in namespace {namespace_of(service)} all "
+                f"speak of model {service.spec.model.name} on {name}; keep one",
+                (ConditionType.PLANNED, ConditionType.PROFILE_READY),
+            )
+    return None
+
+
+def _profile_missing(service: InferenceService, missing: Sequence[str]) -> Unplannable:
+    return Unplannable(
+        Reason.PROFILE_MISSING,
+        f"no ModelProfile of model {service.spec.model.name} on {_listed(missing)} in namespace "
+        f"{namespace_of(service)}, and spec.instanceTypes names it; create one, or take the type out",
+        (ConditionType.PLANNED, ConditionType.PROFILE_READY),
+    )
+
+
+def _make_offers(
+    service: InferenceService, types: Sequence[InstanceType], own: dict[str, list[ModelProfile]]
+) -> Offers | Unplannable:
+    usable: list[Offer] = []
+    left_out: list[Refusal] = []
+    for instance_type in types:
+        name = instance_type.metadata.name
+        if name not in own:
+            left_out.append(Refusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
+            continue
+        offer = _offer(instance_type, own[name][0])
+        if isinstance(offer, Refusal):
+            left_out.append(offer)
+        else:
+            usable.append(offer)
+    if usable:
+        return Offers(tuple(usable), tuple(left_out))
+    return Unplannable(
+        Reason.NO_INSTANCE_TYPES,
+        f"no instance type can be used for model {service.spec.model.name}: "
+        + "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in left_out),
+    )
+
+
+def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | Refusal:
+    spec = instance_type.spec
+    gpu_memory = instance_gpu_memory(instance_type, profile)
+    if spec.gpu is not None and gpu_memory is not None and gpu_memory > quantity_to_mib(spec.gpu.memory):
+        return Refusal(
+            instance_type.metadata.name,
+            f"an instance needs {gpu_memory} MiB of GPU memory, one {spec.gpu.product} has "
+            f"{quantity_to_mib(spec.gpu.memory)} MiB",
+        )
+    host = spec.resources
+    demand = Resources(
+        quantity_to_millicpu(host.cpu) if host is not None and host.cpu is not None else quantity_to_millicpu("0"),
+        quantity_to_mib(host.memory) if host is not None and host.memory is not None else MiB(0),
+        gpu_memory or MiB(0),
+    )
+    return Offer(instance_type, profile, instance_price(instance_type, gpu_memory), demand)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
