@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ObjectMeta, Rule
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
-from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName
+from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 
 Objective = Literal["MaxThroughput", "MinCost"]
 
@@ -51,7 +51,7 @@ class Load(ApiModel):
     expected_qps: float | None = Field(
         default=None, gt=0, le=1e9, allow_inf_nan=False, alias="expectedQPS", description="queries/s; MinCost needs it"
     )
-    batch_sizes: list[BatchShare] = Field(
+    batch_sizes: Annotated[list[BatchShare], distinct(lambda b: b.batch, "batch")] = Field(
         default_factory=list,
         max_length=1000,
         description="mix of batch sizes; MaxThroughput needs it; absent: single-item queries under MinCost",
@@ -76,7 +76,7 @@ class InstanceTypesRef(ApiModel):
         ),
     )
 
-    names: list[TypeName] | None = Field(
+    names: Annotated[list[TypeName] | None, distinct(str, "name")] = Field(
         default=None, min_length=1, max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
     selector: LabelSelector | None = None

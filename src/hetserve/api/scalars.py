@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -85,5 +86,21 @@ Quantity = Annotated[
         }
     ),
 ]
+
+
+def distinct(key: Callable[[Any], Any], what: str) -> AfterValidator:
+    """Validator of a list whose entries must differ in `key`, as list maps and sets of the apiserver do."""
+
+    def check(entries: list[Any] | None) -> list[Any] | None:
+        seen: set[Any] = set()
+        for entry in entries or []:
+            if key(entry) in seen:
+                raise ValueError(f"duplicate {what} {key(entry)!r}: each may appear once")
+            seen.add(key(entry))
+        return entries
+
+    return AfterValidator(check)
+
+
 DnsLabel = Annotated[str, _scalar(DNS_LABEL_PATTERN, 63, "a DNS label: lower-case letters, digits and dashes")]
 TypeName = Annotated[str, _scalar(DNS_SUBDOMAIN_PATTERN, 63, "name of an InstanceType, for example g4dn.xlarge")]

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Builders and fakes for tests, ours and those of users."""
+
+from hetserve.testing.builders import instance_type, model_profile, service, with_overrides
+
+__all__ = ["instance_type", "model_profile", "service", "with_overrides"]
