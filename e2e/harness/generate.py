@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from harness.tools import tool
+from harness.tools import provide
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import RESOURCES, render_crd
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -55,7 +55,7 @@ def render_chart(*arguments: str) -> str:
 
     Raises RuntimeError with helm's words when it refuses.
     """
-    command = [str(tool("helm")), "template", "hetserve", str(CHART), "--namespace", SYSTEM_NAMESPACE, *arguments]
+    command = [provide()["helm"], "template", "hetserve", str(CHART), "--namespace", SYSTEM_NAMESPACE, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
