@@ -1,0 +1,33 @@
+"""The chart as helm renders it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from harness.pins import HELM
+from harness.tools import provide
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "hetserve"
+
+
+def render_chart(*arguments: str) -> str:
+    """`helm template` of the chart as it would be installed.
+
+    Raises RuntimeError with helm's words when it refuses.
+    """
+    command = [
+        provide((HELM,))["helm"],
+        "template",
+        "hetserve",
+        str(CHART),
+        "--namespace",
+        SYSTEM_NAMESPACE,
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return done.stdout

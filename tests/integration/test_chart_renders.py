@@ -1,0 +1,82 @@
+"""What the chart renders, against golden files (HETSERVE_UPDATE_GOLDEN=1 rewrites them), and which values it refuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.chart import render_chart
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
+
+pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
+
+RENDERS = {
+    "components left out": ("components-left-out.yaml", ["--set", "components.enabled=false"]),
+    "everything set": (
+        "everything-set.yaml",
+        [
+            *("--set", "crds.install=false", "--set", "operator.image.tag=9.9", "--set", "extender.port=18888"),
+            *("--set", "nodeSelector.pool=system", "--set", "imagePullSecrets[0].name=pull"),
+            *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),
+            *("--set", "scheduler.extenderUrl=http://127.0.0.1:18888", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
+        ],
+    ),
+}
+
+REFUSED = {
+    "a port out of range": ("extender.port=70000", "extender/port"),
+    "a duration without a unit": ("extender.reservationTimeout=30x", "reservationTimeout"),
+    "an unknown value": ("extender.prot=1", "prot"),
+    "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
+    "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
+    "an extender behind HTTPS, whose certificate nobody would verify": (
+        "scheduler.extenderUrl=https://x",
+        "extenderUrl",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), RENDERS.values(), ids=RENDERS)
+def test_render_is_as_recorded(name: str, arguments: list[str]) -> None:
+    rendered = render_chart(*arguments)
+    if os.environ.get("HETSERVE_UPDATE_GOLDEN"):
+        (GOLDEN / name).write_text(rendered)
+    assert rendered == (GOLDEN / name).read_text()
+
+
+def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else() -> None:
+    def objects(*arguments: str) -> set[tuple[str, str]]:
+        documents: list[Any] = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+        return {(d["kind"], d["metadata"]["name"]) for d in documents}
+
+    left_out = objects() - objects("--set", "components.enabled=false")
+
+    assert {kind for kind, _ in left_out} == {"Deployment", "Service"}
+    assert {name for kind, name in left_out if kind == "Deployment"} == {
+        "hetserve-operator",
+        "hetserve-extender",
+        "hetserve-scheduler",
+    }
+
+
+@pytest.mark.parametrize(("setting", "named"), REFUSED.values(), ids=REFUSED)
+def test_a_value_that_would_not_work_is_refused_by_name(setting: str, named: str) -> None:
+    flag = "--set-string" if "=1.5" in setting else "--set"
+    with pytest.raises(RuntimeError, match=named):
+        render_chart(flag, setting)
+
+
+def test_every_workload_is_complete() -> None:
+    for document in yaml.safe_load_all(render_chart()):
+        if not document or document["kind"] != "Deployment":
+            continue
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        name = document["metadata"]["name"]
+        assert not container["image"].endswith(":latest"), name
+        assert {"livenessProbe", "readinessProbe", "resources", "securityContext"} <= container.keys(), name
+        assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
