@@ -92,9 +92,7 @@ def _from_annotation(text: str) -> list[Gpu]:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidObjectError(
-            f"{where} is not JSON; write a list of {{uuid, product, memoryMiB, healthy}}"
-        ) from None
+        raise InvalidObjectError(f"{where} is not JSON; write a list of {{uuid, product, ...}}") from None
     if not isinstance(entries, list):
         raise InvalidObjectError(f"{where} is not a list of {{uuid, product, memoryMiB, healthy}}")
     if len(entries) > MAX_GPUS_PER_NODE:

@@ -2,8 +2,8 @@
 
 Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`); line 3
 picks up to beta of them by weight = length x (1 s + median wait). Shares are paid out by credits, kept per
-shape so that they survive the next clustering. The last of every beta releases goes to whoever waits
-longest: a pod with n older ones of its priority is released within beta x (n + 1) releases of that priority.
+shape so that they survive the next clustering. The last of every p = max(beta, 2) releases of a priority goes
+to whoever waits longest: a pod with n older ones is released within p x (n + 1) releases of its priority.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """What one round leaves to the next: credits per shape, and releases since the longest waiting pod's turn."""
+    """What a round leaves to the next: credits per shape; per priority, releases since the oldest pod's turn."""
 
     credits: Mapping[Shape, float] = field(default_factory=lambda: MappingProxyType({}))
-    since_oldest: int = 0
+    since_oldest: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +101,43 @@ def next_round(
     fairness = fairness or Fairness()
     pods = sorted(waiting, key=_order)
     slots = max(settings.beta - outstanding, 0)
+    credit, since_oldest = dict(fairness.credits), {}
     releases: list[Release] = []
     queues: list[Queue] = []
     for priority, group in groupby(pods, key=lambda pod: pod.priority):
         members = list(group)
         lanes = _lanes(members, now, largest_gpu, settings, first_id=len(queues))
-        take = min(slots - len(releases), len(members))
-        picked, fairness = _pick(members, lanes, take, settings.beta, fairness)
-        releases += picked
+        turns = _Turns(oldest_turn(settings.beta), fairness.since_oldest.get(priority, 0))
+        releases += _pick(members, lanes, min(slots - len(releases), len(members)), credit, turns)
         queues += [lane.queue(priority) for lane in lanes]
+        since_oldest[priority] = turns.since
+    for queue in queues:
+        if queue.released < len(queue.members):
+            continue
+        for shape in queue.shapes:  # an empty queue keeps neither credit nor debt
+            credit.pop(shape, None)
+    alive = {pod.shape for pod in pods}
+    kept = {shape: value for shape, value in credit.items() if shape in alive}
     reason = f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait"
-    alive = {pod.shape for pod in pods} - {shape for queue in queues for shape in _emptied(queue)}
-    kept = {shape: credit for shape, credit in fairness.credits.items() if shape in alive}
-    return Round(tuple(releases), tuple(queues), Fairness(MappingProxyType(kept), fairness.since_oldest), reason)
+    state = Fairness(MappingProxyType(kept), MappingProxyType(since_oldest))
+    return Round(tuple(releases), tuple(queues), state, reason)
+
+
+def oldest_turn(beta: int) -> int:
+    """Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
+    return max(beta, 2)
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Counts releases up to the turn of the longest waiting pod."""
+
+    period: int
+    since: int
+
+    def oldest_is_next(self) -> bool:
+        self.since = (self.since + 1) % self.period
+        return self.since == 0
 
 
 @dataclass(slots=True)
@@ -158,32 +182,28 @@ def _lanes(
 
 
 def _pick(
-    pods: Sequence[Waiting], lanes: Sequence[_Lane], take: int, beta: int, fairness: Fairness
-) -> tuple[list[Release], Fairness]:
+    pods: Sequence[Waiting], lanes: Sequence[_Lane], take: int, credit: dict[Shape, float], turns: _Turns
+) -> list[Release]:
     """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
-    credit, since_oldest = dict(fairness.credits), fairness.since_oldest
     lane_of = {shape: lane for lane in lanes for shape in lane.shapes}
     oldest = iter(pods)
     releases: list[Release] = []
     for _ in range(take):
-        open_lanes = [lane for lane in lanes if lane.head() is not None]
-        total = sum(lane.weight for lane in open_lanes)
-        for lane in open_lanes:
+        heads = {lane.id: (lane, pod) for lane in lanes if (pod := lane.head()) is not None}
+        total = sum(lane.weight for lane, _ in heads.values())
+        for lane, _ in heads.values():
             _earn(credit, lane, lane.weight / total)
-        if since_oldest + 1 >= beta:
+        if turns.oldest_is_next():
             pod = next(pod for pod in oldest if pod.uid not in lane_of[pod.shape].taken)
-            lane, since_oldest = lane_of[pod.shape], 0
-            reason = "has waited longest"
+            lane, reason = lane_of[pod.shape], "has waited longest"
         else:
-            lane = max(open_lanes, key=lambda lane: (_credit(credit, lane), lane.weight, -lane.id))
-            head = lane.head()
-            assert head is not None  # noqa: S101  (open lanes have a head)
-            pod, since_oldest = head, since_oldest + 1
+            rank = {id_: (_credit(credit, lane), lane.weight, -id_) for id_, (lane, _) in heads.items()}
+            lane, pod = heads[max(rank, key=lambda id_: rank[id_])]
             reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
         lane.taken.add(pod.uid)
         credit[pod.shape] = credit.get(pod.shape, 0.0) - 1.0
         releases.append(Release(pod, lane.id, reason))
-    return releases, Fairness(credit, since_oldest)
+    return releases
 
 
 def _earn(credit: dict[Shape, float], lane: _Lane, share: float) -> None:
@@ -198,8 +218,3 @@ def _credit(credit: Mapping[Shape, float], lane: _Lane) -> float:
 def _order(pod: Waiting) -> tuple[int, float, str, str, str]:
     """Higher priority first, then who waits longest; names and UID make the order total."""
     return -pod.priority, pod.since, pod.namespace, pod.name, pod.uid
-
-
-def _emptied(queue: Queue) -> tuple[Shape, ...]:
-    """Shapes of a queue that the round emptied: an empty queue keeps no credit and no debt."""
-    return queue.shapes if queue.released == len(queue.members) else ()
