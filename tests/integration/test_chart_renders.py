@@ -1,4 +1,4 @@
-"""What the chart renders, against golden files (HETSERVE_UPDATE_GOLDEN=1 rewrites them), and which values it refuses."""
+"""What the chart renders, against golden files (HETSERVE_UPDATE_GOLDEN=1 rewrites them), and what it refuses."""
 
 from __future__ import annotations
 
