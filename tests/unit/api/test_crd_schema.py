@@ -1,0 +1,61 @@
+"""The rendered CRDs keep to what a structural schema may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from hetserve.api.crd import RESOURCES, Resource, render_crd, structural_schema
+
+
+def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    for child in schema.get("properties", {}).values():
+        yield from nodes(child)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key])
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda r: r.plural)
+def test_no_reference_no_null_and_no_unknown_keyword_is_left(resource: Resource) -> None:
+    (version,) = render_crd(resource)["spec"]["versions"]
+    for node in nodes(version["schema"]["openAPIV3Schema"]):
+        assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf"} & node.keys()
+        assert "type" in node or node.get("x-kubernetes-int-or-string") is True
+        assert not isinstance(node.get("exclusiveMinimum"), float | int) or node["exclusiveMinimum"] is True
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda r: r.plural)
+def test_every_list_and_string_that_a_rule_reads_is_bounded(resource: Resource) -> None:
+    (version,) = render_crd(resource)["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for node in nodes(spec):
+        if node.get("type") == "array":
+            assert "maxItems" in node, "without a bound the apiserver refuses the CRD for the cost of its rules"
+        if "x-kubernetes-validations" in node and node.get("type") == "string":
+            assert "maxLength" in node
+
+
+def test_a_column_answers_each_question_of_the_operator_on_call() -> None:
+    service = render_crd(RESOURCES[0])["spec"]["versions"][0]
+    shown = [c["name"] for c in service["additionalPrinterColumns"] if not c.get("priority")]
+    assert shown == ["Ready", "Objective", "Plan", "QPS", "Cost/h", "Reason", "Age"]
+
+
+def test_a_union_has_no_structural_form_and_says_so() -> None:
+    class Spec(BaseModel):
+        value: int | str
+
+    class Thing(BaseModel):
+        """A thing."""
+
+        kind: Literal["Thing"] = "Thing"
+        spec: Spec
+        status: dict[str, Any] | None = None
+
+    with pytest.raises(TypeError, match="no unions"):
+        structural_schema(Thing)
