@@ -1,0 +1,135 @@
+"""The binaries of the control plane: which Go module builds them, at which version, under which name.
+
+The version has one source, the module's go.mod below e2e/tools; everything else follows from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TOOLS_ROOT: Final = Path(__file__).resolve().parents[1] / "tools"
+STRIPPED: Final = "-s -w"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """One program: its name here, the arguments that make it print its version, its name as Go builds it."""
+
+    name: str
+    version_args: tuple[str, ...] = ("--version",)
+    built_as: str = ""
+
+    @property
+    def go_name(self) -> str:
+        return self.built_as or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A pinned Go module below e2e/tools.
+
+    `path` is the module whose version counts, `stamps` are the linker's -X settings with `{version}`,
+    `{major}` and `{minor}` filled in, `cold_seconds` what a cold build took on four cores.
+    """
+
+    name: str
+    path: str
+    binaries: tuple[Binary, ...]
+    cold_seconds: int
+    stamps: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return TOOLS_ROOT / self.name
+
+
+# `go build` of a tool knows no release script: without the stamps kubectl says v0.0.0-master and kwokctl,
+# which picks flags by the version of the apiserver, takes the control plane for an ancient one.
+KUBERNETES: Final = Module(
+    "kubernetes",
+    "k8s.io/kubernetes",
+    (
+        Binary("kube-apiserver"),
+        Binary("kube-controller-manager"),
+        Binary("kube-scheduler"),
+        Binary("kubectl", ("version", "--client")),
+    ),
+    cold_seconds=132,
+    stamps=tuple(
+        f"{package}.{setting}"
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+        for setting in ("gitVersion={version}", "gitMajor={major}", "gitMinor={minor}", "gitTreeState=clean")
+    ),
+)
+ETCD: Final = Module("etcd", "go.etcd.io/etcd/server/v3", (Binary("etcd", built_as="server"),), cold_seconds=24)
+KWOK: Final = Module("kwok", "sigs.k8s.io/kwok", (Binary("kwok"), Binary("kwokctl")), cold_seconds=41)
+HELM: Final = Module(
+    "helm",
+    "helm.sh/helm/v4",
+    (Binary("helm", ("version", "--short")),),
+    cold_seconds=46,
+    stamps=("helm.sh/helm/v4/internal/version.version={version}",),
+)
+PROMETHEUS: Final = Module("prometheus", "github.com/prometheus/prometheus", (Binary("prometheus"),), cold_seconds=120)
+
+CONTROL_PLANE: Final = (ETCD, KWOK, HELM, KUBERNETES)
+"""What every cluster needs, the quickest to build first."""
+EVERY_MODULE: Final[Mapping[str, Module]] = {m.name: m for m in (*CONTROL_PLANE, PROMETHEUS)}
+
+
+def pinned_version(go_mod: str, path: str) -> str:
+    """Version of the module `path` in the text of a go.mod: ``v1.35.4``.
+
+    Raises ValueError when the file does not require it.
+    """
+    match = re.search(rf"^(?:require\s+|\s+){re.escape(path)} (v\S+)", go_mod, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"go.mod requires no {path}; add it by `go get -tool` in its folder below e2e/tools")
+    return match[1]
+
+
+def version_of(module: Module) -> str:
+    """Pinned version of a module, read from its go.mod."""
+    return pinned_version((module.folder / "go.mod").read_text(), module.path)
+
+
+def linker_flags(module: Module, version: str) -> str:
+    """Value of -ldflags: no symbol tables, and the version that the release scripts would have stamped."""
+    major, minor = version.removeprefix("v").split(".")[:2]
+    stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in module.stamps)
+    return " ".join([STRIPPED, *(f"-X {stamp}" for stamp in stamps)])
+
+
+def cache_key(module: Module, go_version: str, platform: str) -> str:
+    """Folder name that changes exactly when the built binaries would: pins, flags, compiler, platform."""
+    version = version_of(module)
+    digest = hashlib.sha256()
+    for part in (
+        (module.folder / "go.mod").read_bytes(),
+        (module.folder / "go.sum").read_bytes(),
+        linker_flags(module, version).encode(),
+        go_version.encode(),
+        platform.encode(),
+    ):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return f"{module.name}-{version}-{digest.hexdigest()[:16]}"
+
+
+def is_version(output: str, version: str) -> bool:
+    """Whether a program's version output names exactly `version`, not a pre-release or a vendor's build."""
+    bare = re.escape(version.removeprefix("v"))
+    return re.search(rf"(?<![\w.+-])v?{bare}(?![\w.-])", output) is not None
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Folder of the built binaries: HETSERVE_CACHE, else the user's cache directory."""
+    if chosen := environ.get("HETSERVE_CACHE"):
+        return Path(chosen).expanduser() / "tools"
+    base = environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(base) / "hetserve" / "tools"
