@@ -141,12 +141,12 @@ class Ledger:
         return self._add(Booking(request, place, State.RESERVED, deadline))
 
     def begin_bind(self, uid: str) -> Booking:
-        """A bind is under way: the booking now stays until the outcome is known.
+        """A bind is under way (again, if the outcome of the last is open): the booking stays until it is known.
 
-        Raises LedgerError where the pod holds no reservation.
+        Raises LedgerError where the pod holds nothing or is bound.
         """
         booking = self._bookings.get(uid)
-        if booking is None or booking.state is not State.RESERVED:
+        if booking is None or booking.state is State.BOUND:
             raise LedgerError("pod holds no reservation")
         return self._change(booking, state=State.BINDING, deadline=None)
 
@@ -156,16 +156,16 @@ class Ledger:
         if booking is not None and not booking.confirmed:
             self._change(booking, state=State.BOUND, deadline=verify_at)
 
-    def doubt_bind(self, uid: str, verify_at: Seconds) -> None:
-        """The outcome of a bind is unknown: the GPU stays booked until it is looked up at `verify_at`."""
+    def verify(self, uid: str, at: Seconds) -> None:
+        """The outcome of a bind is not proved: the GPU stays booked, and the pod is looked up at `at`."""
         booking = self._bookings.get(uid)
-        if booking is not None and booking.state is State.BINDING:
-            self._change(booking, deadline=verify_at)
+        if booking is not None and not booking.confirmed and booking.state is not State.RESERVED:
+            self._change(booking, deadline=at)
 
     def expire(self, now: Seconds) -> tuple[tuple[Booking, ...], tuple[Booking, ...]]:
         """(reservations that ended, unconfirmed binds to look up), both with deadlines up to `now`.
 
-        A bind to look up is named once; `doubt_bind` or `confirm_bind` set the next time.
+        A bind to look up is named once; `verify` sets the next time.
         """
         ended: list[Booking] = []
         overdue: list[Booking] = []

@@ -1,0 +1,190 @@
+"""The two HTTP faces: the scheduler's verbs, and on a second port health, metrics and the ledger.
+
+An answer that the scheduler should show to the user has status 200 and `Error`: it throws the body of any
+other status away. Requests that are not of the protocol get a 4xx.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from hetserve.placement import Booking, LedgerError, State
+from hetserve_extender import wire
+from hetserve_extender.bind import Binder
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement import Placement
+
+log = logging.getLogger(__name__)
+
+MAX_BODY: Final = 32 * 1024 * 1024
+"""Bytes: whole Node objects of a thousand nodes fit, and memory stays bounded."""
+NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
+
+
+class TooLargeError(Exception):
+    """A body above the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """The verbs of the scheduler."""
+
+    placement: Placement
+    binder: Binder
+    metrics: Metrics
+    ready: Callable[[], bool]
+    max_body: int = MAX_BODY
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/filter", self.filter, methods=["POST"]),
+                Route("/prioritize", self.prioritize, methods=["POST"]),
+                Route("/bind", self.bind, methods=["POST"]),
+            ],
+            exception_handlers={wire.WireError: _bad_request, TooLargeError: _too_large},
+        )
+
+    async def filter(self, request: Request) -> Response:
+        body = await self._body(request)
+        start = perf_counter()
+        answer = self._filter(wire.parse_filter(body))
+        self.metrics.verb_seconds.labels("filter").observe(perf_counter() - start)
+        return _json(answer)
+
+    async def prioritize(self, request: Request) -> Response:
+        body = await self._body(request)
+        start = perf_counter()
+        args = wire.parse_filter(body)
+        try:
+            scores = self.placement.prioritize(args.pod, args.names)
+        except ValueError as error:
+            raise wire.WireError(str(error)) from None  # a bare array has no place for an error
+        self.metrics.verb_seconds.labels("prioritize").observe(perf_counter() - start)
+        return _json(wire.priorities(scores))
+
+    async def bind(self, request: Request) -> Response:
+        body = await self._body(request)
+        start = perf_counter()
+        args = wire.parse_bind(body)
+        error = await self.binder.bind(args) if self.ready() else NOT_SYNCED
+        self.metrics.verb_seconds.labels("bind").observe(perf_counter() - start)
+        return _json(wire.bind_result(error))
+
+    def _filter(self, args: wire.FilterArgs) -> bytes:
+        if not self.ready():
+            return self._error(NOT_SYNCED)
+        try:
+            outcome = self.placement.filter(args.pod, args.names)
+        except (ValueError, LedgerError) as error:
+            return self._error(str(error))
+        self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
+        if outcome.decision is not None:
+            request = outcome.decision.request
+            log.debug("filter %s/%s: %s", request.namespace, request.name, outcome.decision.why)
+        return wire.filter_result(args, outcome.passed, outcome.failed, outcome.unresolvable)
+
+    def _error(self, text: str) -> bytes:
+        self.metrics.decisions.labels("error").inc()
+        log.warning("filter: %s", text)
+        return wire.filter_error(text)
+
+    async def _body(self, request: Request) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self.max_body:
+                raise TooLargeError(f"the request is larger than {self.max_body} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Health, readiness, metrics and the ledger."""
+
+    placement: Placement
+    metrics: Metrics
+    ready: Callable[[], bool]
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/healthz", self.healthz),
+                Route("/readyz", self.readyz),
+                Route("/metrics", self.scrape),
+                Route("/ledger", self.ledger),
+            ]
+        )
+
+    async def healthz(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(self, _request: Request) -> Response:
+        if self.ready():
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse(f"{NOT_SYNCED}\n", status_code=503)
+
+    async def scrape(self, _request: Request) -> Response:
+        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def ledger(self, _request: Request) -> Response:
+        return _json(orjson.dumps(ledger_view(self.placement), option=orjson.OPT_INDENT_2))
+
+
+def ledger_view(placement: Placement) -> dict[str, Any]:
+    """The ledger as JSON: every GPU with its pods in a stable order, and what does not add up."""
+    gpus = [
+        {
+            "node": use.node,
+            "gpu": use.gpu.id,
+            "product": use.gpu.product,
+            "memoryMiB": use.gpu.memory_mib,
+            "freeMiB": use.free_mib,
+            "healthy": use.gpu.healthy,
+            "pods": [_pod_view(booking) for booking in use.bookings],
+        }
+        for use in placement.ledger.gpus()
+    ]
+    return {"gpus": gpus, "problems": list(placement.problems())}
+
+
+def _pod_view(booking: Booking) -> dict[str, Any]:
+    request = booking.request
+    return {
+        "namespace": request.namespace,
+        "name": request.name,
+        "uid": request.uid,
+        "model": request.model,
+        "memoryMiB": request.memory_mib,
+        "state": "bound" if booking.state is State.BOUND else "reserved",
+    }
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+def _bad_request(_request: Request, error: Exception) -> Response:
+    log.warning("%s", error)
+    return Response(orjson.dumps({"Error": str(error)}), status_code=400, media_type="application/json")
+
+
+def _too_large(_request: Request, error: Exception) -> Response:
+    log.warning("%s", error)
+    headers = {"Connection": "close"}  # the rest of the body is not read
+    return Response(
+        orjson.dumps({"Error": str(error)}), status_code=413, media_type="application/json", headers=headers
+    )

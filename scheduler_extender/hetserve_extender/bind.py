@@ -1,0 +1,226 @@
+"""The bind verb: one ``pods/binding`` call carries node, GPU and the pod's UID.
+
+Idempotent by UID: a repeated bind joins the one under way or succeeds if the pod is on that node already. A
+call whose answer is lost is settled by reading the pod; while even that leaves it open, the GPU stays booked
+and a new attempt goes to the same GPU, so that a request that lands late does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hetserve.api import names
+from hetserve.placement import GpuRequest, LedgerError, State
+from hetserve.placement.index import Place
+from hetserve.units import Seconds
+from hetserve_extender.api import Answer, ApiServer, ApiUnreachableError, pod_path
+from hetserve_extender.placement import VERIFY_AFTER, Placement
+from hetserve_extender.wire import BindArgs
+
+log = logging.getLogger(__name__)
+
+API_TIMEOUT: Final = 20.0
+ANSWER_WITHIN: Final = 4.5
+"""Seconds after which the verb answers that the bind goes on: the scheduler hangs up after 5 and hears nothing."""
+
+
+class BindError(Exception):
+    """A bind that did not happen; the text goes to the scheduler's event. `kind` labels the metric."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Binder:
+    """Binds pods. Tasks are kept here: asyncio alone would let them be garbage-collected while they run."""
+
+    api: ApiServer
+    placement: Placement
+    on_error: Callable[[str], None] = lambda _kind: None
+    answer_within: float = ANSWER_WITHIN
+    _running: dict[str, tuple[str, asyncio.Task[None]]] = field(default_factory=dict)
+
+    async def bind(self, args: BindArgs) -> str:
+        """Bind a pod to a node; empty text on success, else what went wrong.
+
+        A caller that hangs up does not stop a bind that has begun.
+        """
+        try:
+            task = self._task(args)
+            await asyncio.wait_for(asyncio.shield(task), self.answer_within)
+        except TimeoutError:
+            self.on_error("slow")
+            return f"bind to node {args.node} is still under way"
+        except BindError as error:
+            self.on_error(error.kind)
+            log.warning("bind %s/%s to %s: %s", args.namespace, args.name, args.node, error)
+            return str(error)
+        return ""
+
+    async def verify_overdue(self) -> None:
+        """Read the pods of binds that the watch has not confirmed in time, and believe what is read."""
+        for booking in self.placement.overdue():
+            request = booking.request
+            if request.uid in self._running:
+                continue
+            args = BindArgs(request.name, request.namespace, request.uid, booking.place[0])
+            task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))
+            await asyncio.wait([task])
+            if (error := task.exception()) is not None:
+                log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, error)
+
+    async def drain(self, within: float) -> None:
+        """Let binds under way finish before the process ends."""
+        tasks = [task for _, task in self._running.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=within)
+
+    def _task(self, args: BindArgs) -> asyncio.Task[None]:
+        if args.uid in self._running:
+            node, task = self._running[args.uid]
+            if node != args.node:
+                raise BindError("elsewhere", f"pod is already being bound to node {node}")
+            return task
+        return self._start(args, self._bind(args))
+
+    def _start(self, args: BindArgs, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run the only task there is for this UID; a bind that comes while it runs joins it."""
+        task = asyncio.create_task(work, name=f"bind {args.namespace}/{args.name}")
+        self._running[args.uid] = (args.node, task)
+        task.add_done_callback(lambda done: self._finished(args.uid, done))
+        return task
+
+    def _finished(self, uid: str, task: asyncio.Task[None]) -> None:
+        del self._running[uid]
+        # Asking for the exception also keeps asyncio from complaining where nobody is left to await it.
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, BindError):
+            log.error("%s", task.get_name(), exc_info=error)
+            self._doubt(uid)
+
+    async def _bind(self, args: BindArgs) -> None:
+        request = await self._request(args)
+        if request is None:
+            return
+        place = self._book(request, args)
+        try:
+            answer = await self.api.request(
+                "POST",
+                pod_path(args.namespace, args.name, "binding"),
+                body=binding(args, request, place),
+                timeout=API_TIMEOUT,
+            )
+        except ApiUnreachableError as error:
+            await self._settle(args, lost=True, words=str(error))
+            return
+        await self._conclude(args, answer)
+
+    async def _request(self, args: BindArgs) -> GpuRequest | None:
+        """What the pod asks for; None where it is on that node already."""
+        held = self.placement.ledger.booking(args.uid)
+        if held is not None and held.state is not State.BOUND:
+            return held.request
+        pod = self.placement.pods.get(args.uid)
+        node = held.place[0] if held is not None else pod.node if pod is not None else None
+        if node is not None:
+            _expect_node(node, args)
+            return None
+        if pod is not None:
+            return pod.request
+        pod = self.placement.observe((await self._read(args)).json())
+        if pod is None:
+            raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
+        if pod.uid != args.uid:
+            raise BindError("gone", f"pod {args.name} has UID {pod.uid} now, not {args.uid}")
+        if pod.node is not None:
+            _expect_node(pod.node, args)
+            return None
+        return pod.request
+
+    def _book(self, request: GpuRequest, args: BindArgs) -> Place | None:
+        if request.memory_mib == 0:
+            return None
+        try:
+            return self.placement.fix_gpu(request, args.node)
+        except LedgerError as error:
+            raise BindError("refused", str(error)) from None
+
+    async def _conclude(self, args: BindArgs, answer: Answer) -> None:
+        if answer.ok:
+            verify_at = Seconds(self.placement.clock() + VERIFY_AFTER)
+            self.placement.ledger.confirm_bind(args.uid, verify_at)
+            self.placement.on_change()
+        elif answer.status == 409:
+            await self._settle(args, lost=False, words=answer.message)
+        elif answer.status >= 500:
+            await self._settle(args, lost=True, words=answer.message)
+        else:
+            self._release(args)
+            raise BindError("api", answer.message)
+
+    async def _settle(self, args: BindArgs, *, lost: bool, words: str) -> None:
+        """Read the pod and decide; `lost`: the request may still land, so an unbound pod keeps its GPU for now."""
+        try:
+            answer = await self.api.request("GET", pod_path(args.namespace, args.name))
+        except ApiUnreachableError as error:
+            self._doubt(args.uid)
+            raise BindError("lost", f"{words}; reading the pod: {error}") from None
+        if not answer.ok and answer.status != 404:
+            self._doubt(args.uid)
+            raise BindError("lost", f"{words}; reading the pod: {answer.message}")
+        raw = answer.json() if answer.ok else {}
+        if (raw.get("metadata") or {}).get("uid") != args.uid:
+            self.placement.forget(args.uid)
+            raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
+        pod = self.placement.observe(raw)
+        if pod is not None and pod.node is not None:
+            _expect_node(pod.node, args)
+            return
+        if lost:
+            self._doubt(args.uid)
+        else:
+            self._release(args)
+        raise BindError("lost" if lost else "api", words)
+
+    async def _read(self, args: BindArgs) -> Answer:
+        try:
+            answer = await self.api.request("GET", pod_path(args.namespace, args.name))
+        except ApiUnreachableError as error:
+            raise BindError("lost", f"reading the pod: {error}") from None
+        if not answer.ok:
+            raise BindError("gone" if answer.status == 404 else "api", answer.message)
+        return answer
+
+    def _doubt(self, uid: str) -> None:
+        self.placement.ledger.verify(uid, Seconds(self.placement.clock() + VERIFY_AFTER))
+
+    def _release(self, args: BindArgs) -> None:
+        self.placement.ledger.release(args.uid)
+        self.placement.on_change()
+
+
+def binding(args: BindArgs, request: GpuRequest, place: Place | None) -> dict[str, object]:
+    """The Binding: its metadata's UID is a precondition, its annotations are merged into the pod."""
+    metadata: dict[str, object] = {"name": args.name, "namespace": args.namespace, "uid": args.uid}
+    if place is not None:
+        metadata["annotations"] = {
+            names.ANNOTATION_GPU: place[1],
+            names.ANNOTATION_GPU_MEMORY: str(request.memory_mib),
+        }
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": args.node},
+    }
+
+
+def _expect_node(node: str, args: BindArgs) -> None:
+    if node != args.node:
+        raise BindError("elsewhere", f"pod is already bound to node {node}")

@@ -1,0 +1,118 @@
+"""List-watch of one kind of object, kept up for ever: relist on 410, resume on a broken connection.
+
+The list is a consistent read; the watch goes on from its revision with bookmarks, so that a long silence
+does not cost a relist. Objects stay raw JSON: whoever receives them keeps only what it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import orjson
+
+from hetserve_extender.api import Answer, ApiServer, ApiStatusError, ApiUnreachableError, RawObject
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS: Final = "300"
+"""The server ends a watch after this time and we go on from the last revision."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_GONE: Final = 410
+
+UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""A pod that finishes leaves the selection: the API server then sends DELETED with its UID, as for a deletion."""
+
+
+class Sink(Protocol):
+    """Where objects go. Neither method may raise for an object that makes no sense."""
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        """All objects there are, instead of what was known."""
+        ...
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        """One event: ADDED, MODIFIED or DELETED."""
+        ...
+
+
+@dataclass(slots=True)
+class Reflector:
+    """Keeps a sink equal to the API server's collection at `path`."""
+
+    api: ApiServer
+    path: str
+    sink: Sink
+    selector: str | None = None
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    _revision: str = ""
+    _pause: float = _FIRST_PAUSE
+
+    async def run(self) -> None:
+        """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
+        while True:
+            try:
+                if not self._revision:
+                    await self._list()
+                await self._watch()
+            except ApiStatusError as error:
+                if error.status == _GONE:
+                    log.info("%s: revision %s is gone, listing again", self.path, self._revision)
+                else:
+                    log.warning("%s: %s", self.path, error)
+                    await self._back_off()
+                self._revision = ""
+            except (ApiUnreachableError, orjson.JSONDecodeError) as error:
+                log.warning("%s: %s", self.path, error)
+                await self._back_off()
+
+    async def _list(self) -> None:
+        query = {"fieldSelector": self.selector} if self.selector else {}
+        answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
+        _expect_ok(answer)
+        content = answer.json()
+        self.sink.replace(content.get("items") or [])
+        self._revision = content["metadata"]["resourceVersion"]
+        self._pause = _FIRST_PAUSE
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._revision,
+            "timeoutSeconds": WATCH_SECONDS,
+        }
+        if self.selector:
+            query["fieldSelector"] = self.selector
+        silent = True
+        async with aclosing(self.api.watch(self.path, query)) as lines:
+            async for line in lines:
+                self._take(orjson.loads(line))
+                silent = False
+        if silent:  # a server that ends watches at once must not be asked in a tight loop
+            await self._back_off()
+
+    def _take(self, event: RawObject) -> None:
+        kind, raw = event["type"], event["object"]
+        if kind == "ERROR":
+            raise ApiStatusError(int(raw.get("code") or 500), str(raw.get("message") or "the watch failed"))
+        self._pause = _FIRST_PAUSE
+        if kind != "BOOKMARK":
+            self.sink.apply(kind, raw)
+        self._revision = raw["metadata"]["resourceVersion"]
+
+    async def _back_off(self) -> None:
+        await self.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
+def _expect_ok(answer: Answer) -> None:
+    if not answer.ok:
+        raise ApiStatusError(answer.status, answer.message)

@@ -1,0 +1,168 @@
+"""The process: settings, API server, watches, queue controller, two HTTP servers, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import uvicorn
+import uvloop
+from kubernetes.aio.config import ConfigException
+
+from hetserve.units import Seconds
+from hetserve_extender.api import KubernetesApi
+from hetserve_extender.app import Probes, Verbs
+from hetserve_extender.bind import Binder
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement import NodeSink, Placement, PodSink
+from hetserve_extender.queue import QueueController
+from hetserve_extender.settings import Settings, SettingsError, load_settings
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING_EVERY: Final = 1.0
+DRAIN_WITHIN: Final = 5.0
+
+
+@click.command()
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Default: the account of our own pod.")
+@click.option("--host", help="Address of both ports.")
+@click.option("--port", type=int, help="Port of the scheduler's verbs.")
+@click.option("--probe-port", type=int, help="Port of health, metrics and the ledger.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.version_option(package_name="hetserve")
+def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
+    """Scheduler extender of hetserve: places pods on GPUs and releases them from their queues."""
+    try:
+        settings = load_settings(config_path, dict(flags))
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        uvloop.run(serve(settings, kubeconfig))
+    except (ConfigException, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def serve(settings: Settings, kubeconfig: Path | None) -> None:
+    """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    api = await KubernetesApi.connect(kubeconfig)
+    try:
+        await Extender(settings, api).run(stop)
+    finally:
+        await api.close()
+
+
+class Extender:
+    """All parts put together."""
+
+    def __init__(self, settings: Settings, api: KubernetesApi) -> None:
+        self.settings = settings
+        self.placement = Placement(clock=_monotonic, hold=settings.hold)
+        self.metrics = Metrics(self.placement)
+        self.placement.on_expired = self.metrics.expired.inc
+        self.binder = Binder(api, self.placement, on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc())
+        self.pods = Reflector(api, "/api/v1/pods", PodSink(self.placement), UNFINISHED_PODS)
+        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placement))
+        self.queue = QueueController(
+            api=api,
+            placement=self.placement,
+            settings=settings.queue.core,
+            unschedulable_after=settings.queue.unschedulable_after,
+            debounce=settings.queue.debounce,
+            clock=_monotonic,
+            wall=lambda: Seconds(time.time()),
+            on_round=self.metrics.round,
+            on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
+        )
+        self.placement.on_change = self.queue.wake
+
+    def ready(self) -> bool:
+        return self.pods.synced.is_set() and self.nodes.synced.is_set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then finish the requests and binds under way."""
+        settings = self.settings
+        verbs = Verbs(self.placement, self.binder, self.metrics, self.ready).app()
+        probes = Probes(self.placement, self.metrics, self.ready).app()
+        sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
+        servers = [_Server(_config(app)) for app in (verbs, probes)]
+        for what, listener in zip(("verbs", "probes"), sockets, strict=True):
+            log.info("%s on %s:%d", what, *listener.getsockname()[:2])
+        async with asyncio.TaskGroup() as group:
+            work = [group.create_task(part) for part in (self.pods.run(), self.nodes.run(), self._keep_house())]
+            work.append(group.create_task(self._release()))
+            for server, listener in zip(servers, sockets, strict=True):
+                group.create_task(server.serve(sockets=[listener]))
+            await stop.wait()
+            log.info("stopping")
+            for server in servers:
+                server.should_exit = True
+            await self.binder.drain(DRAIN_WITHIN)
+            for task in work:
+                task.cancel()
+
+    async def _release(self) -> None:
+        """Queues start when both lists are known: before, every GPU looks idle and no pod released."""
+        await self.pods.synced.wait()
+        await self.nodes.synced.wait()
+        log.info("synced: %d pods on or for GPUs", len(self.placement.pods))
+        self.queue.wake()
+        await self.queue.run()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_EVERY)
+            await self.binder.verify_overdue()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process: two servers must not each install a handler."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        # Longer than the scheduler keeps an idle connection (90 s): it closes first, so no request is lost.
+        timeout_keep_alive=120,
+        timeout_graceful_shutdown=3,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def _monotonic() -> Seconds:
+    return Seconds(time.monotonic())

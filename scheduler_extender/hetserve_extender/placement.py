@@ -1,0 +1,249 @@
+"""Placement for this cluster: the ledger fed by the watches, asked by the verbs.
+
+Everything here is synchronous and runs on one event loop, so each call is atomic: there is no lock, and none
+is held over a call of the API server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hetserve.placement import (
+    Booking,
+    Decision,
+    Ledger,
+    LedgerError,
+    PodView,
+    State,
+    decide,
+    parse_node,
+    parse_pod,
+    scores,
+)
+from hetserve.placement.decide import MAX_SCORE
+from hetserve.placement.index import Place
+from hetserve.placement.pods import GpuRequest
+from hetserve.units import Seconds
+
+log = logging.getLogger(__name__)
+
+RawObject = Mapping[str, Any]
+VERIFY_AFTER: Final = 75.0
+"""Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
+so by then one whose answer was lost has either landed or never will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Answer to filter: the nodes that pass, and the reason of every other, by whether waiting can help."""
+
+    passed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    decision: Decision | None = None
+
+
+@dataclass(slots=True)
+class Placement:
+    """Ledger, pods that concern us, and the decisions over them.
+
+    `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_change` is called after every change
+    that can let a waiting pod go on; `on_expired` with the number of reservations that ended unused.
+    """
+
+    clock: Callable[[], Seconds]
+    hold: Seconds
+    ledger: Ledger = field(default_factory=Ledger)
+    pods: dict[str, PodView] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    on_change: Callable[[], None] = lambda: None
+    on_expired: Callable[[int], None] = lambda _count: None
+
+    # Verbs
+
+    def filter(self, raw: RawObject, offered: Sequence[str]) -> Outcome:
+        """The one node for a pod, reserved; an earlier reservation of the pod ends.
+
+        Raises ValueError for a pod that cannot be read, LedgerError while the pod's bind to a node that is
+        not offered is under way.
+        """
+        request = parse_pod(raw).request
+        if request.memory_mib == 0:
+            return Outcome(passed=tuple(offered))
+        now = self._expire()
+        held = self.ledger.booking(request.uid)
+        if held is not None and held.state is not State.RESERVED:
+            return _stay(held, offered)
+        if held is not None:
+            self.ledger.release(request.uid)
+        decision = decide(self.ledger.index, request, offered)
+        if decision.chosen is None:
+            return _refused(decision)
+        place = (decision.chosen.node, decision.chosen.key.gpu)
+        self.ledger.reserve(request, place, Seconds(now + self.hold))
+        return Outcome(passed=(place[0],), decision=decision)
+
+    def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
+        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest."""
+        request = parse_pod(raw).request
+        if request.memory_mib == 0:
+            return dict.fromkeys(offered, 0)
+        found = dict(scores(self.ledger.index, request, offered))
+        held = self.ledger.booking(request.uid)
+        if held is not None and held.place[0] in found:
+            found[held.place[0]] = MAX_SCORE
+        return found
+
+    def fix_gpu(self, request: GpuRequest, node: str) -> Place:
+        """Book a GPU of `node` for a bind that starts now: the reserved one, else the best by the same rule.
+
+        Raises LedgerError, with the reason that filter would give, where no GPU of the node fits any more.
+        """
+        now = self._expire()
+        held = self.ledger.booking(request.uid)
+        if held is not None and held.place[0] == node and (held.state is State.BINDING or self._good(held)):
+            return self.ledger.begin_bind(request.uid).place
+        if held is not None and held.state is State.RESERVED:
+            self.ledger.release(request.uid)
+        decision = decide(self.ledger.index, request, [node])
+        if decision.chosen is None:
+            raise LedgerError(f"node {node}: {decision.refusals[0].reason}")
+        self.ledger.reserve(request, (node, decision.chosen.key.gpu), Seconds(now + self.hold))
+        return self.ledger.begin_bind(request.uid).place
+
+    def overdue(self) -> tuple[Booking, ...]:
+        """Unconfirmed binds whose pods must be read now; reservations past their time are dropped."""
+        ended, overdue = self.ledger.expire(self.clock())
+        if ended:
+            self.on_expired(len(ended))
+        return overdue
+
+    # What the API server reports
+
+    def read(self, raw: RawObject) -> PodView | None:
+        """A pod as we see it; None where it cannot be read (which `problems` then says)."""
+        key = _key(raw)
+        try:
+            pod = parse_pod(raw)
+        except ValueError as error:
+            self.unreadable[key] = f"pod {key}: {error}"
+            log.warning("pod %s: %s", key, error)
+            return None
+        self.unreadable.pop(key, None)
+        return pod
+
+    def observe(self, raw: RawObject) -> PodView | None:
+        """Take a pod as it is now."""
+        pod = self.read(raw)
+        if pod is None:
+            return None
+        self.ledger.observe(pod)
+        known = self.pods.pop(pod.uid, None)
+        if _keep(pod):
+            self.pods[pod.uid] = pod
+        if known is not None or _keep(pod):
+            self.on_change()
+        return pod
+
+    def observe_all(self, objects: Sequence[RawObject]) -> None:
+        """Take all pods there are, instead of those known."""
+        self.unreadable.clear()
+        pods = [pod for raw in objects if (pod := self.read(raw)) is not None and _keep(pod)]
+        self.ledger.relist_pods(pods, self.clock())
+        self.pods = {pod.uid: pod for pod in pods}
+        self.on_change()
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone for good."""
+        known = self.pods.pop(uid, None)
+        if self.ledger.release(uid) is not None or known is not None:
+            self.on_change()
+
+    def problems(self) -> tuple[str, ...]:
+        return tuple(sorted([*self.ledger.problems(), *self.unreadable.values()]))
+
+    def _expire(self) -> Seconds:
+        """Drop reservations past their time; binds to look up are put back for the housekeeping."""
+        now = self.clock()
+        ended, overdue = self.ledger.expire(now)
+        for booking in overdue:
+            self.ledger.verify(booking.request.uid, now)
+        if ended:
+            self.on_expired(len(ended))
+        return now
+
+    def _good(self, held: Booking) -> bool:
+        """Whether a reserved GPU is still there, healthy and not over-used by an inventory that shrank."""
+        index = self.ledger.index
+        row = index.row.get(held.place)
+        return row is not None and bool(index.healthy[row]) and int(index.free[row]) >= 0
+
+
+@dataclass(slots=True)
+class PodSink:
+    """Pods from the watch."""
+
+    placement: Placement
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        self.placement.observe_all(objects)
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        if event == "DELETED":
+            self.placement.unreadable.pop(_key(raw), None)
+            self.placement.forget(_uid(raw))
+        else:
+            self.placement.observe(raw)
+
+
+@dataclass(slots=True)
+class NodeSink:
+    """Nodes from the watch."""
+
+    placement: Placement
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        self.placement.ledger.relist_nodes([parse_node(raw) for raw in objects])
+        self.placement.on_change()
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        node = parse_node(raw)
+        ledger = self.placement.ledger
+        if event == "DELETED":
+            ledger.drop_node(node.name, node.uid)
+        elif not ledger.put_node(node):
+            return
+        elif node.problem:
+            log.warning("%s", node.problem)
+        self.placement.on_change()
+
+
+def _keep(pod: PodView) -> bool:
+    return pod.concerns_us and not pod.finished
+
+
+def _stay(held: Booking, offered: Sequence[str]) -> Outcome:
+    """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
+    if held.place[0] in offered:
+        return Outcome(passed=(held.place[0],))
+    raise LedgerError(f"pod is bound or being bound to node {held.place[0]}, which is not offered")
+
+
+def _refused(decision: Decision) -> Outcome:
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for refusal in decision.refusals:
+        (failed if refusal.resolvable else unresolvable).update(dict.fromkeys(refusal.nodes, refusal.reason))
+    return Outcome((), failed, unresolvable, decision)
+
+
+def _key(raw: RawObject) -> str:
+    metadata = raw.get("metadata") or {}
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+def _uid(raw: RawObject) -> str:
+    return str((raw.get("metadata") or {}).get("uid", ""))
