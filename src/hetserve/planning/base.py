@@ -1,0 +1,106 @@
+"""Which type is Kairos's base: the one that alone can serve every batch of the mix within the SLO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.plan import Refusal
+from hetserve.planning.problem import Problem, TypeOption
+from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.wording import latency_text, money_text
+
+
+@dataclass(frozen=True, slots=True)
+class NoBase:
+    """Why no type can be the base."""
+
+    reason: Reason
+    message: str
+    refusals: tuple[Refusal, ...] = ()
+
+
+def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
+    """Base type: the highest Q_b per dollar of those that qualify, ties by name; problem.base overrides.
+
+    A type qualifies when its mean latency keeps the SLO at every batch of the mix, the budget buys one instance
+    and its cap allows one.
+    """
+    capable = [
+        option for option in problem.types if within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
+    ]
+    if not capable:
+        return NoBase(Reason.NO_TYPE_MEETS_SLO, no_type_meets_slo(problem), slo_refusals(problem))
+    if problem.base is not None:
+        return _overridden(problem, problem.base, capable, budget)
+    offered = [option for option in capable if option.max_instances is None or option.max_instances >= 1]
+    if not offered:
+        names = ", ".join(sorted(option.name for option in capable))
+        return NoBase(
+            Reason.CAPACITY_TOO_LOW,
+            f"no instance can be had of any type that serves every batch within {_limit(problem)}: {names} (0 allowed)",
+        )
+    affordable = [option for option in offered if option.price <= budget]
+    if not affordable:
+        cheapest = min(offered, key=lambda o: (o.price, o.name))
+        return NoBase(
+            Reason.BUDGET_TOO_LOW,
+            f"budget {money_text(budget)} buys no base instance: the cheapest type that serves every batch within "
+            f"{_limit(problem)} is {cheapest.name} at {money_text(cheapest.price)}",
+        )
+    return min(affordable, key=lambda o: (-(throughput(o.profile, problem.mix) or 0.0) / o.price, o.name))
+
+
+def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: int) -> TypeOption | NoBase:
+    option = next((option for option in problem.types if option.name == name), None)
+    able = ", ".join(sorted(o.name for o in capable))
+    if option is None:
+        known = ", ".join(sorted(o.name for o in problem.types))
+        return NoBase(
+            Reason.INSTANCE_TYPE_NOT_FOUND, f"base {name} is none of the service's instance types; there are: {known}"
+        )
+    if option not in capable:
+        return NoBase(
+            Reason.NO_TYPE_MEETS_SLO,
+            f"{name} cannot be the base: {slo_miss(option, problem, None)}; types that can: {able}",
+        )
+    if option.max_instances == 0:
+        return NoBase(Reason.CAPACITY_TOO_LOW, f"no instance can be had of {name}, the base that was asked for")
+    if option.price > budget:
+        return NoBase(
+            Reason.BUDGET_TOO_LOW,
+            f"budget {money_text(budget)} buys no base instance: {name}, the base that was asked for, costs "
+            f"{money_text(option.price)}",
+        )
+    return option
+
+
+def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> str:
+    """How a type misses the SLO: its worst latency over the mix against the limit.
+
+    percentile: of the latency that is judged, None for the mean.
+    """
+    batch, latency = worst_latency(option.profile, problem.mix, percentile)
+    if latency is None:
+        return f"it cannot serve batch {batch} (largest: {option.profile.max_batch})"
+    kind = "mean" if percentile is None else f"p{percentile:g}"
+    return f"{latency_text(latency)} ({kind}) at batch {batch} is over the SLO of {_limit(problem)}"
+
+
+def no_type_meets_slo(problem: Problem, percentile: float | None = None) -> str:
+    """Sentence that names every type with its worst latency against the SLO."""
+    each = "; ".join(f"{option.name}: {slo_miss(option, problem, percentile)}" for option in _by_name(problem))
+    return f"no type serves every batch of the mix within {_limit(problem)}: {each}"
+
+
+def slo_refusals(problem: Problem) -> tuple[Refusal, ...]:
+    """One refusal per type for a problem in which none meets the SLO by its mean latency."""
+    return tuple(Refusal(option.name, slo_miss(option, problem, None)) for option in _by_name(problem))
+
+
+def _by_name(problem: Problem) -> list[TypeOption]:
+    return sorted(problem.types, key=lambda o: o.name)
+
+
+def _limit(problem: Problem) -> str:
+    return latency_text(problem.slo.latency)

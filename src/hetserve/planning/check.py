@@ -1,0 +1,105 @@
+"""Independent check of a plan before anyone applies it; it shares no code with the planners, on purpose.
+
+All sums are exact (integers and fractions). Two tolerances, both stated here: a latency may exceed the SLO by
+1e-9 of it (floating point), a capacity may fall short of the load by 1e-6 of it (what MILP solvers call feasible).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem, TypeOption
+
+_LATENCY_SLACK = 1e-9
+_LOAD_SLACK = Fraction(1, 1_000_000)
+
+
+def violations(problem: Problem, plan: Plan) -> tuple[str, ...]:
+    """Every promise that a feasible plan breaks, as sentences; empty: the plan may be applied."""
+    if [name for name, _ in plan.counts] != [option.name for option in problem.types]:
+        return (f"counts name {[name for name, _ in plan.counts]}, the problem has {[o.name for o in problem.types]}",)
+    held = [(option, count) for option, (_, count) in zip(problem.types, plan.counts, strict=True)]
+    return (
+        *_count_violations(held),
+        *_money_violations(problem, plan, held),
+        *_pool_violations(problem, held),
+        *(_carries_load(problem, plan, held) if plan.capacity_qps is not None else _serves_mix(problem, plan, held)),
+    )
+
+
+def _count_violations(held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    for option, count in held:
+        if count < 0:
+            yield f"{count} instances of {option.name}: fewer than none"
+        if option.max_instances is not None and count > option.max_instances:
+            yield f"{count} instances of {option.name}: at most {option.max_instances} are allowed"
+    if all(count <= 0 for _, count in held):
+        yield "the plan holds no instance and calls itself feasible"
+
+
+def _money_violations(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    cost = sum(option.price * count for option, count in held)
+    if cost != plan.cost:
+        yield f"the plan says it costs {plan.cost} micro-dollars/h, its instances cost {cost}"
+    if problem.budget is not None and cost > problem.budget:
+        yield f"the plan costs {cost} micro-dollars/h, the budget is {problem.budget}"
+
+
+def _pool_violations(problem: Problem, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    for pool in problem.pools:
+        new = [(option, count - option.running) for option, count in held if option.pool == pool.name]
+        asked = [(option.demand, more) for option, more in new if more > 0]
+        for resource, unit, used, free in (
+            ("CPU", "millicores", sum(d.cpu * n for d, n in asked), pool.free.cpu),
+            ("memory", "MiB", sum(d.memory * n for d, n in asked), pool.free.memory),
+            ("GPU memory", "MiB", sum(d.gpu_memory * n for d, n in asked), pool.free.gpu_memory),
+        ):
+            if used > max(free, 0):
+                yield f"new instances take {used} {unit} of {resource} from pool {pool.name}, {free} are free"
+
+
+def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    """MaxThroughput: one type that is there serves every batch, and none is there that serves nothing."""
+    limit = problem.slo.latency * (1 + _LATENCY_SLACK)
+    everything = False
+    for option, count in held:
+        if count <= 0:
+            continue
+        kept = [(mean := option.profile.mean(batch)) is not None and mean <= limit for batch in problem.mix.batches]
+        everything = everything or all(kept)
+        if not kept[0]:
+            yield f"{option.name} serves not even batch {problem.mix.batches[0]} within the SLO"
+    if not everything:
+        yield "no type of the plan serves every batch of the mix within the SLO"
+    if plan.bound_qps is None or not (math.isfinite(plan.bound_qps) and plan.bound_qps > 0):
+        yield f"the bound is {plan.bound_qps} q/s"
+
+
+def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    """MinCost: every type that is there keeps the SLO at every batch, and together they carry the load."""
+    limit = problem.slo.latency * (1 + _LATENCY_SLACK)
+    capacity = Fraction(0)
+    for option, count in held:
+        if count <= 0:
+            continue
+        busy = Fraction(0)
+        for batch, share in zip(problem.mix.batches, problem.mix.shares, strict=True):
+            slow = option.profile.quantile(batch, problem.slo.percentile)
+            mean = option.profile.mean(batch)
+            if slow is None or mean is None or slow > limit:
+                yield f"{option.name} does not keep the SLO at batch {batch}"
+                break
+            busy += Fraction(share) * Fraction(mean)
+        else:
+            capacity += count / busy
+    if problem.load is None:
+        yield "the plan claims a capacity, and there is no load to carry"
+        return
+    needed = Fraction(problem.load) / Fraction(problem.saturation_threshold)
+    if capacity < needed * (1 - _LOAD_SLACK):
+        yield f"the plan carries {float(capacity):.6g} q/s, {float(needed):.6g} q/s are needed"
+    if plan.capacity_qps is not None and abs(Fraction(plan.capacity_qps) - capacity) > capacity * _LOAD_SLACK:
+        yield f"the plan says it carries {plan.capacity_qps:.6g} q/s, its instances carry {float(capacity):.6g} q/s"

@@ -1,0 +1,73 @@
+"""Every configuration within a budget: counted first, then enumerated without a Python loop over them.
+
+Money is integer micro-dollars, so a configuration that costs exactly the budget is in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+_GRID = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One type of a configuration: price of an instance (micro-dollars/h) and how many there may be."""
+
+    price: int
+    least: int = 0
+    most: int | None = None
+
+
+def count_configurations(dimensions: tuple[Dimension, ...], budget: int) -> float:
+    """How many configurations cost at most `budget`, without enumerating them.
+
+    Exact up to 2**53 while budget over the prices' common divisor is at most a million; beyond that prices are
+    rounded down to a coarser grid, which counts a little too many.
+    """
+    left = budget - sum(d.price * d.least for d in dimensions)
+    if left < 0 or any(d.most is not None and d.most < d.least for d in dimensions):
+        return 0.0
+    unit = max(math.gcd(*(d.price for d in dimensions)), math.ceil(left / _GRID), 1)
+    ways = np.zeros(left // unit + 1)
+    ways[0] = 1.0
+    for dimension in dimensions:
+        most = left // dimension.price
+        if dimension.most is not None:
+            most = min(most, dimension.most - dimension.least)
+        ways = _add_type(ways, max(dimension.price // unit, 1), most)
+    return float(ways.sum())
+
+
+def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.float64]:
+    """Ways to spend each amount when up to `most` instances at `price` units may be added to what there was."""
+    rows = -(-len(ways) // price)
+    table = np.zeros(rows * price)
+    table[: len(ways)] = ways
+    table = np.cumsum(table.reshape(rows, price), axis=0)
+    if most + 1 < rows:
+        table[most + 1 :] -= table[: -(most + 1)].copy()
+    return np.asarray(table.reshape(-1)[: len(ways)])
+
+
+def enumerate_configurations(dimensions: tuple[Dimension, ...], budget: int) -> tuple[Ints, Ints]:
+    """Counts (one row per configuration, one column per dimension) and cost of each, in lexicographic order."""
+    counts = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([budget], dtype=np.int64)
+    for i, dimension in enumerate(dimensions):
+        reserve = sum(d.price * d.least for d in dimensions[i + 1 :])
+        most = (left - reserve) // dimension.price
+        if dimension.most is not None:
+            most = np.minimum(most, dimension.most)
+        choices = np.maximum(most - dimension.least + 1, 0)
+        starts = np.repeat(np.cumsum(choices) - choices, choices)
+        column = np.arange(int(choices.sum()), dtype=np.int64) - starts + dimension.least
+        counts = np.column_stack([np.repeat(counts, choices, axis=0), column])
+        left = np.repeat(left, choices) - column * dimension.price
+    return counts, budget - left

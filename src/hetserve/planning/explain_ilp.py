@@ -1,0 +1,138 @@
+"""HetSev's choice put into a Plan: runner-up and why not, what changes, and what is missing where nothing carries."""
+
+from __future__ import annotations
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.base import slo_miss
+from hetserve.planning.ilp_model import Choice, Model
+from hetserve.planning.milp import TOLERANCE
+from hetserve.planning.outcome import infeasible
+from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
+from hetserve.planning.problem import Problem
+from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
+from hetserve.units import MicroDollarsPerHour
+
+NAME = "ilp"
+_TOP = 10
+
+
+def explain(problem: Problem, model: Model, best: Choice, others: tuple[Choice, ...], solver: str) -> Plan:
+    """Feasible plan of the best choice. others: by objective; solver: who solved it."""
+    counts = all_counts(problem, model, best)
+    runner_up = others[0] if others else None
+    return Plan(
+        feasible=True,
+        reason=Reason.PLAN_FEASIBLE,
+        message=f"{summary(counts)} for {money_text(best.cost)}, capacity {qps_text(best.capacity)}",
+        planner=NAME,
+        counts=counts,
+        cost=MicroDollarsPerHour(best.cost),
+        capacity_qps=best.capacity,
+        runner_up=None if runner_up is None else _candidate(problem, model, runner_up),
+        why_not_runner_up="" if runner_up is None else _why_not(best, runner_up),
+        ranking=tuple(_candidate(problem, model, choice) for choice in (best, *others)[:_TOP]),
+        refusals=problem.left_out + unusable(problem, model) + _unused(model, best),
+        verdict=_verdict(problem, model, best, solver),
+    )
+
+
+def all_counts(problem: Problem, model: Model, choice: Choice) -> Counts:
+    """Counts of a choice for every type of the problem, in its order."""
+    held = {option.name: count for option, count in zip(model.types, choice.counts, strict=True)}
+    return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
+
+
+def unusable(problem: Problem, model: Model) -> tuple[Refusal, ...]:
+    """Types that miss the SLO at its percentile, and by how much (constraint 4)."""
+    usable = {option.name for option in model.types}
+    return tuple(
+        Refusal(option.name, slo_miss(option, problem, problem.slo.percentile))
+        for option in sorted(problem.types, key=lambda o: o.name)
+        if option.name not in usable
+    )
+
+
+def too_little(problem: Problem, model: Model, most: Choice, affordable: Choice, cheapest: Choice | None) -> Plan:
+    """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
+
+    most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
+    without the budget, None if nothing carries the load.
+    """
+    if cheapest is None or most.capacity < model.needed * (1 - float(TOLERANCE)):
+        short = model.needed - most.capacity
+        message = (
+            f"{_need(problem, model)}; every instance that limits and free resources allow "
+            f"({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {qps_text(short)} too little"
+        )
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
+    budget = problem.budget or 0
+    message = (
+        f"{_need(problem, model)}; budget {money_text(budget)} buys at most {qps_text(affordable.capacity)} "
+        f"({_held(problem, model, affordable)}); the cheapest plan that carries the load costs "
+        f"{money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), {money_text(cheapest.cost - budget)} more"
+    )
+    return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
+
+
+def _need(problem: Problem, model: Model) -> str:
+    load = qps_text(problem.load or 0.0)
+    if problem.saturation_threshold == 1:
+        return f"a load of {load} must be carried"
+    return f"a load of {load} needs {qps_text(model.needed)} at {share_text(problem.saturation_threshold)} saturation"
+
+
+def _held(problem: Problem, model: Model, choice: Choice) -> str:
+    return summary(all_counts(problem, model, choice))
+
+
+def _candidate(problem: Problem, model: Model, choice: Choice) -> Candidate:
+    return Candidate(all_counts(problem, model, choice), MicroDollarsPerHour(choice.cost), choice.capacity)
+
+
+def _why_not(best: Choice, other: Choice) -> str:
+    difference = difference_text(other.capacity - best.capacity, other.cost - best.cost, "capacity")
+    if other.objective == best.objective and other.cost == best.cost:
+        fewer = sum(best.counts) < sum(other.counts)
+        return f"{difference}; {'fewer instances' if fewer else 'the order of the types'} decided"
+    launching = (other.objective - other.cost) - (best.objective - best.cost)
+    if launching > 0:
+        return f"{difference}, and launching new instances weighs {money_text(launching)} more"
+    return difference
+
+
+def _unused(model: Model, best: Choice) -> tuple[Refusal, ...]:
+    """Usable types that the plan does not hold, and what a query/s costs on them against those that it holds."""
+    per_qps = [option.price / rate for option, rate in zip(model.types, model.rates, strict=True)]
+    dearest = max(value for value, count in zip(per_qps, best.counts, strict=True) if count)
+    return tuple(
+        Refusal(option.name, _why_unused(value, dearest, upper))
+        for option, value, count, upper in zip(model.types, per_qps, best.counts, model.upper, strict=True)
+        if not count
+    )
+
+
+def _why_unused(per_qps: float, dearest: float, upper: int) -> str:
+    if upper == 0:
+        return "keeps the SLO, but no instance of it is allowed or free"
+    if per_qps > dearest:
+        return f"keeps the SLO, but costs {_per_qps(per_qps)} against {_per_qps(dearest)} of the dearest type chosen"
+    return f"keeps the SLO at {_per_qps(per_qps)}, but whole instances of it cost more at this load"
+
+
+def _per_qps(micro: float) -> str:
+    return f"{micro / 1e6:.4g} $/h per q/s"
+
+
+def _verdict(problem: Problem, model: Model, best: Choice, solver: str) -> str:
+    slo, load = problem.slo, problem.load or 0.0
+    changes = [
+        f"{count - option.running:+d} {option.name}"
+        for option, count in zip(model.types, best.counts, strict=True)
+        if count != option.running
+    ]
+    return (
+        f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:g}); the load of "
+        f"{qps_text(load)} uses {share_text(load / best.capacity)} of it, at most "
+        f"{share_text(problem.saturation_threshold)} is wanted; change: {', '.join(changes) or 'none'}; "
+        f"least cost proven by {solver}"
+    )

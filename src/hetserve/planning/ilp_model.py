@@ -1,0 +1,165 @@
+"""HetSev's integer program as data: which types may take part, their rates, prices and limits in exact numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetserve.planning.milp import TOLERANCE, IntegerProgram, Row
+from hetserve.planning.problem import Pool, Problem, TypeOption
+from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.units import QPS
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Instances per type of the model. objective: their cost and that of launching the new ones, micro-dollars."""
+
+    counts: tuple[int, ...]
+    cost: int
+    objective: int
+    capacity: QPS
+
+    @property
+    def key(self) -> tuple[int, int, tuple[int, ...]]:
+        """Total order of choices: cheapest, fewest instances, most of the first type."""
+        return self.objective, sum(self.counts), tuple(-count for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Usable types by name, each with its rate T_i (queries/s), launch charge and most instances.
+
+    needed: W / threshold, queries/s. upper: no optimum holds more of a type than carries the load alone.
+    """
+
+    types: tuple[TypeOption, ...]
+    rates: tuple[QPS, ...]
+    launch: tuple[int, ...]
+    upper: tuple[int, ...]
+    needed: QPS
+    budget: int | None
+    pools: tuple[Pool, ...]
+
+    def choice(self, values: Sequence[int]) -> Choice:
+        """What these instances cost and carry; more values than types: a solver's auxiliary ones, recomputed here."""
+        counts = tuple(values[: len(self.types)])
+        cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
+        charges = sum(
+            charge * max(count - option.running, 0)
+            for option, charge, count in zip(self.types, self.launch, counts, strict=True)
+        )
+        capacity = math.fsum(rate * count for rate, count in zip(self.rates, counts, strict=True))
+        return Choice(counts, cost, cost + charges, QPS(capacity))
+
+    def one_more(self, best: Choice) -> Iterator[tuple[int, ...]]:
+        """The best with one instance more of one type, where that is allowed."""
+        for i, count in enumerate(best.counts):
+            more = (*best.counts[:i], count + 1, *best.counts[i + 1 :])
+            if self.allowed(more):
+                yield more
+
+    def single_type(self) -> Iterator[tuple[int, ...]]:
+        """Per type, the fewest instances of it alone that carry the load, where that is allowed."""
+        for i, rate in enumerate(self.rates):
+            counts = tuple(_fewest(self.needed, rate) if i == j else 0 for j in range(len(self.types)))
+            if self.allowed(counts):
+                yield counts
+
+    def allowed(self, counts: tuple[int, ...]) -> bool:
+        """Whether caps, budget and free resources allow these instances."""
+        caps = all(
+            option.max_instances is None or count <= option.max_instances
+            for option, count in zip(self.types, counts, strict=True)
+        )
+        cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
+        new = [max(count - option.running, 0) for option, count in zip(self.types, counts, strict=True)]
+        fits = all(sum(d * n for d, n in zip(row, new, strict=True)) <= free for row, free in _pool_rows(self))
+        return caps and fits and (self.budget is None or cost <= self.budget)
+
+
+def build_model(problem: Problem) -> Model:
+    """Model of a problem whose load is known; types sorted by name, so that their order does not matter.
+
+    A type takes part only where the latency at the SLO's percentile keeps the SLO at every batch (constraint 4).
+    """
+    assert problem.load is not None  # noqa: S101  the planner refuses such a problem
+    needed = QPS(problem.load / problem.saturation_threshold)
+    usable = [
+        (option, rate)
+        for option in sorted(problem.types, key=lambda o: o.name)
+        if within(worst_latency(option.profile, problem.mix, problem.slo.percentile)[1], problem.slo.latency)
+        and (rate := throughput(option.profile, problem.mix)) is not None
+    ]
+    return Model(
+        types=tuple(option for option, _ in usable),
+        rates=tuple(rate for _, rate in usable),
+        launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
+        upper=tuple(_most(option, _fewest(needed, rate)) for option, rate in usable),
+        needed=needed,
+        budget=problem.budget,
+        pools=problem.pools,
+    )
+
+
+def least_cost_program(model: Model, within_budget: bool) -> IntegerProgram:
+    """Minimise cost and launch charges subject to (1), (2), caps and, if asked, the budget."""
+    carries = Row(_both(_scaled_rates(model)), least=float(1 - TOLERANCE / 1000))
+    objective = _both(tuple(option.price for option in model.types), model.launch)
+    return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
+
+
+def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
+    """Maximise the load that is carried, up to the load that is asked for."""
+    objective = _both(tuple(-rate for rate in _scaled_rates(model)))
+    return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
+
+
+def _limits(model: Model, within_budget: bool) -> tuple[Row, ...]:
+    rows = [Row(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
+    for i, option in enumerate(model.types):
+        # a_i >= y_i - N_i; with a_i >= 0 and its cost not negative, a_i = max(X_i, 0) at the optimum.
+        unit = tuple(int(i == j) for j in range(len(model.types)))
+        rows.append(Row(_both(unit, tuple(-c for c in unit)), most=option.running))
+    if within_budget and model.budget is not None:
+        rows.append(Row(_both(tuple(option.price for option in model.types)), most=model.budget))
+    return tuple(rows)
+
+
+def _pool_rows(model: Model) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Per pool and resource: what one new instance of each type takes, and what is free."""
+    for pool in model.pools:
+        for resource in ("cpu", "memory", "gpu_memory"):
+            row = tuple(int(getattr(o.demand, resource)) if o.pool == pool.name else 0 for o in model.types)
+            if any(row):
+                yield row, int(getattr(pool.free, resource))
+
+
+def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple[float, ...]:
+    """Coefficients of (y, a): those not given are zero."""
+    size = max(len(on_counts), len(on_new))
+    return (*(on_counts or (0,) * size), *(on_new or (0,) * size))
+
+
+def _uppers(model: Model) -> tuple[int, ...]:
+    return (*model.upper, *model.upper)
+
+
+def _scaled_rates(model: Model) -> tuple[float, ...]:
+    """T_i / (W / threshold): constraint 1 reads `>= 1`, where the solvers' absolute tolerances mean something."""
+    return tuple(rate / model.needed for rate in model.rates)
+
+
+def _launch_charge(option: TypeOption, weight: float) -> int:
+    return round(Fraction(option.price) * Fraction(weight) * Fraction(option.launch_time))
+
+
+def _fewest(needed: float, rate: float) -> int:
+    """Fewest instances at `rate` that carry `needed`, an excess within the tolerance forgiven."""
+    return max(math.ceil(Fraction(needed) / Fraction(rate) * (1 - TOLERANCE / 1000)), 1)
+
+
+def _most(option: TypeOption, enough: int) -> int:
+    return enough if option.max_instances is None else min(enough, option.max_instances)

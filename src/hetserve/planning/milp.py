@@ -1,0 +1,137 @@
+"""Small integer programs, solved by HiGHS or, where it fails, by CBC, and answers that no float is trusted for.
+
+A program is data; a solver returns integers, and `accepted` checks them against the rows in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Protocol
+
+import pulp
+
+TOLERANCE: Final = Fraction(1, 1_000_000)
+"""Relative; by this much a row with fractional coefficients may be missed (the solvers' own feasibility limit)."""
+
+_TIME_LIMIT = 20.0
+
+
+class SolverError(Exception):
+    """A solver gave no proven optimum: it is missing, ran out of time, or its answer breaks a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """least <= sum of coefficients x variables <= most; None: no limit on that side."""
+
+    coefficients: tuple[float, ...]
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerProgram:
+    """Minimise objective x variables over integers 0 <= variable <= upper that keep every row."""
+
+    objective: tuple[float, ...]
+    upper: tuple[int, ...]
+    rows: tuple[Row, ...] = ()
+
+
+class Solver(Protocol):
+    """Solves integer programs to proven optimality."""
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+        ...
+
+    def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
+        """Optimal values, or None if the program is infeasible; raises SolverError otherwise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PulpSolver:
+    """A solver behind PuLP. make: fresh PuLP solver object, since they keep state."""
+
+    name: str
+    make: Callable[[], Any]
+
+    def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
+        problem, variables = _pulp_problem(program)
+        try:
+            problem.solve(self.make())
+        except Exception as error:  # PuLP raises what the solver's bindings, files or processes raise
+            raise SolverError(f"{type(error).__name__}: {error}") from error
+        if problem.status == pulp.LpStatusInfeasible:
+            return None
+        if problem.sol_status != pulp.LpSolutionOptimal:
+            raise SolverError(f"no proven optimum ({pulp.LpSolution[problem.sol_status]})")
+        values = tuple(round(variable.value() or 0.0) for variable in variables)
+        if not accepted(program, values):
+            raise SolverError(f"its answer {values} breaks a constraint")
+        return values
+
+
+HIGHS: Final = PulpSolver("HiGHS", lambda: pulp.HiGHS(msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT))
+CBC: Final = PulpSolver("CBC", lambda: pulp.PULP_CBC_CMD(msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT))
+SOLVERS: Final = (HIGHS, CBC)
+
+
+@dataclass(slots=True)
+class Chain:
+    """Solvers in order of preference: the next is asked when one fails. used: names of those that answered."""
+
+    solvers: Sequence[Solver] = SOLVERS
+    used: str = ""
+
+    def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
+        """Answer of the first solver that proves one; raises SolverError when none does."""
+        failures: list[str] = []
+        for solver in self.solvers:
+            try:
+                answer = solver.solve(program)
+            except SolverError as error:
+                failures.append(f"{solver.name}: {error}")
+                continue
+            self.used = solver.name + (f" (after {'; '.join(failures)})" if failures else "")
+            return answer
+        raise SolverError("no solver answered: " + "; ".join(failures or ["none was given"]))
+
+
+def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
+    """Whether integers keep every bound and row; rows of whole numbers exactly, others within TOLERANCE."""
+    if any(not 0 <= value <= upper for value, upper in zip(values, program.upper, strict=True)):
+        return False
+    return all(_keeps(row, values) for row in program.rows)
+
+
+def _keeps(row: Row, values: Sequence[int]) -> bool:
+    total = sum((Fraction(c) * v for c, v in zip(row.coefficients, values, strict=True)), Fraction(0))
+    slack = Fraction(0) if all(float(c).is_integer() for c in row.coefficients) else TOLERANCE
+    low = row.least is None or total >= Fraction(row.least) - slack * abs(Fraction(row.least))
+    return low and (row.most is None or total <= Fraction(row.most) + slack * abs(Fraction(row.most)))
+
+
+def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
+    problem = pulp.LpProblem("plan", pulp.LpMinimize)
+    # PuLP orders variables by name: zero-padded, they keep their order in both solvers.
+    variables = [
+        pulp.LpVariable(f"x{i:04d}", lowBound=0, upBound=upper, cat=pulp.LpInteger)
+        for i, upper in enumerate(program.upper)
+    ]
+    problem += _expression(program.objective, variables)
+    for row in program.rows:
+        expression = _expression(row.coefficients, variables)
+        if row.least is not None:
+            problem += expression >= row.least
+        if row.most is not None:
+            problem += expression <= row.most
+    return problem, variables
+
+
+def _expression(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:
+    return pulp.LpAffineExpression({v: c for v, c in zip(variables, coefficients, strict=True) if c})

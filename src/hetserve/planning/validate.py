@@ -1,0 +1,62 @@
+"""Problems that no planner should see: each named by field, value and what would be right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from hetserve.planning.problem import Problem, TypeOption
+
+
+def problem_error(problem: Problem) -> str | None:
+    """First thing wrong with a problem as a sentence, or None; planners rely on all of it."""
+    return next(_errors(problem), None)
+
+
+def _errors(problem: Problem) -> Iterator[str]:
+    if not problem.types:
+        yield "the problem has no instance types: at least one is needed"
+    names = [option.name for option in problem.types]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"type {name} is there {names.count(name)} times; each may be there once"
+    if not (math.isfinite(problem.slo.latency) and problem.slo.latency > 0):
+        yield f"SLO latency {problem.slo.latency} s: must be positive"
+    if not 50 < problem.slo.percentile < 100:
+        yield f"SLO percentile {problem.slo.percentile:g}: must be above 50 and below 100, for example 99"
+    yield from _demand_errors(problem)
+    for option in problem.types:
+        yield from _type_errors(option, problem)
+    pools = [pool.name for pool in problem.pools]
+    for option in problem.types:
+        if option.pool is not None and option.pool not in pools:
+            yield f"type {option.name} draws on pool {option.pool}, which is not given; there are: {pools}"
+
+
+def _demand_errors(problem: Problem) -> Iterator[str]:
+    if problem.budget is not None and problem.budget <= 0:
+        yield f"budget {problem.budget} micro-dollars/h: must be more than 0"
+    if problem.load is not None and not (math.isfinite(problem.load) and problem.load > 0):
+        yield f"load {problem.load} q/s: must be a positive finite number"
+    if not 0 < problem.saturation_threshold <= 1:
+        yield f"saturation threshold {problem.saturation_threshold}: must be above 0 and at most 1, for example 0.8"
+    if not (math.isfinite(problem.launch_weight) and problem.launch_weight >= 0):
+        yield f"launch weight {problem.launch_weight}: must be 0 or a positive finite number"
+    shares = problem.mix.shares
+    if not shares or len(shares) != len(problem.mix.batches) or abs(math.fsum(shares) - 1) > 1e-9:
+        yield "the shares of the batch mix must sum to 1: build it with BatchMix.of"
+
+
+def _type_errors(option: TypeOption, problem: Problem) -> Iterator[str]:
+    if option.price <= 0:
+        yield f"type {option.name}: price {option.price} micro-dollars/h must be more than 0"
+    if option.running < 0:
+        yield f"type {option.name}: {option.running} running instances; must be 0 or more"
+    if option.max_instances is not None and option.max_instances < 0:
+        yield f"type {option.name}: max_instances {option.max_instances}; must be 0 or more"
+    if not (math.isfinite(option.launch_time) and option.launch_time >= 0):
+        yield f"type {option.name}: launch time {option.launch_time} s; must be 0 or more"
+    for batch in problem.mix.batches:
+        mean = option.profile.mean(batch)
+        if mean is not None and not (math.isfinite(mean) and mean > 0):
+            yield f"type {option.name}: mean latency {mean} s at batch {batch}; must be positive"
+            return
