@@ -50,6 +50,7 @@ class Reason(StrEnum):
     ROLLING_OUT = "RollingOut"
     ROLLED_OUT = "RolledOut"
     TEMPLATE_INVALID = "TemplateInvalid"
+    WRITE_REFUSED = "WriteRefused"
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
     INSTANCES_NOT_READY = "InstancesNotReady"
@@ -152,6 +153,13 @@ DOCS: tuple[ReasonDoc, ...] = (
         "Raise the budget, or wait until the smaller plan is rolled out.",
     ),
     ReasonDoc(
+        ConditionType.WITHIN_BUDGET,
+        "Unknown",
+        Reason.NOT_PLANNED,
+        "The budget cannot be read, or the price of something that runs is not known.",
+        "See Planned, or restore the InstanceType that the message names.",
+    ),
+    ReasonDoc(
         ConditionType.PROFILE_READY, "True", Reason.PROFILES_FOUND, "Every type in use has one valid profile.", "-"
     ),
     ReasonDoc(
@@ -199,6 +207,13 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.TEMPLATE_INVALID,
         "The pod template was refused; the message carries the apiserver's words.",
         "Correct spec.template.",
+    ),
+    ReasonDoc(
+        ConditionType.PROGRESSING,
+        "False",
+        Reason.WRITE_REFUSED,
+        "A Deployment could not be written: a right is missing, or another controller owns it.",
+        "Grant the right that the message names, or remove the other Deployment.",
     ),
     ReasonDoc(
         ConditionType.PROGRESSING,

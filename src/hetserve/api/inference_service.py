@@ -144,6 +144,7 @@ class PlanStatus(ApiModel):
     planner: str = Field(max_length=64)
     runner_up: str | None = Field(default=None, max_length=2048)
     verdict: str = Field(default="", max_length=4096)
+    inputs: str = Field(default="", max_length=64, description="digest of what the plan was made from")
 
 
 class InstanceStatus(ApiModel):

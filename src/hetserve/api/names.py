@@ -29,6 +29,8 @@ ANNOTATION_GPU_PRODUCT: Final = f"{GROUP}/gpu-product"
 """Set on a pod: the GPU must be of this product."""
 ANNOTATION_NODE_GPUS: Final = f"{GROUP}/gpus"
 """Set on a node: JSON list of {uuid, product, memoryMiB, healthy}; overrides the labels below."""
+ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
+"""Written by the operator on its Deployments: digest of what it last applied, and the replicas."""
 
 GFD_PRODUCT: Final = "nvidia.com/gpu.product"
 GFD_COUNT: Final = "nvidia.com/gpu.count"

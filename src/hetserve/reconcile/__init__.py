@@ -1,1 +1,21 @@
-"""TODO."""
+"""From what is declared and what exists to the next request: pure, one request per step."""
+
+from hetserve.reconcile.announce import Announcement, announcements
+from hetserve.reconcile.step import failure_status, step
+from hetserve.reconcile.world import Apply, Delete, Render, Rendered, Replace, Request, Settled, World, WriteStatus
+
+__all__ = [
+    "Announcement",
+    "Apply",
+    "Delete",
+    "Render",
+    "Rendered",
+    "Replace",
+    "Request",
+    "Settled",
+    "World",
+    "WriteStatus",
+    "announcements",
+    "failure_status",
+    "step",
+]

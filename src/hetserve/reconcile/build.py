@@ -1,0 +1,147 @@
+"""The Deployment that one instance type of a plan should be: pure manifests, nothing read, nothing sent.
+
+Strategy and deadline hold for CPU types too: a surge instance would be paid beyond the budget, and it finds
+no node where an instance fills one; gated pods may wait longer than any progress deadline.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hetserve.api import names
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.planning.offers import Offer, instance_gpu_memory
+from hetserve.reconcile.template import TemplateError, model_container, user_template
+from hetserve.units import MiB
+
+Json = dict[str, Any]
+NO_DEADLINE: Final = 2147483647
+_MAX_NAME: Final = 63
+_HASH: Final = 6
+
+
+def deployment_name(service: str, instance_type: str) -> str:
+    """``{service}-{type, dots as dashes}-{hash6}``: the hash keeps a-b + c and a + b-c apart, and long names."""
+    digest = hashlib.sha256(f"{service}/{instance_type}".encode()).hexdigest()[:_HASH]
+    readable = f"{service}-{instance_type}".replace(".", "-")[: _MAX_NAME - _HASH - 1].rstrip("-")
+    return f"{readable}-{digest}"
+
+
+def desired_deployment(service: InferenceService, offer: Offer) -> Json:
+    """Deployment of one service on one type, without replicas.
+
+    Raises TemplateError where the user's pod template and what hetserve must set in it contradict.
+    """
+    meta, instance_type = service.metadata, offer.type
+    own = {names.LABEL_SERVICE: meta.name, names.LABEL_INSTANCE_TYPE: instance_type.metadata.name}
+    labels = {**own, names.LABEL_MODEL: service.spec.model.name, names.LABEL_MANAGED_BY: names.MANAGED_BY}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": deployment_name(meta.name, instance_type.metadata.name),
+            "namespace": meta.namespace or "default",
+            "labels": labels,
+            "annotations": {},
+            "ownerReferences": [owner_reference(service)],
+        },
+        "spec": {
+            "selector": {"matchLabels": own},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "progressDeadlineSeconds": NO_DEADLINE,
+            "template": _pod_template(service, offer, labels),
+        },
+    }
+
+
+def owner_reference(service: InferenceService) -> Json:
+    """Reference that makes the service the controller of an object, by UID."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "InferenceService",
+        "name": service.metadata.name,
+        "uid": service.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """Digest of what is desired of a Deployment, replicas and bookkeeping aside."""
+    spec = {key: value for key, value in manifest["spec"].items() if key != "replicas"}
+    meta = {key: manifest["metadata"][key] for key in ("labels", "ownerReferences")}
+    text = json.dumps([meta, spec], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_replicas(manifest: Json, replicas: int) -> Json:
+    """Copy of a manifest with its replicas, and the annotation that says what was applied."""
+    result = copy.deepcopy(manifest)
+    result["spec"]["replicas"] = replicas
+    result["metadata"]["annotations"][names.ANNOTATION_APPLIED] = f"{manifest_digest(manifest)}/{replicas}"
+    return result
+
+
+def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, str]) -> Json:
+    template = user_template(service.spec.template)
+    spec, instance_type = template["spec"], offer.type
+    template["metadata"]["labels"] |= labels
+    _place(spec, instance_type)
+    container = model_container(template)
+    gpu_memory = instance_gpu_memory(instance_type, offer.profile)
+    _add_resources(container, instance_type, gpu_memory)
+    if instance_type.spec.gpu is not None:
+        template["metadata"]["annotations"][names.ANNOTATION_GPU_PRODUCT] = instance_type.spec.gpu.product
+        _schedule_on_gpu(spec, container)
+    if not template["metadata"]["annotations"]:
+        del template["metadata"]["annotations"]
+    return template
+
+
+def _place(spec: Json, instance_type: InstanceType) -> None:
+    selector = spec.setdefault("nodeSelector", {})
+    for key, value in instance_type.spec.node_selector.items():
+        if selector.get(key, value) != value:
+            raise TemplateError(
+                f"spec.template.spec.nodeSelector: {key}={selector[key]} contradicts InstanceType "
+                f"{instance_type.metadata.name}, whose nodes have {key}={value}; take it out"
+            )
+        selector[key] = value
+    if not selector:
+        del spec["nodeSelector"]
+    if instance_type.spec.tolerations:
+        spec["tolerations"] = [*spec.get("tolerations", []), *copy.deepcopy(instance_type.spec.tolerations)]
+
+
+def _add_resources(container: Json, instance_type: InstanceType, gpu_memory: MiB | None) -> None:
+    host = instance_type.spec.resources
+    wanted = {} if host is None else {"cpu": host.cpu, "memory": host.memory}
+    ours = {key: value for key, value in wanted.items() if value is not None}
+    if gpu_memory is not None:
+        ours[names.RESOURCE_GPU_MEMORY] = str(gpu_memory)
+    if not ours:
+        return
+    resources = container.setdefault("resources", {})
+    for kind in ("limits", "requests"):
+        section = resources.setdefault(kind, {})
+        for key, value in ours.items():
+            if key in section:
+                raise TemplateError(
+                    f"spec.template: container {container['name']!r} sets resources.{kind}.{key}, which InstanceType "
+                    f"{instance_type.metadata.name} sets to {value}; take it out of the template"
+                )
+            section[key] = value
+
+
+def _schedule_on_gpu(spec: Json, container: Json) -> None:
+    spec["schedulerName"] = names.SCHEDULER_NAME
+    gates = spec.setdefault("schedulingGates", [])
+    if {"name": names.QUEUE_GATE} not in gates:
+        gates.append({"name": names.QUEUE_GATE})
+    device = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
+    container["env"] = [*container.get("env", []), {"name": names.ENV_VISIBLE_DEVICES, **device}]

@@ -1,0 +1,217 @@
+"""Which plan is in force: the recorded one as long as it stands, a new one where it does not.
+
+The plan is written into the status before any Deployment follows it, with a digest of the declared inputs
+(spec, types, prices, profiles; not the state of the cluster). A plan of the same inputs is left only when it
+no longer fits into the cluster, or when another is better by SWITCH_GAIN: the state of the cluster changes
+with every pod that is bound, and two services that chase the same GPU must come to rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.planning.inputs import build_problem
+from hetserve.planning.offers import Offer, Offers, Unplannable, resolve_offers
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.reconcile.facts import cluster_facts
+from hetserve.reconcile.observed import read_service
+from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
+from hetserve.reconcile.validity import stored_problem
+from hetserve.reconcile.world import World
+from hetserve.units import MicroDollarsPerHour, parse_money
+
+Planner = Callable[[Problem], Plan]
+SWITCH_GAIN: Final = Decimal("0.05")
+"""Share by which another plan must be better before a running one is left for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Status, reason and message of one condition."""
+
+    status: str
+    reason: str
+    message: str
+
+
+NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What holds for one service now.
+
+    record: the plan in force, kept while no better one can be had. fresh: it is not recorded yet. follow:
+    whether Deployments are brought to it; not where what runs stays because the inputs cannot be planned.
+    """
+
+    planned: Finding
+    feasible: Finding
+    profiles: Finding
+    record: PlanRecord | None = None
+    fresh: bool = False
+    follow: bool = False
+    service: InferenceService | None = None
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {} if self.record is None else {name: n for name, n in self.record.counts if n > 0}
+
+    @property
+    def budget(self) -> MicroDollarsPerHour | None:
+        budget = None if self.service is None else self.service.spec.budget
+        return None if budget is None else parse_money(budget.hourly)
+
+
+def decide(world: World, planner: Planner) -> Decision:
+    """Decision for the service in a world; planner: from a Problem to a Plan, only asked where it matters."""
+    assert world.service is not None  # noqa: S101  the caller has looked
+    recorded = read_record(world.service)
+    service = read_service(world.service)
+    if isinstance(service, str):
+        return _unplanned(Reason.SPEC_INVALID, service, recorded)
+    problem_text = stored_problem(service, world)
+    if problem_text is not None:
+        return _unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
+    offers = resolve_offers(service, world.types, world.profiles)
+    if isinstance(offers, Unplannable):
+        return _unplannable(offers, recorded, service)
+    declared = build_problem(service, world.types, world.profiles, None, world.settings)
+    facts = cluster_facts(service.spec.model.name, offers.usable, world.nodes, world.pods, world.other_pods)
+    problem = build_problem(service, world.types, world.profiles, facts, world.settings)
+    if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
+        reason = declared if isinstance(declared, Unplannable) else problem
+        assert isinstance(reason, Unplannable)  # noqa: S101
+        return _unplannable(reason, recorded, service, offers)
+    try:
+        return _choose(_Case(service, offers, declared, problem, recorded), planner)
+    except Exception as error:
+        return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+
+
+def inputs_digest(declared: Problem) -> str:
+    """Digest of a problem without facts of the cluster; equal problems have equal texts."""
+    return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A service that can be planned. declared: without facts of the cluster; problem: with them."""
+
+    service: InferenceService
+    offers: Offers
+    declared: Problem
+    problem: Problem
+    recorded: PlanRecord | None
+
+
+def _choose(case: _Case, planner: Planner) -> Decision:
+    service, offers, problem, recorded = case.service, case.offers, case.problem, case.recorded
+    digest = inputs_digest(case.declared)
+    standing = recorded if recorded is not None and recorded.inputs == digest else None
+    fits = standing is not None and _fits(standing, problem)
+    if standing is not None and fits and _is_ideal(standing, planner(case.declared)):
+        return _planned(service, offers, standing)
+    plan = planner(problem)
+    if plan.reason == Reason.PLANNER_FAILED:
+        return _unplanned(Reason.PLANNER_FAILED, plan.message, recorded, service, offers)
+    if not plan.feasible:
+        if standing is not None and fits:
+            return _planned(service, offers, standing)
+        return _infeasible(service, offers, plan, recorded, follow=standing is not None)
+    if standing is not None and fits and not _better(plan, standing, problem):
+        return _planned(service, offers, standing)
+    record = plan_record(plan, digest)
+    return _planned(service, offers, record, fresh=recorded is None or record.raw != recorded.raw)
+
+
+def _fits(record: PlanRecord, problem: Problem) -> bool:
+    caps = {option.name: option.max_instances for option in problem.types}
+    return all(n == 0 or (name in caps and n <= _limit(caps[name], n)) for name, n in record.counts)
+
+
+def _limit(cap: int | None, otherwise: int) -> int:
+    return otherwise if cap is None else cap
+
+
+def _is_ideal(record: PlanRecord, ideal: Plan) -> bool:
+    """Whether no cluster, however empty, would be used otherwise."""
+    return ideal.feasible and record.nonzero == {name: n for name, n in ideal.counts if n > 0}
+
+
+def _better(plan: Plan, record: PlanRecord, problem: Problem) -> bool:
+    if problem.objective == "MinCost":
+        prices = {option.name: option.price for option in problem.types}
+        cost = sum(prices[name] * n for name, n in record.counts if n > 0)
+        return plan.cost < cost * (1 - SWITCH_GAIN)
+    try:
+        return Decimal(plan.qps or 0) > Decimal(record.qps) * (1 + SWITCH_GAIN)
+    except InvalidOperation:
+        return True
+
+
+def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> Decision:
+    return Decision(
+        Finding("True", Reason.PLAN_COMPUTED, record.described),
+        Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
+        Finding("True", Reason.PROFILES_FOUND, f"{len(offers.usable)} instance types have a profile of this model"),
+        record,
+        fresh=fresh,
+        follow=True,
+        service=service,
+        offers=_by_name(offers),
+    )
+
+
+def _infeasible(
+    service: InferenceService, offers: Offers, plan: Plan, recorded: PlanRecord | None, *, follow: bool
+) -> Decision:
+    return Decision(
+        Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
+        Finding("False", plan.reason, plan.message),
+        Finding("True", Reason.PROFILES_FOUND, f"{len(offers.usable)} instance types have a profile of this model"),
+        recorded,
+        follow=follow,
+        service=service,
+        offers=_by_name(offers),
+    )
+
+
+def _unplannable(
+    why: Unplannable, recorded: PlanRecord | None, service: InferenceService, offers: Offers | None = None
+) -> Decision:
+    decision = _unplanned(why.reason, why.message, recorded, service, offers)
+    if ConditionType.PROFILE_READY not in why.conditions:
+        return decision
+    profiles = Finding("False", why.reason, why.message)
+    return Decision(decision.planned, decision.feasible, profiles, recorded, service=service)
+
+
+def _unplanned(
+    reason: Reason,
+    message: str,
+    recorded: PlanRecord | None,
+    service: InferenceService | None = None,
+    offers: Offers | None = None,
+) -> Decision:
+    by_name = {} if offers is None else _by_name(offers)
+    planned = Finding("False", reason, message)
+    return Decision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
+
+
+def _by_name(offers: Offers) -> dict[str, Offer]:
+    return {offer.name: offer for offer in offers.usable}
+
+
+def read_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Status of a raw object, empty where there is none."""
+    status = raw.get("status")
+    return status if isinstance(status, Mapping) else {}

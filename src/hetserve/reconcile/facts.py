@@ -1,0 +1,99 @@
+"""From nodes and pods to what one service may still take of each instance type.
+
+A service's own pods that are bound count as running even while they terminate: their GPU is the service's
+until it is free, so a rollout or a lost pod does not look like lost capacity. Pods that wait reserve nothing:
+whoever is bound first holds the place, and only the loser plans again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.planning.inputs import ClusterFacts, TypeFacts
+from hetserve.planning.offers import Offer
+from hetserve.planning.problem import Resources
+from hetserve.reconcile.observed import NodeFact, PodFact
+
+
+def cluster_facts(
+    model: str, offers: Iterable[Offer], nodes: Sequence[NodeFact], own: Sequence[PodFact], others: Iterable[PodFact]
+) -> ClusterFacts:
+    """Running instances and room per type for a service of this model; own: its pods, others: everybody else's."""
+    by_node: dict[str, list[PodFact]] = defaultdict(list)
+    for pod in (*own, *others):
+        if pod.node is not None:
+            by_node[pod.node].append(pod)
+    running: dict[str, int] = defaultdict(int)
+    for pod in own:
+        if pod.node is not None and pod.instance_type is not None:
+            running[pod.instance_type] += 1
+    return ClusterFacts(
+        {offer.name: TypeFacts(running[offer.name], _room(model, offer, nodes, by_node)) for offer in offers}
+    )
+
+
+def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:
+    """Instances that fit now; None where nothing limits them (a CPU type without resources)."""
+    demand = offer.demand
+    if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
+        return None
+    return sum(_room_on(model, offer, node, by_node.get(node.name, ())) for node in nodes if _matches(offer.type, node))
+
+
+def _room_on(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+    fits = _fits(offer.demand, node, pods)
+    if offer.type.spec.gpu is None:
+        return fits or 0
+    gpus = _free_gpus(model, offer, node, pods)
+    return gpus if fits is None else min(gpus, fits)
+
+
+def _fits(demand: Resources, node: NodeFact, pods: Sequence[PodFact]) -> int | None:
+    limits = []
+    if demand.cpu:
+        limits.append((node.cpu - sum(p.cpu for p in pods)) // demand.cpu)
+    if demand.memory:
+        limits.append((node.memory - sum(p.memory for p in pods)) // demand.memory)
+    return max(0, min(limits)) if limits else None
+
+
+def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+    gpu = offer.type.spec.gpu
+    used: dict[str, int] = defaultdict(int)
+    with_model: set[str] = set()
+    for pod in pods:
+        if pod.gpu is not None:
+            used[pod.gpu] += pod.gpu_memory
+            if pod.model == model:
+                with_model.add(pod.gpu)
+    return sum(
+        g.healthy
+        and gpu is not None
+        and g.product == gpu.product
+        and g.id not in with_model
+        and g.memory_mib - used[g.id] >= offer.demand.gpu_memory
+        for g in node.gpus
+    )
+
+
+def _matches(instance_type: InstanceType, node: NodeFact) -> bool:
+    spec = instance_type.spec
+    return (
+        node.usable
+        and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
+        and all(
+            effect == "PreferNoSchedule" or any(_tolerates(t, key, value, effect) for t in spec.tolerations)
+            for key, value, effect in node.taints
+        )
+    )
+
+
+def _tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str) -> bool:
+    if toleration.get("effect") not in (None, "", effect):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return toleration.get("key") in (None, "", key)
+    return toleration.get("key") == key and (toleration.get("value") or "") == value

@@ -1,0 +1,76 @@
+"""The plan as the status carries it: durable, so that a restart neither plans nor decides anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hetserve.planning.plan import Counts, Plan
+from hetserve.units import format_money
+
+Json = dict[str, Any]
+_LONG, _SHORT = 4096, 2048
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan in force. raw: exactly as in status.plan; counts: of the types it holds."""
+
+    raw: Json
+    counts: Counts
+    inputs: str
+    qps: str
+    verdict: str
+
+    @property
+    def nonzero(self) -> dict[str, int]:
+        return {name: n for name, n in self.counts if n > 0}
+
+    @property
+    def described(self) -> str:
+        """One line for people: counts, price, figure, planner, and the runner-up."""
+        raw = self.raw
+        line = f"{raw['summary']} at {raw['hourlyCost']} $/h for {raw['qps']} q/s ({raw['planner']})"
+        return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
+
+
+def summary(counts: Counts) -> str:
+    """Counts as people read them: ``1xg4dn.xlarge+13xr5n.large``."""
+    return "+".join(f"{n}x{name}" for name, n in counts if n > 0) or "none"
+
+
+def plan_record(plan: Plan, inputs: str) -> PlanRecord:
+    """Record of a feasible plan; inputs: digest of what it was made from."""
+    verdict = (plan.verdict or plan.message)[:_LONG]
+    raw: Json = {
+        "counts": [{"instanceType": name, "count": n} for name, n in plan.counts if n > 0],
+        "summary": summary(plan.counts)[:_SHORT],
+        "hourlyCost": format_money(plan.cost),
+        "qps": f"{plan.qps or 0.0:.1f}",
+        "planner": plan.planner,
+        "verdict": verdict,
+        "inputs": inputs,
+    }
+    if plan.runner_up is not None:
+        rival = plan.runner_up
+        text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
+        raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
+    counts = tuple((name, n) for name, n in plan.counts if n > 0)
+    return PlanRecord(raw, counts, inputs, raw["qps"], verdict)
+
+
+def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
+    """Plan in the status of a raw service; None where there is none or somebody has spoilt it."""
+    status = service.get("status")
+    raw = status.get("plan") if isinstance(status, Mapping) else None
+    if not isinstance(raw, Mapping):
+        return None
+    try:
+        counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
+        texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
+    except (KeyError, TypeError, ValueError):
+        return None
+    if any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
+        return None
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], str(raw.get("verdict") or ""))

@@ -1,0 +1,105 @@
+"""What exists of a plan: instances per type, their cost, and whether the rollout has come to its end.
+
+Read from pods: a Deployment's own Progressing condition knows no deadline here, and gated pods wait without
+being a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hetserve.api import names
+from hetserve.planning.offers import instance_price
+from hetserve.reconcile.decision import Decision
+from hetserve.reconcile.diff import Target, is_deleting, is_ours
+from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.staging import Holding
+from hetserve.reconcile.world import RawObject, World
+from hetserve.units import MicroDollarsPerHour
+
+
+@dataclass(frozen=True, slots=True)
+class TypeState:
+    """Instances of one type: planned, on a node, serving; rolled: all pods are there and of the new template."""
+
+    instance_type: str
+    desired: int
+    bound: int
+    ready: int
+    rolled: bool
+
+
+def holdings(world: World, decision: Decision, service_uid: str) -> dict[str, Holding]:
+    """What the service has of each type that it has, or should have, anything of."""
+    ours = [d for d in world.deployments if is_ours(d, service_uid)]
+    types = {*decision.counts, *_types_of(ours), *(p.instance_type for p in world.pods if p.instance_type)}
+    result = {}
+    for name in sorted(types):
+        pods = [p for p in world.pods if p.instance_type == name]
+        mine = [d for d in ours if _type_of(d) == name]
+        result[name] = Holding(
+            replicas=sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine),
+            live=max(sum(not p.terminating for p in pods), sum(_reported(d) for d in mine)),
+            terminating=sum(p.terminating for p in pods),
+            price=_price(name, pods, world, decision),
+        )
+    return result
+
+
+def type_states(world: World, decision: Decision, targets: Iterable[Target], service_uid: str) -> tuple[TypeState, ...]:
+    """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
+    by_type = {target.instance_type: target for target in targets}
+    others = {p.instance_type for p in world.pods if p.instance_type and not p.terminating}
+    states = []
+    for name in sorted({*decision.counts, *others}):
+        pods = [p for p in world.pods if p.instance_type == name and not p.terminating]
+        desired = decision.counts.get(name, 0)
+        states.append(
+            TypeState(
+                name,
+                desired,
+                bound=sum(p.node is not None for p in pods),
+                ready=sum(p.ready for p in pods),
+                rolled=name in by_type and _rolled(by_type[name], pods, world, service_uid),
+            )
+        )
+    return tuple(states)
+
+
+def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:
+    found = next((d for d in world.deployments if d["metadata"]["name"] == target.name), None)
+    if found is None or not is_ours(found, service_uid) or is_deleting(found):
+        return False
+    status, generation = found.get("status") or {}, int(found["metadata"].get("generation") or 0)
+    return (
+        int(found["spec"].get("replicas") or 0) == target.final == len(pods)
+        and int(status.get("observedGeneration") or 0) >= generation
+        and int(status.get("updatedReplicas") or 0) == target.final
+        and int(status.get("replicas") or 0) == target.final
+        and len({p.template_hash for p in pods}) <= 1
+    )
+
+
+def _reported(deployment: RawObject) -> int:
+    return int((deployment.get("status") or {}).get("replicas") or 0)
+
+
+def _types_of(deployments: Iterable[RawObject]) -> set[str]:
+    return {name for d in deployments if (name := _type_of(d)) is not None}
+
+
+def _type_of(deployment: RawObject) -> str | None:
+    # The selector cannot be edited, the labels can.
+    selector = deployment["spec"].get("selector") or {}
+    labels: Mapping[str, str] = selector.get("matchLabels") or {}
+    return labels.get(names.LABEL_INSTANCE_TYPE)
+
+
+def _price(name: str, pods: list[PodFact], world: World, decision: Decision) -> MicroDollarsPerHour | None:
+    if name in decision.offers:
+        return decision.offers[name].price
+    known = next((t for t in world.types if t.metadata.name == name), None)
+    if known is None:
+        return None
+    return instance_price(known, max((p.gpu_memory for p in pods), default=None))

@@ -1,0 +1,68 @@
+"""How many replicas each Deployment may have now, so that a change of plan never costs more than the budget.
+
+Shrink first; grow into what the pods that are gone have freed. What counts against the budget is, per type,
+price x (the larger of the replicas asked for and the pods that live, plus the pods that still terminate):
+a terminating pod is paid until it is gone, and its successor comes on top of it. Once all that had to go is
+gone, the rest fits because the plan itself fits, so nothing can stay stuck halfway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hetserve.units import MicroDollarsPerHour
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a service has of one type: replicas its Deployment asks for, pods that live, pods that terminate.
+
+    price: of one instance, or None where it is not known (its InstanceType is gone).
+    """
+
+    replicas: int = 0
+    live: int = 0
+    terminating: int = 0
+    price: MicroDollarsPerHour | None = None
+
+
+def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
+    """What runs costs, by pods that exist; None where a price is not known."""
+    total = 0
+    for holding in holdings.values():
+        pods = holding.live + holding.terminating
+        if pods and holding.price is None:
+            return None
+        total += pods * (holding.price or 0)
+    return MicroDollarsPerHour(total)
+
+
+def staged_counts(
+    desired: Mapping[str, int], holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None
+) -> dict[str, int]:
+    """Replicas per type for now: never more than desired, and all of it as soon as the budget holds it.
+
+    desired: the plan's counts. holdings: of every type that has a Deployment or pods, and of every desired one.
+    """
+    if budget is None:
+        return dict(desired)
+    staged = {t: min(count, holdings[t].replicas if t in holdings else 0) for t, count in desired.items()}
+    committed = 0
+    for t in sorted({*desired, *holdings}):
+        have = holdings.get(t, Holding())
+        # Until a shrink is written its replicas may still become pods, so they count like pods.
+        pods = max(have.replicas, have.live) + have.terminating
+        if pods and have.price is None:
+            return staged  # a price is missing, and missing is not zero
+        committed += pods * (have.price or 0)
+    for t in sorted(desired):
+        have = holdings.get(t, Holding())
+        while staged[t] < desired[t] and have.price is not None:
+            # A live pod beyond the replicas is paid already.
+            step = 0 if staged[t] < have.live else have.price
+            if committed + step > budget:
+                break
+            committed += step
+            staged[t] += 1
+    return staged

@@ -1,0 +1,139 @@
+"""The status of a service: the plan in force, instances, and every condition with its reason and message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, read_status
+from hetserve.reconcile.diff import Work
+from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.progress import TypeState
+from hetserve.reconcile.staging import Holding, hourly_cost
+from hetserve.reconcile.world import Json, RawObject
+from hetserve.units import format_money
+
+_MAX_MESSAGE = 4096
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a status is made of beside the decision. template: why the template cannot be used, or None."""
+
+    states: tuple[TypeState, ...] = ()
+    holdings: Mapping[str, Holding] | None = None
+    pods: tuple[PodFact, ...] = ()
+    work: Work = Work()
+    template: str | None = None
+
+
+def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) -> Json:
+    """Whole status of a raw service; transition times of conditions that did not change are kept."""
+    generation = int(raw["metadata"].get("generation") or 0)
+    findings: dict[ConditionType, Finding] = {
+        ConditionType.READY: _ready(decision, seen),
+        ConditionType.PLANNED: decision.planned,
+        ConditionType.FEASIBLE: decision.feasible,
+        ConditionType.WITHIN_BUDGET: _within_budget(decision, seen),
+        ConditionType.PROFILE_READY: decision.profiles,
+        ConditionType.CAPACITY_AVAILABLE: _capacity(decision, seen),
+        ConditionType.PROGRESSING: _progressing(decision, seen),
+    }
+    before = {c.get("type"): c for c in read_status(raw).get("conditions") or () if isinstance(c, Mapping)}
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "observedGeneration": generation,
+        "conditions": [_condition(t, f, before.get(t.value), generation, stamp) for t, f in findings.items()],
+        "plan": None if decision.record is None else decision.record.raw,
+        "instances": [
+            {"instanceType": s.instance_type, "desired": s.desired, "bound": s.bound, "ready": s.ready}
+            for s in seen.states
+        ],
+        "reason": str(findings[ConditionType.READY].reason),
+    }
+
+
+def status_changed(raw: RawObject, status: Json) -> bool:
+    """Whether writing this status would change what is stored."""
+    stored = read_status(raw)
+    return any(stored.get(key) != status[key] for key in _OWNED)
+
+
+def _condition(
+    kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None, generation: int, stamp: str
+) -> Json:
+    kept = before is not None and before.get("status") == finding.status and before.get("lastTransitionTime")
+    message = finding.message
+    return {
+        "type": kind.value,
+        "status": finding.status,
+        "reason": str(finding.reason),
+        "message": message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 3] + "...",
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if kept and before is not None else stamp,
+    }
+
+
+def _ready(decision: Decision, seen: Seen) -> Finding:
+    for finding in (decision.planned, decision.feasible):
+        if finding.status == "False":
+            return finding
+    if seen.template is not None:
+        return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
+    desired = sum(state.desired for state in seen.states)
+    ready = sum(min(state.ready, state.desired) for state in seen.states)
+    if _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
+        return Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready")
+    return Finding("False", Reason.INSTANCES_NOT_READY, f"{ready} of {desired} instances are ready")
+
+
+def _rolled_out(seen: Seen) -> bool:
+    return not seen.work.pending and not seen.work.refusals and all(state.rolled for state in seen.states)
+
+
+def _progressing(decision: Decision, seen: Seen) -> Finding:
+    if seen.template is not None:
+        return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
+    if not decision.follow:
+        return Finding("False", Reason.NOT_PLANNED, "no feasible plan to roll out; what runs stays")
+    if seen.work.refusals:
+        return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
+    if _rolled_out(seen):
+        return Finding("False", Reason.ROLLED_OUT, "every Deployment is as planned")
+    behind = [s.instance_type for s in seen.states if not s.rolled] or ["the Deployments"]
+    return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}")
+
+
+def _within_budget(decision: Decision, seen: Seen) -> Finding:
+    if decision.service is None:
+        return Finding("Unknown", Reason.NOT_PLANNED, "the budget cannot be read")
+    holdings = seen.holdings or {}
+    cost, budget = hourly_cost(holdings), decision.budget
+    if cost is None:
+        lost = sorted(name for name, h in holdings.items() if h.price is None and h.live + h.terminating)
+        return Finding("Unknown", Reason.NOT_PLANNED, f"the price of {', '.join(lost)} is not known")
+    if budget is None:
+        return Finding("True", Reason.NO_BUDGET, f"what runs costs {format_money(cost)} $/h; no budget is set")
+    numbers = f"what runs costs {format_money(cost)} $/h, the budget is {format_money(budget)} $/h"
+    if cost <= budget:
+        return Finding("True", Reason.WITHIN_BUDGET, numbers)
+    return Finding("False", Reason.OVER_BUDGET, f"{numbers}: {format_money(cost - budget)} $/h too much")
+
+
+def _capacity(decision: Decision, seen: Seen) -> Finding:
+    if decision.record is None:
+        return NOT_PLANNED
+    waiting = [p for p in seen.pods if p.node is None and not p.terminating]
+    refused = [p for p in waiting if p.waiting is not None]
+    desired = sum(state.desired for state in seen.states)
+    bound = sum(min(state.bound, state.desired) for state in seen.states)
+    if refused:
+        oldest = min(refused, key=lambda p: (p.created, p.name))
+        return Finding("False", Reason.WAITING_FOR_CAPACITY, f"{oldest.instance_type}: {oldest.waiting}")
+    if not waiting and bound == desired:
+        return Finding("True", Reason.ALL_INSTANCES_PLACED, f"all {desired} instances are on nodes")
+    return Finding("Unknown", Reason.INSTANCES_PENDING, f"{bound} of {desired} instances are on nodes")

@@ -1,0 +1,81 @@
+"""One step of reconciliation: a snapshot in, the next request with its reason out, or that all is settled.
+
+Order: the plan is recorded before anything follows it, then Deployments, then the status of what came of it.
+"""
+
+from __future__ import annotations
+
+from hetserve.api.conditions import Reason
+from hetserve.reconcile.build import desired_deployment
+from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, Planner, decide, read_status
+from hetserve.reconcile.diff import Target, Work, next_work
+from hetserve.reconcile.plan_record import read_record
+from hetserve.reconcile.progress import holdings, type_states
+from hetserve.reconcile.staging import Holding, staged_counts
+from hetserve.reconcile.status import Seen, build_status, status_changed
+from hetserve.reconcile.template import TemplateError
+from hetserve.reconcile.world import RawObject, Request, Settled, World, WriteStatus
+
+
+def step(world: World, planner: Planner) -> Request | Settled:
+    """Next request for the service of a world; planner: as in `decide`.
+
+    A service that is gone or being deleted gets no write at all: its Deployments go with it, by their owner.
+    """
+    raw = world.service
+    if raw is None or raw["metadata"].get("deletionTimestamp") is not None:
+        return Settled()
+    uid = str(raw["metadata"]["uid"])
+    decision = decide(world, planner)
+    held = holdings(world, decision, uid)
+    targets, template = _targets(decision, held)
+    work = Work()
+    if decision.follow and template is None and not decision.fresh:
+        work = next_work(world, targets, uid)
+        template = work.template_refusal
+        if work.request is not None:
+            return work.request
+    if decision.fresh:
+        work = Work(pending=True)
+    states = type_states(world, decision, targets, uid)
+    seen = Seen(states, held, world.pods, work, template)
+    status = build_status(raw, decision, seen, world.now)
+    if status_changed(raw, status):
+        why = "record the plan before it is followed" if decision.fresh else "say what is"
+        return _write(raw, status, why)
+    return Settled(work.wake_after)
+
+
+def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:
+    """Status of a service whose reconciliation failed by a defect of ours; None where it says so already."""
+    finding = Finding("False", Reason.PLANNER_FAILED, error)
+    decision = Decision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
+    seen = Seen(type_states(world, decision, (), str(raw["metadata"]["uid"])), None, world.pods)
+    status = build_status(raw, decision, seen, world.now)
+    return _write(raw, status, "say what failed") if status_changed(raw, status) else None
+
+
+def _targets(decision: Decision, held: dict[str, Holding]) -> tuple[tuple[Target, ...], str | None]:
+    if not decision.follow or decision.service is None:
+        return (), None
+    staged = staged_counts(decision.counts, held, decision.budget)
+    try:
+        return tuple(
+            Target(name, desired_deployment(decision.service, decision.offers[name]), staged[name], final)
+            for name, final in sorted(decision.counts.items())
+        ), None
+    except TemplateError as error:
+        return (), str(error)
+
+
+def _write(raw: RawObject, status: dict[str, object], why: str) -> WriteStatus:
+    meta = raw["metadata"]
+    return WriteStatus(
+        str(meta.get("namespace") or "default"),
+        str(meta["name"]),
+        str(meta["uid"]),
+        str(meta.get("resourceVersion") or ""),
+        status,
+        dict(read_status(raw)),
+        why,
+    )

@@ -1,0 +1,56 @@
+"""Stored objects that break a rule: written before the rule was there, or past the schema."""
+
+from __future__ import annotations
+
+import re
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.scalars import DNS_LABEL_PATTERN
+from hetserve.planning.offers import namespace_of
+from hetserve.reconcile.observed import Broken
+from hetserve.reconcile.world import World
+
+_MAX_LABEL = 63
+
+
+def stored_problem(service: InferenceService, world: World) -> str | None:
+    """What keeps this service from being planned although its own spec can be read, or None.
+
+    A broken type or profile only counts where the service would use it: it must not stop the others.
+    """
+    name = service.metadata.name
+    if len(name) > _MAX_LABEL or not re.match(DNS_LABEL_PATTERN, name):
+        return (
+            f"metadata.name: {name!r} is not a DNS label of at most {_MAX_LABEL} characters, "
+            "and the service's instances carry it as a label; make the service anew under a shorter name"
+        )
+    for broken in world.broken:
+        if _used(service, broken, world):
+            return f"{broken.kind} {broken.name}: {broken.error}"
+    return None
+
+
+def _used(service: InferenceService, broken: Broken, world: World) -> bool:
+    if broken.kind == "ModelProfile":
+        named = _names(service)
+        return (
+            broken.namespace == namespace_of(service)
+            and broken.model == service.spec.model.name
+            and (named is None or broken.instance_type in named)
+        )
+    ref = service.spec.instance_types
+    if ref is not None and ref.names is not None:
+        return broken.name in ref.names
+    if ref is not None and ref.selector is not None:
+        return all(broken.labels.get(key) == value for key, value in ref.selector.match_labels.items())
+    return any(
+        profile.spec.instance_type == broken.name
+        and profile.spec.model == service.spec.model.name
+        and namespace_of(profile) == namespace_of(service)
+        for profile in world.profiles
+    )
+
+
+def _names(service: InferenceService) -> list[str] | None:
+    ref = service.spec.instance_types
+    return None if ref is None else ref.names

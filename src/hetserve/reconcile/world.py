@@ -1,0 +1,149 @@
+"""What the reconciler is shown of one service and what it may ask for: one frozen snapshot, one request.
+
+A snapshot is taken afresh before every request, so a crash between two requests is nothing special: the next
+snapshot shows what was done, and the same function answers with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hetserve.api import names
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.planning.inputs import PlanSettings
+from hetserve.reconcile.observed import Broken, NodeFact, PodFact
+
+Json = dict[str, Any]
+RawObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Answer to a dry run of a Deployment: its spec after defaulting, or the apiserver's refusal."""
+
+    spec: Json | None = None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that one step looks at.
+
+    service: as stored, or None where it is gone. types, profiles: those that could be read; broken: those that
+    could not. deployments, pods: of this service, read live. nodes, other_pods: reduced facts of the cluster,
+    without the service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by
+    request key, for requests that are not tried again yet. held: Deployments that are not to be repaired
+    before that many seconds from now. now: aware time, used for transition times only.
+    """
+
+    service: RawObject | None
+    now: datetime
+    types: tuple[InstanceType, ...] = ()
+    profiles: tuple[ModelProfile, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    deployments: tuple[RawObject, ...] = ()
+    pods: tuple[PodFact, ...] = ()
+    nodes: tuple[NodeFact, ...] = ()
+    other_pods: tuple[PodFact, ...] = ()
+    rendered: Mapping[str, Rendered] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, float] = field(default_factory=dict)
+    settings: PlanSettings = field(default_factory=PlanSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Render:
+    """Dry-run creation of a Deployment: what the apiserver makes of it, defaults and admission included."""
+
+    manifest: Json
+    digest: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"render {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of a whole Deployment. uid: of the one that is there, or None to make it."""
+
+    manifest: Json
+    uid: str | None
+    reason: str
+    repair: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def key(self) -> str:
+        return f"apply {self.name} {_applied(self.manifest)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Update of a Deployment at exactly the resourceVersion in the manifest."""
+
+    manifest: Json
+    reason: str
+    repair: bool = True
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def key(self) -> str:
+        return f"replace {self.name} {_applied(self.manifest)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Deletion of a Deployment with this UID, its pods in the background."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"delete {self.name} {self.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Merge patch of the status at exactly this resourceVersion."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    status: Json
+    previous: Json
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return "status"
+
+
+Request = Render | Apply | Replace | Delete | WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing to do now. wake_after: seconds until a repair that is held back may be tried, or None."""
+
+    wake_after: float | None = None
+
+
+def _applied(manifest: RawObject) -> str:
+
+    return str(manifest["metadata"]["annotations"][names.ANNOTATION_APPLIED])
