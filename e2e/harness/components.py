@@ -1,0 +1,142 @@
+"""hetserve's own processes beside a control plane: the chart installed, each component under its account.
+
+The chart leaves the component Deployments out and gives everything else: custom resources, roles, accounts,
+and the settings that the processes are started with. So the shipped roles are the ones that are tested.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from harness.kube import Kube
+from harness.ports import Ports
+from harness.state import StateFolder
+from harness.tools import Toolset
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CHART: Final = ROOT / "charts" / "hetserve"
+RELEASE: Final = "hetserve"
+TOKEN_SECONDS: Final = 365 * 24 * 3600
+HOST: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One process: its name is also its service account's and its ConfigMap's."""
+
+    name: str
+    settings_key: str
+    ready_url: str
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
+        """Arguments of the process; its settings and kubeconfig lie in the state folder."""
+        settings, account = str(self.settings_file(folder)), str(folder.account(self.name))
+        if self.name == "hetserve-scheduler":
+            return [
+                tools["kube-scheduler"],
+                f"--config={settings}",
+                f"--authentication-kubeconfig={account}",
+                f"--authorization-kubeconfig={account}",
+                f"--bind-address={HOST}",
+                f"--secure-port={ports.scheduler}",
+                f"--cert-dir={folder.path / 'scheduler-certificates'}",
+            ]
+        program = Path(sys.executable).parent / self.name
+        return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST]
+
+    def settings_file(self, folder: StateFolder) -> Path:
+        return folder.path / "settings" / f"{self.name}.yaml"
+
+
+def components(ports: Ports) -> tuple[Component, ...]:
+    """The components in the order of their start: the scheduler asks the extender, the operator makes pods."""
+    return (
+        Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz"),
+        Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
+        Component("hetserve-operator", "settings.yaml", f"http://{HOST}:{ports.operator_probe}/readyz"),
+    )
+
+
+def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
+    """Values of the chart for components that run as processes here."""
+    return {
+        "components": {"enabled": False},
+        "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
+        "operator": {"probePort": ports.operator_probe},
+        "scheduler": {
+            "extenderUrl": f"http://{HOST}:{ports.extender}",
+            "kubeconfig": str(folder.account("hetserve-scheduler")),
+        },
+    }
+
+
+def install_chart(
+    tools: Toolset, folder: StateFolder, given: Mapping[str, Any], env: Mapping[str, str], *, fresh: bool
+) -> None:
+    """`helm install`, or `helm upgrade` that resets every value not given.
+
+    Raises RuntimeError with helm's words.
+    """
+    verb = ["install"] if fresh else ["upgrade", "--install", "--reset-values"]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=folder.path) as file:
+        file.write(yaml.safe_dump(dict(given)))
+        file.flush()
+        command = [tools["helm"], *verb, RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
+        command += ["--create-namespace", "--kubeconfig", str(folder.kubeconfig), "--values", file.name]
+        done = subprocess.run(command, env=dict(env), check=False, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(f"helm {verb[0]} of {CHART.name} failed: {done.stderr.strip()}")
+
+
+def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
+    """Kubeconfig of a service account, with a token from the TokenRequest API; returns its path."""
+    token = kube.request(
+        "POST",
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+        json={
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS},
+        },
+    ).json()["status"]["token"]
+    admin = yaml.safe_load(folder.kubeconfig.read_text())
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": RELEASE, "cluster": admin["clusters"][0]["cluster"]}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": RELEASE, "user": name, "namespace": namespace}}],
+    }
+    path = folder.account(name)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
+    """A component's settings from the ConfigMap that its pod would mount."""
+    config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
+    path = component.settings_file(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(config_map["data"][component.settings_key])
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of `base` with those of `over` laid over them, mapping by mapping."""
+    result: dict[str, Any] = json.loads(json.dumps(dict(base)))
+    for key, value in over.items():
+        nested = isinstance(value, Mapping) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if nested else value
+    return result

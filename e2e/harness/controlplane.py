@@ -1,0 +1,105 @@
+"""A real control plane by kwokctl: etcd, apiserver, controller manager, default scheduler, fake kubelets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.ports import Ports
+from harness.processes import tail
+from harness.state import CLUSTER_NAME, StateFolder
+from harness.tools import Toolset
+
+AUDIT_POLICY: dict[str, Any] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+
+def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str, Any]:
+    """kwokctl's configuration: our binaries, our ports, nothing that listens beyond 127.0.0.1."""
+    options = {
+        "runtime": "binary",
+        "bindAddress": "127.0.0.1",
+        "etcdPort": ports.etcd,
+        "etcdPeerPort": ports.etcd_peer,
+        "kubeApiserverPort": ports.apiserver,
+        "kubeControllerManagerPort": ports.controller_manager,
+        "kubeSchedulerPort": ports.default_scheduler,
+        "kwokControllerPort": ports.kwok,
+        "etcdBinary": tools["etcd"],
+        "kubeApiserverBinary": tools["kube-apiserver"],
+        "kubeControllerManagerBinary": tools["kube-controller-manager"],
+        "kubeSchedulerBinary": tools["kube-scheduler"],
+        "kubectlBinary": tools["kubectl"],
+        "kwokControllerBinary": tools["kwok"],
+        "kubeAuditPolicy": str(folder.path / "audit-policy.yaml"),
+        "disableQPSLimits": True,
+    }
+    return {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokctlConfiguration",
+        "options": options,
+    }
+
+
+def environment(folder: StateFolder) -> dict[str, str]:
+    """Environment of the tools: state in our folder only, no proxy between processes of one machine."""
+    own = {
+        "KWOK_WORKDIR": str(folder.kwok),
+        "KUBECONFIG": str(folder.kubeconfig),
+        "KUBECACHEDIR": str(folder.path / "kube-cache"),
+        "HELM_CACHE_HOME": str(folder.path / "helm" / "cache"),
+        "HELM_CONFIG_HOME": str(folder.path / "helm" / "config"),
+        "HELM_DATA_HOME": str(folder.path / "helm" / "data"),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+    return {**os.environ, **own}
+
+
+def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
+    """Start the processes of a control plane and write the administrator's kubeconfig.
+
+    Raises RuntimeError with kwokctl's words when it fails. When it is interrupted, kwokctl is still let
+    finish: every process that it started then has its pid file, and can be stopped.
+    """
+    folder.kwok.mkdir(parents=True, exist_ok=True)
+    (folder.path / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY))
+    settings = folder.path / "kwokctl.yaml"
+    settings.write_text(yaml.safe_dump(configuration(tools, ports, folder)))
+    log = folder.log("kwokctl")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [tools["kwokctl"], "--name", CLUSTER_NAME, "--config", str(settings), "create", "cluster"]
+    with log.open("wb") as sink:
+        kwokctl = subprocess.Popen(
+            [*command, "--kubeconfig", str(folder.kubeconfig)],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=environment(folder),
+            start_new_session=True,
+        )
+        try:
+            kwokctl.wait(timeout=120)
+        finally:
+            if kwokctl.poll() is None:
+                try:
+                    kwokctl.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    kwokctl.kill()
+                    kwokctl.wait()
+    if kwokctl.returncode:
+        raise RuntimeError(f"kwokctl could not start a control plane:\n{tail(log, 15)}")
+    folder.kubeconfig.chmod(0o600)
+
+
+def component_log(folder: StateFolder, name: str) -> Path:
+    """Log of a part of the control plane, such as ``kube-apiserver`` or ``audit``."""
+    return folder.kwok_cluster / "logs" / f"{name}.log"

@@ -1,0 +1,173 @@
+"""pytest fixtures on a real control plane, for the scenarios and for tests/integration alike.
+
+Clusters are shared by the tests of a worker; groups of tests keep to one worker each, so that a small
+machine runs at most two clusters at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from harness import tools
+from harness.cluster import Cluster
+from harness.components import ROOT
+from harness.nodes import BOTH
+from harness.processes import ProcessRecord
+from harness.reaper import dismiss, watch
+from harness.state import sweep
+from harness.view import Views
+from harness.waiting import Unmet, wait_until
+
+STATE_ROOT: Final = ROOT / "e2e" / ".state"
+CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
+CLUSTER_TEST_TIMEOUT: Final = 180
+MANY_CORES: Final = 8
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a cluster, spread them over few workers, and give them more time.
+
+    First of all hooks: `-m "not cluster"` and the distribution over workers read these marks.
+    """
+    for item in items:
+        used = [name for name in CLUSTER_FIXTURES if name in getattr(item, "fixturenames", ())]
+        if not used and item.get_closest_marker("cluster") is None:
+            continue
+        item.add_marker(pytest.mark.cluster)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(CLUSTER_TEST_TIMEOUT))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_group(used, item.path)))
+
+
+def _group(used: list[str], path: Path) -> str:
+    """Group of a test: cheap ones on the bare control plane, the others by file where there are cores."""
+    if used == ["bare_cluster"]:
+        return "bare-cluster"
+    shares = 2 if (os.cpu_count() or 1) >= MANY_CORES else 1
+    return f"cluster-{zlib.crc32(path.name.encode()) % shares}"
+
+
+@pytest.fixture(scope="session")
+def toolset() -> tools.Toolset:
+    """The control plane's binaries; they are not built here, a test's time limit would end that."""
+    found = tools.find()
+    if found is None:
+        pytest.fail("the control plane's binaries are not built yet: run `make tools` first", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def state_root() -> Path:
+    """Folder of the test clusters' states, rid of what crashed runs left."""
+    STATE_ROOT.mkdir(parents=True, exist_ok=True)
+    sweep(path for path in STATE_ROOT.iterdir() if path.is_dir())
+    return STATE_ROOT
+
+
+def _new_cluster(name: str, root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+    path = root / f"{name}-{os.getpid()}-{next(_numbers)}"
+    reaper = watch(path)
+    try:
+        cluster = Cluster.start(path, owner=ProcessRecord.of("pytest", os.getpid()), toolset=toolset)
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+    finally:
+        dismiss(reaper)
+
+
+@pytest.fixture(scope="session")
+def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+    """Control plane, the nodes of both testbeds and the CRDs; none of hetserve's components."""
+    for cluster in _new_cluster("bare", state_root, toolset):
+        cluster.add_nodes(*BOTH)
+        cluster.install_crds()
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+    """Control plane, the nodes of both testbeds, the chart and all components under their accounts.
+
+    Shared: leave the components running and the nodes as they were. Models are known cluster-wide and GPUs
+    are shared by all tests, so delete what holds them before the end (`namespace` does).
+    """
+    for cluster in _new_cluster("full", state_root, toolset):
+        cluster.add_nodes(*BOTH)
+        cluster.install_hetserve()
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+    """A control plane of the test's own, with no node and nothing installed."""
+    yield from _new_cluster("own", state_root, toolset)
+
+
+@pytest.fixture
+def components_running(cluster: Cluster) -> Iterator[None]:
+    """For tests that stop or kill components: everything runs again afterwards."""
+    yield
+    for component in cluster.components():
+        cluster.start_component(component.name)
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own, deleted afterwards with all that holds GPUs."""
+    views = _cluster_of(request)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
+    name = f"{words[:40].strip('-')}-{worker}-{next(_numbers)}"
+    views.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    wait_until(
+        lambda: views.kube.find("serviceaccounts", "default", name) is not None,
+        20,
+        f"the default service account of namespace {name}",
+    )
+    yield name
+    _empty(views, name)
+
+
+def _cluster_of(request: pytest.FixtureRequest) -> Views:
+    for name in CLUSTER_FIXTURES:
+        if name in request.fixturenames:
+            found: Cluster = request.getfixturevalue(name)
+            return found
+    raise LookupError(f"the namespace fixture needs one of {', '.join(CLUSTER_FIXTURES)} beside it")
+
+
+def _empty(views: Views, namespace: str) -> None:
+    """Delete the namespace and wait until its pods are gone: their GPUs must be free for the next test."""
+    views.kube.delete("namespaces", namespace)
+
+    def gone() -> bool | Unmet:
+        left = [pod["metadata"]["name"] for pod in views.pods(namespace)]
+        return not left or Unmet(left)
+
+    wait_until(gone, 30, f"the pods of namespace {namespace} to be gone")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Attach the end of the components' logs to the report of a failed test."""
+    report = yield
+    if report.failed:
+        for name in CLUSTER_FIXTURES:
+            used = getattr(item, "funcargs", {}).get(name)
+            if isinstance(used, Cluster):
+                logs = used.component_logs().items()
+                report.sections.extend((f"end of {title}.log", text) for title, text in logs if text)
+    return report

@@ -1,0 +1,137 @@
+"""Nodes without machines, as data: the testbeds of the papers, played by KWOK.
+
+Instance types select their nodes by the label `node.kubernetes.io/instance-type`, so that a service of one
+pool never lands on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hetserve.api.names import ANNOTATION_NODE_GPUS, GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
+
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """Equal GPUs of one node as GPU Feature Discovery would label them; memory in MiB of one GPU."""
+
+    product: str
+    memory: int
+    count: int = 1
+
+    def labels(self) -> dict[str, str]:
+        return {
+            GFD_PRODUCT: self.product,
+            GFD_MEMORY: str(self.memory),
+            GFD_COUNT: str(self.count),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """`count` equal nodes, named `{name}-1`, `{name}-2`, ... padded so that names sort by number.
+
+    `cpu` and `memory` are Kubernetes quantities, `labels` further labels, `gpu_annotation` the JSON list that
+    overrides the GPU labels.
+    """
+
+    name: str
+    instance_type: str
+    count: int
+    cpu: str
+    memory: str
+    gpus: Gpus | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    gpu_annotation: str = ""
+
+    def node_names(self) -> tuple[str, ...]:
+        width = len(str(self.count))
+        return tuple(f"{self.name}-{number:0{width}d}" for number in range(1, self.count + 1))
+
+    def manifests(self) -> list[dict[str, Any]]:
+        return [self._manifest(name) for name in self.node_names()]
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        annotations = {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"}
+        if self.gpu_annotation:
+            annotations[ANNOTATION_NODE_GPUS] = self.gpu_annotation
+        resources = {"cpu": self.cpu, "memory": self.memory, "pods": "110", "ephemeral-storage": "100Gi"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "annotations": annotations,
+                "labels": {
+                    "kubernetes.io/arch": "amd64",
+                    "kubernetes.io/hostname": name,
+                    "kubernetes.io/os": "linux",
+                    "type": "kwok",
+                    INSTANCE_TYPE_LABEL: self.instance_type,
+                    **(self.gpus.labels() if self.gpus else {}),
+                    **dict(self.labels),
+                },
+            },
+            "status": {"capacity": dict(resources), "allocatable": dict(resources)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FakeCluster:
+    """Node groups that belong together."""
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+
+    def manifests(self) -> list[dict[str, Any]]:
+        return [manifest for group in self.groups for manifest in group.manifests()]
+
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(name for group in self.groups for name in group.node_names())
+
+    def group(self, instance_type: str) -> NodeGroup:
+        """The group of an instance type; raises KeyError with the types that there are."""
+        for group in self.groups:
+            if group.instance_type == instance_type:
+                return group
+        known = ", ".join(group.instance_type for group in self.groups)
+        raise KeyError(f"{self.name} has no nodes of type {instance_type!r}, only of {known}")
+
+
+HETSEV: Final = FakeCluster(
+    "hetsev",
+    (
+        NodeGroup(
+            "hetsev-v100", "hetsev-v100", 4, cpu="40", memory="62Gi", gpus=Gpus("Tesla-V100-PCIE-32GB", 32768, 2)
+        ),
+        NodeGroup("hetsev-t4", "hetsev-t4", 4, cpu="40", memory="62Gi", gpus=Gpus("Tesla-T4", 15360, 2)),
+    ),
+)
+"""HetSev's testbed (Electronics 2023, section 5): 8 V100 with 32 GB and 8 T4 with 16 GB."""
+
+KAIROS: Final = FakeCluster(
+    "kairos",
+    (
+        NodeGroup("kairos-g4dn-xlarge", "g4dn.xlarge", 4, cpu="4", memory="16Gi", gpus=Gpus("Tesla-T4", 15360)),
+        NodeGroup("kairos-c5n-2xlarge", "c5n.2xlarge", 5, cpu="8", memory="21Gi"),
+        NodeGroup("kairos-r5n-large", "r5n.large", 14, cpu="2", memory="16Gi"),
+        NodeGroup("kairos-t3-xlarge", "t3.xlarge", 5, cpu="4", memory="16Gi"),
+    ),
+)
+"""Kairos's pool (HPDC'23, section 7) in the numbers that its largest configurations use."""
+
+BOTH: Final = (HETSEV, KAIROS)
+
+
+def manifests_of(clusters: Iterable[FakeCluster]) -> list[dict[str, Any]]:
+    """Manifests of all nodes; raises ValueError when two share a name."""
+    manifests = [manifest for cluster in clusters for manifest in cluster.manifests()]
+    names = [manifest["metadata"]["name"] for manifest in manifests]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"node names appear twice: {', '.join(twice)}")
+    return manifests

@@ -1,0 +1,137 @@
+"""Processes the harness starts, and how it recognises them later.
+
+A process is known by its pid and the time it started: a pid alone may belong to somebody else by then,
+after a crash or a reboot. Nothing is ever ended by name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+POLL: Final = 0.02
+
+# Handles of our own children, kept so that they are reaped and not warned about at garbage collection.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """A process as remembered on disk: `started` is opaque text that no later owner of the pid shares."""
+
+    name: str
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, name: str, pid: int) -> ProcessRecord | None:
+        """Record of a running process, None when there is none with this pid."""
+        started = start_mark(pid)
+        return None if started is None else cls(name, pid, started)
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        if (child := _children.get(self.pid)) is not None and child.poll() is not None:
+            return False
+        return start_mark(self.pid) == self.started
+
+
+def start_mark(pid: int) -> str | None:
+    """When the process with this pid started, as text unique across reboots; None when none runs."""
+    if not PROC.joinpath("self", "stat").exists():  # no Linux: ask ps
+        asked = subprocess.run(
+            ["/bin/ps", "-o", "lstart=,stat=", "-p", str(pid)], check=False, capture_output=True, text=True
+        )
+        said = asked.stdout.split()
+        return None if len(said) < 2 or said[-1].startswith("Z") else " ".join(said[:-1])
+    try:
+        stat = PROC.joinpath(str(pid), "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
+    if fields[0] in "ZX":
+        return None
+    boot = PROC.joinpath("sys", "kernel", "random", "boot_id").read_text().strip()
+    return f"{boot}/{fields[19]}"
+
+
+def command_line(pid: int) -> str:
+    """Arguments of a running process, blank-separated; empty when it is gone."""
+    try:
+        return PROC.joinpath(str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        asked = subprocess.run(
+            ["/bin/ps", "-o", "command=", "-p", str(pid)], check=False, capture_output=True, text=True
+        )
+        return asked.stdout.strip()
+
+
+def spawn(name: str, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> ProcessRecord:
+    """Start a process in a session of its own (a Ctrl-C in the terminal is ours to handle), output to `log`.
+
+    Raises RuntimeError when it ends at once.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    record = ProcessRecord.of(name, child.pid)
+    if record is None:
+        raise RuntimeError(f"{name} ended at once with code {child.wait()}:\n{tail(log)}")
+    return record
+
+
+def end(records: Iterable[ProcessRecord], grace: float) -> list[str]:
+    """End processes: SIGTERM and `grace` seconds for all together, then SIGKILL. Names of those killed.
+
+    With no grace they are killed at once.
+    """
+    running = [record for record in records if record.alive()]
+    if grace > 0:
+        for record in running:
+            _signal(record, signal.SIGTERM)
+        running = _still_alive(running, grace)
+    for record in running:
+        _signal(record, signal.SIGKILL)
+    stuck = _still_alive(running, 10.0)
+    if stuck:
+        raise RuntimeError(f"processes survive SIGKILL: {', '.join(f'{r.name} ({r.pid})' for r in stuck)}")
+    return [record.name for record in running]
+
+
+def _still_alive(records: list[ProcessRecord], seconds: float) -> list[ProcessRecord]:
+    deadline = time.monotonic() + seconds
+    while (records := [record for record in records if record.alive()]) and time.monotonic() < deadline:
+        time.sleep(POLL)
+    return records
+
+
+def _signal(record: ProcessRecord, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(record.pid, number)
+
+
+def tail(log: Path, lines: int = 40) -> str:
+    """Last lines of a log, empty when there is none."""
+    try:
+        with log.open("rb") as source:
+            source.seek(max(0, log.stat().st_size - 200 * lines))
+            text = source.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,43 @@
+"""Stops a cluster whose owner died without stopping it: killed test run, crashed worker.
+
+`python -m harness.reaper STATE` reads its standard input, which the owner holds open; at its end the
+owner is gone, and whatever is left in STATE is stopped and removed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.state import StateFolder
+
+
+def watch(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a reaper for the folder; it ends by itself when this process ends or closes the pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.reaper", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        start_new_session=True,
+    )
+
+
+def dismiss(reaper: subprocess.Popen[bytes]) -> None:
+    """Let a reaper go after the cluster was stopped in order."""
+    if reaper.stdin is not None:
+        reaper.stdin.close()
+    reaper.wait(timeout=30)
+
+
+def main(folder: str) -> int:
+    sys.stdin.buffer.read()
+    StateFolder(Path(folder)).destroy()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,120 @@
+"""What a cluster remembers on disk, so that any later process can stop exactly what was started.
+
+STATE/state.json         ports, owner, processes
+STATE/kubeconfig         the administrator's
+STATE/accounts/NAME      one kubeconfig per service account
+STATE/logs/NAME.log      the components' output
+STATE/kwok/              etcd's data and the logs of the control plane
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from harness.ports import Ports
+from harness.processes import ProcessRecord, command_line, end
+
+COMPONENT_GRACE: Final = 10.0
+CLUSTER_NAME: Final = "hetserve"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Content of state.json; `owner` is the process whose end makes the cluster stale (none: the demo)."""
+
+    ports: Ports
+    owner: ProcessRecord | None = None
+    processes: tuple[ProcessRecord, ...] = field(default=())
+
+    def with_process(self, record: ProcessRecord) -> State:
+        """The same with a process added, in place of an older one of its name."""
+        return replace(self, processes=(*(p for p in self.processes if p.name != record.name), record))
+
+    def process(self, name: str) -> ProcessRecord | None:
+        return next((record for record in self.processes if record.name == name), None)
+
+
+class StateFolder:
+    """The state directory of one cluster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def kwok(self) -> Path:
+        return self.path / "kwok"
+
+    @property
+    def kwok_cluster(self) -> Path:
+        return self.kwok / "clusters" / CLUSTER_NAME
+
+    def account(self, name: str) -> Path:
+        return self.path / "accounts" / name
+
+    def log(self, name: str) -> Path:
+        return self.path / "logs" / f"{name}.log"
+
+    def save(self, state: State) -> None:
+        """Write the state whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        fresh = self.path / "state.json.new"
+        fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
+        fresh.replace(self.path / "state.json")
+
+    def load(self) -> State | None:
+        """The remembered state; None when there is none or it cannot be read."""
+        try:
+            raw = json.loads((self.path / "state.json").read_text())
+            return State(
+                ports=Ports(**raw["ports"]),
+                owner=None if raw["owner"] is None else ProcessRecord(**raw["owner"]),
+                processes=tuple(ProcessRecord(**record) for record in raw["processes"]),
+            )
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return None
+
+    def control_plane(self) -> tuple[ProcessRecord, ...]:
+        """Processes that kwokctl started for this folder, by its pid files.
+
+        A pid file proves nothing after a reboot, so the process must also name this folder in its arguments.
+        """
+        found = []
+        for path in sorted(self.kwok_cluster.glob("pids/*.pid")):
+            pid = int(path.read_text().strip() or 0)
+            record = ProcessRecord.of(path.stem, pid) if pid else None
+            if record is not None and str(self.kwok_cluster) in command_line(pid):
+                found.append(record)
+        return tuple(found)
+
+    def destroy(self) -> None:
+        """Stop everything that was started for this folder and remove it; nothing to do when it is not there."""
+        state = self.load()
+        control_plane = self.control_plane()
+        remembered = state.processes if state else ()
+        ours = {record.pid for record in control_plane}
+        components = [record for record in remembered if record.pid not in ours]
+        end(components, grace=COMPONENT_GRACE)
+        # Its data is about to be deleted: an orderly shutdown would only cost time.
+        end(control_plane, grace=0)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def sweep(folders: Iterable[Path]) -> list[Path]:
+    """Remove the state of clusters whose owner is gone; returns the folders removed."""
+    removed = []
+    for path in sorted(folders):
+        folder = StateFolder(path)
+        state = folder.load()
+        if state is not None and state.owner is not None and not state.owner.alive():
+            folder.destroy()
+            removed.append(path)
+    return removed

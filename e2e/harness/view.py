@@ -1,0 +1,143 @@
+"""What scenarios look at: pods, events, the extender's ledger, and the tests' own account of the GPUs.
+
+`gpu_holders` sums raw pod annotations and shares no code with the ledger, so that the two can disagree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from harness.kube import Kube, Manifest
+from harness.ports import Ports
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY, LABEL_MODEL, LABEL_SERVICE
+
+FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A bound pod on a GPU: MiB it holds there."""
+
+    pod: str
+    namespace: str
+    model: str
+    mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of an object's status."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.type}={self.status} {self.reason}: {self.message}"
+
+
+class Views:
+    """Questions to a running cluster."""
+
+    def __init__(self, kube: Kube, ports: Ports) -> None:
+        self.kube = kube
+        self.ports = ports
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
+        return self.kube.get(kind, name, namespace)
+
+    def pods(self, namespace: str | None = None, labels: str = "") -> list[Manifest]:
+        """Pods by name, of all namespaces when none is given."""
+        return self.kube.list("pods", namespace, labels=labels)
+
+    def service_pods(self, service: str, namespace: str) -> list[Manifest]:
+        """Pods of an InferenceService."""
+        return self.pods(namespace, f"{LABEL_SERVICE}={service}")
+
+    def events(self, namespace: str, name: str = "", reason: str = "") -> list[Manifest]:
+        """Events about the object of this name, with this reason; each may be left out."""
+        return [
+            event
+            for event in self.kube.list("events", namespace)
+            if (not name or event["involvedObject"]["name"] == name) and (not reason or event.get("reason") == reason)
+        ]
+
+    def conditions(self, kind: str, name: str, namespace: str | None = None) -> dict[str, Condition]:
+        """Conditions of an object by type, empty while it has none or is not there."""
+        found = self.kube.find(kind, name, namespace) or {}
+        return {
+            raw["type"]: Condition(raw["type"], raw["status"], raw.get("reason", ""), raw.get("message", ""))
+            for raw in found.get("status", {}).get("conditions", [])
+        }
+
+    def wait_for_condition(
+        self,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        condition: str,
+        *,
+        status: str = "True",
+        reason: str = "",
+        timeout: float = 30.0,
+    ) -> Condition:
+        """Wait until the condition has this status (and reason) for the current generation."""
+
+        def holds() -> Condition | Unmet:
+            found = self.kube.find(kind, name, namespace) or {}
+            seen = self.conditions(kind, name, namespace) if found else {}
+            observed = found.get("status", {}).get("observedGeneration")
+            current = observed is None or observed == found["metadata"]["generation"]
+            now = seen.get(condition)
+            if now and current and now.status == status and reason in ("", now.reason):
+                return now
+            return Unmet([str(c) for c in seen.values()] or f"{kind} {name} has no conditions")
+
+        return wait_until(holds, timeout, f"{condition}={status} {reason} of {kind} {name}".strip())
+
+    def wait_ready(self, service: str, namespace: str, timeout: float = 40.0) -> Manifest:
+        """Wait until an InferenceService is Ready; returns it."""
+        self.wait_for_condition("hisvc", service, namespace, "Ready", timeout=timeout)
+        return self.kube.get("hisvc", service, namespace)
+
+    def gpu_holders(self) -> dict[tuple[str, str], list[Holder]]:
+        """Who holds which GPU, (node name, GPU id) -> holders, from the annotations of bound pods.
+
+        Terminating pods still hold; finished ones do not.
+        """
+        holders: dict[tuple[str, str], list[Holder]] = defaultdict(list)
+        for pod in self.pods():
+            metadata, node = pod["metadata"], pod["spec"].get("nodeName")
+            gpu = metadata.get("annotations", {}).get(ANNOTATION_GPU)
+            if not node or gpu is None or pod["status"].get("phase") in FINISHED:
+                continue
+            mib = int(metadata["annotations"][ANNOTATION_GPU_MEMORY])
+            model = metadata.get("labels", {}).get(LABEL_MODEL, "")
+            holders[node, gpu].append(Holder(metadata["name"], metadata["namespace"], model, mib))
+        return dict(sorted(holders.items()))
+
+    def gpu_used(self) -> dict[tuple[str, str], int]:
+        """MiB held per (node name, GPU id), only of GPUs that anything holds."""
+        return {gpu: sum(holder.mib for holder in held) for gpu, held in self.gpu_holders().items()}
+
+    def ledger(self) -> Any:
+        """The extender's own account, as `GET /ledger` answers it."""
+        return self.probe(self.ports.extender_probe, "/ledger").json()
+
+    def extender(self, path: str) -> httpx.Response:
+        """GET on the extender's probe port: /healthz, /readyz, /metrics, /ledger."""
+        return self.probe(self.ports.extender_probe, path)
+
+    def operator(self, path: str) -> httpx.Response:
+        """GET on the operator's probe port: /healthz, /readyz, /metrics."""
+        return self.probe(self.ports.operator_probe, path)
+
+    @staticmethod
+    def probe(port: int, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10.0, trust_env=False)

@@ -1,0 +1,71 @@
+"""Waiting for a real cluster: short polls until a condition holds, and on failure what was seen last."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from harness.kube import ApiError
+
+T = TypeVar("T")
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+LONGEST_STATE: Final = 2_000
+
+
+class WaitTimeoutError(AssertionError):
+    """Something did not happen in time; the message says what, for how long, and what was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """Answer of a predicate that does not hold yet, carrying what it saw."""
+
+    seen: Any
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float, what: str) -> T:
+    """Poll `predicate` until it answers something true, and return that.
+
+    `timeout` is in seconds, `what` completes "waited for ...". An ApiError or a refused connection counts as
+    not yet. Raises WaitTimeoutError with the last answer (return `Unmet(seen)` to say more than False).
+    """
+    deadline = time.monotonic() + timeout
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            answer: Any = predicate()
+        except (ApiError, httpx.TransportError) as error:
+            answer = Unmet(f"{type(error).__name__}: {error}")
+        if answer:
+            return answer  # type: ignore[no-any-return]
+        if time.monotonic() >= deadline:
+            raise WaitTimeoutError(f"waited {timeout:g} s for {what}; last seen: {_shown(answer)}")
+        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+        pause = min(LONGEST_PAUSE, pause * 1.5)
+
+
+def always(predicate: Callable[[], Any], seconds: float, what: str) -> None:
+    """Poll for `seconds` that `predicate` keeps holding; raises WaitTimeoutError the first time it does not."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = predicate()
+        if not answer:
+            raise WaitTimeoutError(f"{what} did not hold for {seconds:g} s; seen: {_shown(answer)}")
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(min(LONGEST_PAUSE, max(0.0, deadline - time.monotonic())))
+
+
+def _shown(answer: Any) -> str:
+    seen = answer.seen if isinstance(answer, Unmet) else answer
+    text = seen if isinstance(seen, str) else json.dumps(seen, indent=1, default=repr)
+    return text if len(text) <= LONGEST_STATE else f"{text[:LONGEST_STATE]} ... ({len(text)} characters)"
