@@ -252,4 +252,4 @@ def _schedulable(node: Manifest) -> bool:
 
 
 def _is_true(status: Manifest, condition: str) -> bool:
-    return any(c["type"] == condition and c["status"] == "True" for c in status.get("conditions", []))
+    return any(c["type"] == condition and c["status"] == "True" for c in status.get("conditions") or [])

@@ -73,7 +73,7 @@ class Views:
         found = self.kube.find(kind, name, namespace) or {}
         return {
             raw["type"]: Condition(raw["type"], raw["status"], raw.get("reason", ""), raw.get("message", ""))
-            for raw in found.get("status", {}).get("conditions", [])
+            for raw in found.get("status", {}).get("conditions") or []
         }
 
     def wait_for_condition(

@@ -1,0 +1,129 @@
+"""Processes, ports and state: what is ours is stopped, what is not is left alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.ports import FIRST, PortBlock, Ports
+from harness.processes import ProcessRecord, end, spawn, tail
+from harness.state import State, StateFolder, sweep
+
+PORTS = Ports.block_from(FIRST)
+GONE = ProcessRecord("gone", os.getpid(), "another boot/1")
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of somebody else."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def idle(tmp_path: Path, name: str = "idle", code: str = "") -> ProcessRecord:
+    program = f"import signal, sys; {code}; print('up', flush=True); signal.pause()"
+    record = spawn(name, [sys.executable, "-c", program], tmp_path / "logs" / f"{name}.log")
+    while "up" not in tail(tmp_path / "logs" / f"{name}.log"):
+        assert record.alive()
+    return record
+
+
+def test_a_process_ends_on_sigterm_and_is_not_reported_as_killed(tmp_path: Path) -> None:
+    record = idle(tmp_path)
+    assert record.alive()
+    assert end([record], grace=10) == []
+    assert not record.alive()
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
+    record = idle(tmp_path, "deaf", "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    assert end([record], grace=0.1) == ["deaf"]
+    assert not record.alive()
+
+
+def test_a_pid_that_now_belongs_to_somebody_else_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
+    stale = ProcessRecord("ours", bystander.pid, "before the reboot")
+    assert not stale.alive()
+    end([stale], grace=0)
+    assert bystander.poll() is None, "a stale record killed a stranger"
+
+
+def test_a_stale_pid_file_kills_nobody(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
+    folder = StateFolder(tmp_path / "state")
+    pids = folder.kwok_cluster / "pids"
+    pids.mkdir(parents=True)
+    (pids / "etcd.pid").write_text(f"{bystander.pid}\n")
+    (pids / "kwok.pid").write_text("")
+    assert folder.control_plane() == ()
+    folder.destroy()
+    assert bystander.poll() is None, "a pid file from before a reboot killed a stranger"
+    assert not folder.path.exists()
+
+
+def test_destroying_a_state_stops_its_components_and_removes_it(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    record = idle(tmp_path)
+    folder.save(State(PORTS).with_process(record))
+    folder.destroy()
+    assert not record.alive()
+    assert not folder.path.exists()
+    folder.destroy()
+
+
+def test_a_state_survives_its_way_through_the_disk(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    state = State(PORTS, owner=GONE).with_process(GONE)
+    folder.save(state)
+    assert folder.load() == state
+    newer = ProcessRecord("gone", 1, "later")
+    assert state.with_process(newer).processes == (newer,)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"ports": {"etcd": 1}}'])
+def test_a_broken_state_file_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text)
+    assert StateFolder(tmp_path).load() is None
+
+
+def test_the_sweep_removes_only_states_whose_owner_is_gone(tmp_path: Path) -> None:
+    owners = {"alive": ProcessRecord.of("me", os.getpid()), "dead": GONE, "ownerless": None}
+    for name, owner in owners.items():
+        StateFolder(tmp_path / name).save(State(PORTS, owner))
+    (tmp_path / "no-state").mkdir()
+    assert sweep(tmp_path.iterdir()) == [tmp_path / "dead"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "no-state", "ownerless"]
+
+
+def test_two_claims_get_different_ports_and_a_released_block_is_free_again(tmp_path: Path) -> None:
+    first, second = PortBlock.claim(tmp_path), PortBlock.claim(tmp_path)
+    assert not set(first.ports.all()) & set(second.ports.all())
+    first.release()
+    third = PortBlock.claim(tmp_path)
+    assert third.ports == first.ports
+    second.release()
+    third.release()
+
+
+def test_a_block_with_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
+    claim = PortBlock.claim(tmp_path)
+    claim.release()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", claim.ports.extender_probe))
+        server.listen()
+        other = PortBlock.claim(tmp_path)
+        assert other.ports != claim.ports
+        other.release()
+
+
+def test_a_tail_is_the_end_of_a_log_and_empty_without_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert tail(log) == ""
+    log.write_text("".join(f"line {number}\n" for number in range(1000)))
+    assert tail(log, 2) == "line 998\nline 999"
