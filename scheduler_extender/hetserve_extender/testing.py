@@ -1,0 +1,157 @@
+"""An API server in memory for tests: pods and nodes, bindings, guarded patches, watches, and lost answers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from hetserve_extender.api import JSON, Answer, ApiUnreachableError, RawObject
+
+Fault = Literal["lost before", "lost after"] | int
+"""What happens to a request: its answer is lost before or after it is carried out, or this status is answered."""
+
+
+@dataclass(slots=True)
+class FakeApi:
+    """Holds pods and nodes by path; `faults` are consumed one per request of that method."""
+
+    objects: dict[str, RawObject] = field(default_factory=dict)
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    calls: list[tuple[str, str, Any]] = field(default_factory=list)
+    hold_binds: asyncio.Event | None = None
+    bind_arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    revision: int = 1
+    _watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
+
+    def add(self, raw: RawObject) -> RawObject:
+        """Create or replace an object, as another client would."""
+        path = _path(raw)
+        kind = "MODIFIED" if path in self.objects else "ADDED"
+        self.revision += 1
+        raw = copy.deepcopy(raw)
+        raw["metadata"]["resourceVersion"] = str(self.revision)
+        self.objects[path] = raw
+        self._tell(kind, path, raw)
+        return raw
+
+    def remove(self, raw: RawObject) -> None:
+        """Delete an object."""
+        path = _path(raw)
+        gone = self.objects.pop(path)
+        self.revision += 1
+        gone["metadata"]["resourceVersion"] = str(self.revision)
+        self._tell("DELETED", path, gone)
+
+    def pod(self, name: str, namespace: str = "default") -> RawObject:
+        return self.objects[f"/api/v1/namespaces/{namespace}/pods/{name}"]
+
+    def listing(self, collection: str) -> list[RawObject]:
+        """Objects of /api/v1/pods or /api/v1/nodes."""
+        kind = collection.rsplit("/", 1)[-1]
+        return [raw for path, raw in self.objects.items() if path.split("/")[-2] == kind]
+
+    def end_watches(self, with_error: Exception | None = None) -> None:
+        """Close every open watch, with an error or as the server does when its time is up."""
+        for _, queue in self._watchers:
+            queue.put_nowait(with_error)
+        self._watchers.clear()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002
+        body: object = None,
+        content_type: str = JSON,  # noqa: ARG002
+        timeout: float = 10.0,  # noqa: ARG002, ASYNC109
+    ) -> Answer:
+        """Carry a request out, or not, as the faults say."""
+        self.calls.append((method, path, body))
+        if method == "POST":
+            self.bind_arrived.set()
+            if self.hold_binds is not None:
+                await self.hold_binds.wait()
+        pending = self.faults.get(method)
+        fault = pending.popleft() if pending else None
+        if fault == "lost before":
+            raise ApiUnreachableError("connection reset")
+        if isinstance(fault, int):
+            return _answer(fault, {"message": f"injected {fault}"})
+        answer = self._serve(method, path, body)
+        if fault == "lost after":
+            raise ApiUnreachableError("timeout")
+        return answer
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:  # noqa: ARG002
+        """Events from now on; a test ends it by `end_watches`."""
+        queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        self._watchers.append((path, queue))
+        while (item := await queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    def _serve(self, method: str, path: str, body: Any) -> Answer:
+        if method == "GET" and path in {"/api/v1/pods", "/api/v1/nodes"}:
+            return _answer(200, {"metadata": {"resourceVersion": str(self.revision)}, "items": self.listing(path)})
+        raw = self.objects.get(path.removesuffix("/binding"))
+        if raw is None:
+            return _answer(404, {"message": f"{path} not found"})
+        if method == "POST":
+            return self._bind(raw, body)
+        if method == "PATCH":
+            return self._patch(raw, body)
+        return _answer(200, raw)
+
+    def _bind(self, raw: RawObject, body: Any) -> Answer:
+        wanted = body["metadata"]
+        if raw["metadata"]["uid"] != wanted["uid"]:
+            return _answer(409, {"message": "the UID in the precondition does not match"})
+        if raw["spec"].get("nodeName"):
+            return _answer(409, {"message": f"pod {wanted['name']} is already assigned to a node"})
+        if raw["spec"].get("schedulingGates"):
+            return _answer(409, {"message": f"pod {wanted['name']} has non-empty .spec.schedulingGates"})
+        bound = copy.deepcopy(raw)
+        bound["spec"]["nodeName"] = body["target"]["name"]
+        bound["metadata"].setdefault("annotations", {}).update(wanted.get("annotations", {}))
+        self.add(bound)
+        return _answer(201, {})
+
+    def _patch(self, raw: RawObject, operations: Any) -> Answer:
+        changed = copy.deepcopy(raw)
+        for operation in operations:
+            *parents, last = operation["path"].strip("/").split("/")
+            target: Any = changed
+            for part in parents:
+                target = target[part]
+            if operation["op"] == "test" and target.get(last) != operation["value"]:
+                return _answer(422, {"message": f"testing value {operation['path']} failed"})
+            if operation["op"] == "remove":
+                del target[last]
+        self.add(changed)
+        return _answer(200, changed)
+
+    def _tell(self, kind: str, path: str, raw: RawObject) -> None:
+        line = orjson.dumps({"type": kind, "object": raw})
+        collection = "/api/v1/" + path.split("/")[-2]
+        for watched, queue in self._watchers:
+            if watched == collection:
+                queue.put_nowait(line)
+
+
+def _path(raw: RawObject) -> str:
+    metadata = raw["metadata"]
+    if "namespace" in metadata:
+        return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+    return f"/api/v1/nodes/{metadata['name']}"
+
+
+def _answer(status: int, content: object) -> Answer:
+    return Answer(status, orjson.dumps(content))

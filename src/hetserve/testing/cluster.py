@@ -1,0 +1,82 @@
+"""Nodes with GPUs and pods that ask for them, as the API server writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hetserve.api import names
+
+Json = dict[str, Any]
+
+
+def gpu_node(
+    name: str = "n0",
+    *,
+    gpus: int = 2,
+    product: str = "V100",
+    memory_mib: int = 32768,
+    uid: str | None = None,
+    listed: list[Json] | None = None,
+) -> Json:
+    """A node with GPU Feature Discovery labels; `listed` puts GPUs into the annotation that overrides them."""
+    metadata: Json = {
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "labels": {
+            names.GFD_PRODUCT: product,
+            names.GFD_COUNT: str(gpus),
+            names.GFD_MEMORY: str(memory_mib),
+        },
+    }
+    if listed is not None:
+        metadata["annotations"] = {names.ANNOTATION_NODE_GPUS: json.dumps(listed)}
+    return {"metadata": metadata, "spec": {}, "status": {}}
+
+
+def gpu_pod(
+    name: str = "p0",
+    *,
+    uid: str | None = None,
+    namespace: str = "default",
+    memory_mib: int | str = 4096,
+    model: str | None = "resnet",
+    product: str | None = None,
+    node: str | None = None,
+    gpu: str | None = None,
+    gates: tuple[str, ...] = (),
+    phase: str = "Pending",
+    created: str = "2026-01-01T00:00:00Z",
+    unschedulable: bool = False,
+    terminating: bool = False,
+    priority: int = 0,
+) -> Json:
+    """A pod of our scheduler; with `node` and `gpu` it is bound as our binding would have bound it."""
+    metadata: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "creationTimestamp": created,
+        "labels": {names.LABEL_MODEL: model} if model is not None else {},
+        "annotations": {},
+    }
+    if product is not None:
+        metadata["annotations"][names.ANNOTATION_GPU_PRODUCT] = product
+    if gpu is not None:
+        metadata["annotations"] |= {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: str(memory_mib)}
+    if terminating:
+        metadata["deletionTimestamp"] = created
+    asked = {names.RESOURCE_GPU_MEMORY: str(memory_mib)}
+    spec: Json = {
+        "schedulerName": names.SCHEDULER_NAME,
+        "priority": priority,
+        "containers": [{"name": "model", "resources": {"limits": asked, "requests": asked}}],
+    }
+    if gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
+    if node is not None:
+        spec["nodeName"] = node
+    status: Json = {"phase": phase}
+    if unschedulable:
+        status["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    return {"metadata": metadata, "spec": spec, "status": status}

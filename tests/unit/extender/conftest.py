@@ -1,0 +1,77 @@
+"""An extender whole, over an API server in memory and a clock that only tests move."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest_asyncio
+
+from hetserve.testing.cluster import gpu_node
+from hetserve.units import Seconds
+from hetserve_extender.app import Probes, Verbs
+from hetserve_extender.bind import Binder
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement import NodeSink, Placement, PodSink
+from hetserve_extender.testing import FakeApi
+
+
+@dataclass
+class Bench:
+    """The parts under test; `show` plays what a watch would deliver by now."""
+
+    api: FakeApi
+    placement: Placement
+    binder: Binder
+    metrics: Metrics
+    verbs: httpx.AsyncClient
+    probes: httpx.AsyncClient
+    clock: list[float]
+    ready: list[bool] = field(default_factory=lambda: [True])
+
+    def show(self) -> None:
+        NodeSink(self.placement).replace(self.api.listing("/api/v1/nodes"))
+        PodSink(self.placement).replace(self.api.listing("/api/v1/pods"))
+
+    async def filter(self, pod: dict[str, Any], *names: str) -> dict[str, Any]:
+        body = {"Pod": pod, "Nodes": None, "NodeNames": list(names or ("n0", "n1"))}
+        answer = await self.verbs.post("/filter", json=body)
+        assert answer.status_code == 200
+        result: dict[str, Any] = answer.json()
+        return result
+
+    async def bind(self, pod: dict[str, Any], node: str) -> str:
+        meta = pod["metadata"]
+        body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
+        answer = await self.verbs.post("/bind", json=body)
+        assert answer.status_code == 200
+        return str(answer.json()["Error"])
+
+    async def ledger(self) -> dict[str, Any]:
+        result: dict[str, Any] = (await self.probes.get("/ledger")).json()
+        return result
+
+
+def _client(app: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://extender")
+
+
+@pytest_asyncio.fixture
+async def bench() -> AsyncIterator[Bench]:
+    api, clock, ready = FakeApi(), [100.0], [True]
+    for name in ("n0", "n1"):
+        api.add(gpu_node(name))
+    placement = Placement(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))
+    metrics = Metrics(placement)
+    binder = Binder(api, placement, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
+    placement.on_expired = metrics.expired.inc
+    verbs = Verbs(placement, binder, metrics, lambda: ready[0], max_body=100_000).app()
+    probes = Probes(placement, metrics, lambda: ready[0]).app()
+    async with _client(verbs) as verbs_client, _client(probes) as probes_client:
+        made = Bench(api, placement, binder, metrics, verbs_client, probes_client, clock, ready)
+        made.show()
+        yield made
+        await asyncio.wait_for(binder.drain(1.0), 5.0)

@@ -1,0 +1,79 @@
+"""What a pod asks for is counted as Kubernetes counts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.placement.pods import MAX_MIB, gpu_memory, parse_pod
+from hetserve.testing.cluster import gpu_pod
+
+
+def _container(mib: str | None, *, sidecar: bool = False, kind: str = "limits") -> dict[str, Any]:
+    container: dict[str, Any] = {"resources": {kind: {names.RESOURCE_GPU_MEMORY: mib}} if mib else {}}
+    return container | ({"restartPolicy": "Always"} if sidecar else {})
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "expected"),
+    [
+        pytest.param([], [_container("4096")], 4096, id="one container"),
+        pytest.param([], [_container("12k")], 12000, id="a canonicalised quantity"),
+        pytest.param([], [_container("1"), _container("2", kind="requests")], 3, id="containers are summed"),
+        pytest.param([_container("7")], [_container("5")], 7, id="a larger init container counts alone"),
+        pytest.param([_container("7"), _container("9")], [_container("5")], 9, id="init containers do not add up"),
+        pytest.param([_container("3", sidecar=True)], [_container("5")], 8, id="a sidecar runs beside containers"),
+        pytest.param(
+            [_container("3", sidecar=True), _container("7")], [_container("5")], 10, id="init beside earlier sidecar"
+        ),
+        pytest.param(
+            [_container("7"), _container("3", sidecar=True)], [_container("2")], 7, id="init before the sidecar"
+        ),
+        pytest.param([], [_container(None)], 0, id="nothing asked"),
+    ],
+)
+def test_gpu_memory_of_a_pod(init: list[Any], containers: list[Any], expected: int) -> None:
+    assert gpu_memory({"initContainers": init, "containers": containers}) == expected
+
+
+@pytest.mark.parametrize("text", ["-1", "much", "1e99", str(MAX_MIB + 1), "1.2.3", ""])
+def test_a_quantity_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match=names.RESOURCE_GPU_MEMORY):
+        gpu_memory({"containers": [{"resources": {"limits": {names.RESOURCE_GPU_MEMORY: text}}}]})
+
+
+def test_a_preset_gpu_counts_only_on_a_bound_pod() -> None:
+    assert parse_pod(gpu_pod(gpu="1")).gpu is None
+    assert parse_pod(gpu_pod(gpu="1", node="n0")).gpu == "1"
+
+
+def test_a_gated_pod_is_not_unschedulable() -> None:
+    raw = gpu_pod(gates=(names.QUEUE_GATE,))
+    raw["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
+    assert not parse_pod(raw).unschedulable
+    assert parse_pod(gpu_pod(unschedulable=True)).unschedulable
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("uid", None, "metadata.uid is missing"),
+        ("uid", 7, "metadata.uid: 7 is not a text"),
+        ("labels", [1], "metadata.labels"),
+        ("creationTimestamp", "yesterday", "metadata.creationTimestamp: 'yesterday' is not a time"),
+    ],
+)
+def test_an_object_that_is_no_pod_is_refused_by_field(field: str, value: object, words: str) -> None:
+    raw = gpu_pod()
+    raw["metadata"][field] = value
+    with pytest.raises(ValueError, match=words):
+        parse_pod(raw)
+
+
+def test_every_part_of_a_pod_may_be_of_the_wrong_type_without_another_error() -> None:
+    for part in ("metadata", "spec", "status"):
+        for wrong in (1, "x", [1], True):
+            with pytest.raises(ValueError, match=part):
+                parse_pod(gpu_pod() | {part: wrong})
