@@ -11,8 +11,8 @@ def qps_text(qps: float) -> str:
 
 
 def money_text(micro: int) -> str:
-    """Price with its unit: 2463000 -> ``2.463 $/h``."""
-    return f"{format_money(micro)} $/h"
+    """Price with its unit, as people write it: 2463000 -> ``2.463 $/h``, 300000 -> ``0.3 $/h``."""
+    return f"{format_money(micro).rstrip('0').rstrip('.')} $/h"
 
 
 def latency_text(seconds: float) -> str:

@@ -1,0 +1,17 @@
+"""The group of commands; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from hetserve import __version__
+from hetserve.cli.plan import plan
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def app() -> None:
+    """Plans, places and explains model services on heterogeneous clusters."""
+
+
+app.add_command(plan)

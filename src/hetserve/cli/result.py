@@ -1,0 +1,100 @@
+"""A plan as documents (JSON, YAML): the keys are part of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.planning import Candidate, Counts, Plan, Problem, Unplannable
+from hetserve.units import format_money
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one service. problem: None where the objects do not fit together."""
+
+    declared: InferenceService
+    problem: Problem | None
+    plan: Plan | Unplannable
+
+    @classmethod
+    def of_unplannable(cls, declared: InferenceService, why: Unplannable) -> Result:
+        return cls(declared, None, why)
+
+    @property
+    def service(self) -> str:
+        return self.declared.metadata.name
+
+    @property
+    def feasible(self) -> bool:
+        return isinstance(self.plan, Plan) and self.plan.feasible
+
+    @property
+    def reason(self) -> str:
+        return str(self.plan.reason)
+
+    @property
+    def message(self) -> str:
+        return self.plan.message
+
+
+def render(results: Sequence[Result], form: str) -> str:
+    """Text for stdout; in a table only what is feasible, the rest is for stderr."""
+    if form == "table":
+        from hetserve.cli.table import tables  # noqa: PLC0415
+
+        return tables([result for result in results if result.feasible])
+    documents = [document(result) for result in results]
+    whole: Any = documents[0] if len(documents) == 1 else {"items": documents}
+    if form == "json":
+        import json  # noqa: PLC0415
+
+        return json.dumps(whole, indent=2, allow_nan=False)
+    import yaml  # noqa: PLC0415
+
+    return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110))
+
+
+def document(result: Result) -> dict[str, Any]:
+    """The answer of `-o json` for one service; an infeasible plan costs nothing that could be named: null."""
+    head = {
+        "service": result.service,
+        "model": result.declared.spec.model.name,
+        "objective": result.declared.spec.objective,
+        "feasible": result.feasible,
+        "reason": result.reason,
+        "message": result.message,
+    }
+    plan = result.plan
+    if isinstance(plan, Unplannable):
+        return {**head, "planner": None, "counts": {}, "cost": None, "runnerUp": None, "ranking": [], "refusals": []}
+    return {
+        **head,
+        "planner": plan.planner,
+        "counts": dict(plan.counts),
+        "cost": format_money(plan.cost) if plan.feasible else None,
+        **_rate(plan, plan.qps),
+        "runnerUp": _runner_up(plan),
+        "ranking": [_candidate(plan, entry) for entry in plan.ranking],
+        "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
+        "verdict": plan.verdict,
+    }
+
+
+def _runner_up(plan: Plan) -> dict[str, Any] | None:
+    if plan.runner_up is None:
+        return None
+    return {**_candidate(plan, plan.runner_up), "why": plan.why_not_runner_up}
+
+
+def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:
+    counts: Counts = entry.counts
+    return {"counts": dict(counts), "cost": format_money(entry.cost), **_rate(plan, entry.qps)}
+
+
+def _rate(plan: Plan, qps: float | None) -> dict[str, float]:
+    if qps is None:
+        return {}
+    return {"boundQPS" if plan.bound_qps is not None else "capacityQPS": round(qps, 6)}

@@ -1,0 +1,52 @@
+"""Option values with units, checked where they enter: callbacks of options, in click's form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from hetserve.units import parse_duration, parse_money
+
+_Quantity = TypeVar("_Quantity", bound=float)
+Callback = Callable[[click.Context, click.Parameter, str | None], Any]
+
+
+def _positive(parse: Callable[[str], _Quantity], right: str) -> Callback:
+    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> _Quantity | None:
+        if value is None:
+            return None
+        try:
+            quantity = parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        if quantity <= 0:
+            raise click.BadParameter(f"{value!r} {right}", ctx, param)
+        return quantity
+
+    return convert
+
+
+money = _positive(parse_money, "must be more than 0 $/h, for example 2.5")
+duration = _positive(parse_duration, "must be longer than zero, for example 350ms")
+
+
+def _number(allowed: Callable[[float], bool], right: str) -> Callback:
+    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+        if value is None:
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and allowed(number)):
+            raise click.BadParameter(f"{value!r} must be {right}", ctx, param)
+        return number
+
+    return convert
+
+
+threshold = _number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
+weight = _number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
