@@ -1,0 +1,60 @@
+"""The table of valid and invalid specs, as kubectl and a real apiserver answer it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cluster import Cluster
+from hetserve.testing import builders
+
+TABLE = yaml.safe_load((Path(__file__).parents[1] / "golden" / "api" / "specs.yaml").read_text())
+
+
+def build(row: dict[str, Any]) -> str:
+    overrides = {path: builders.REMOVED if value is None else value for path, value in row.get("set", {}).items()}
+    return yaml.safe_dump(getattr(builders, row["of"])(overrides=overrides))
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row["case"])
+def test_spec_table(bare_cluster: Cluster, row: dict[str, Any]) -> None:
+    answer = bare_cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=build(row), check=False)
+    if "wants" in row:
+        assert "created (server dry run)" not in answer
+        assert row["wants"] in answer
+    else:
+        assert "created (server dry run)" in answer
+
+
+def test_the_model_of_a_service_cannot_change(bare_cluster: Cluster, namespace: str) -> None:
+    service = builders.service(overrides={"metadata.namespace": namespace})
+    bare_cluster.apply(service)
+
+    changed = builders.with_overrides(service, {"spec.model.name": "other"})
+    arguments = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+    answer = bare_cluster.kubectl(*arguments, stdin=yaml.safe_dump(changed), check=False)
+
+    assert "model.name is immutable: make a new service for another model" in answer
+
+
+def test_defaults_are_filled_in_by_the_apiserver(bare_cluster: Cluster, namespace: str) -> None:
+    service = builders.service(
+        overrides={"metadata.namespace": namespace, "spec.slo": {"latency": "1s"}, "spec.objective": builders.REMOVED}
+    )
+    (stored,) = bare_cluster.apply(service)
+
+    assert stored["spec"]["slo"]["percentile"] == "99"
+    assert stored["spec"]["objective"] == "MaxThroughput"
+
+
+def test_get_shows_the_columns_that_answer_what_it_runs_and_costs(bare_cluster: Cluster, namespace: str) -> None:
+    bare_cluster.apply(builders.service(overrides={"metadata.namespace": namespace}))
+
+    header, row = bare_cluster.kubectl("get", "hisvc", "--namespace", namespace).splitlines()
+
+    assert header.split() == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
+    assert row.split()[:2] == ["rm2", "MaxThroughput"]
+    assert "rm2" in bare_cluster.kubectl("get", "hetserve", "--namespace", namespace), "category hetserve"
