@@ -1,0 +1,87 @@
+"""What is kept in memory of the cluster: nodes and pods as tiny facts, instance types and profiles whole.
+
+Filled by full lists and by watch events in any order: an object only ever moves to a newer resourceVersion
+(comparable as numbers in the Kubernetes we are tested on). A full list also ends what a watch has lost,
+since a watch that starts again never tells of what was deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
+
+RawObject = dict[str, Any]
+Fact = TypeVar("Fact")
+
+
+class Store(Generic[Fact]):
+    """Facts by UID with the resourceVersion that each comes from."""
+
+    def __init__(self, reduce: Callable[[RawObject], Fact | None]) -> None:
+        self._reduce = reduce
+        self._facts: dict[str, tuple[int, Fact | None]] = {}
+
+    def put(self, raw: RawObject) -> tuple[Fact | None, Fact | None]:
+        """Take an object; returns the fact before and after (equal where it was no newer)."""
+        uid, version = str(raw["metadata"]["uid"]), _version(raw)
+        known = self._facts.get(uid)
+        if known is not None and known[0] >= version:
+            return known[1], known[1]
+        fact = self._reduce(raw)
+        self._facts[uid] = (version, fact)
+        return (None if known is None else known[1]), fact
+
+    def drop(self, raw: RawObject) -> Fact | None:
+        """Forget a deleted object; returns its fact.
+
+        Its version stays until a list has seen it gone: a list that was taken before must not bring it back.
+        """
+        uid = str(raw["metadata"]["uid"])
+        known = self._facts.get(uid)
+        self._facts[uid] = (max(_version(raw), 0 if known is None else known[0]), None)
+        return None if known is None else known[1]
+
+    def relist(self, raws: Iterable[RawObject], list_version: int) -> bool:
+        """Take a full list as of a resourceVersion; True if it told anything new."""
+        before = self._known()
+        listed = set()
+        for raw in raws:
+            listed.add(str(raw["metadata"]["uid"]))
+            self.put(raw)
+        for uid in [u for u, (version, _) in self._facts.items() if u not in listed and version <= list_version]:
+            del self._facts[uid]
+        return before != self._known()
+
+    def _known(self) -> dict[str, Fact]:
+        return {uid: fact for uid, (_, fact) in self._facts.items() if fact is not None}
+
+    def __iter__(self) -> Iterator[Fact]:
+        return (fact for _, fact in self._facts.values() if fact is not None)
+
+
+class Cache:
+    """All stores."""
+
+    def __init__(self) -> None:
+        self.pods: Store[PodFact] = Store(pod_fact)
+        self.nodes: Store[NodeFact] = Store(node_fact)
+        self.types: Store[RawObject] = Store(_lean)
+        self.profiles: Store[RawObject] = Store(_lean)
+
+
+def list_version(listing: RawObject) -> int:
+    """resourceVersion of a list."""
+    return _version(listing)
+
+
+def _version(raw: RawObject) -> int:
+    text = str(raw["metadata"].get("resourceVersion", "0"))
+    return int(text) if text.isdigit() else 0
+
+
+def _lean(raw: RawObject) -> RawObject:
+    meta = raw["metadata"]
+    kept = {key: meta[key] for key in ("name", "namespace", "uid", "generation", "labels") if key in meta}
+    return {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind"), "metadata": kept, "spec": raw.get("spec")}

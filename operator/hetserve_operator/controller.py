@@ -1,0 +1,172 @@
+"""Brings one service at a time to what it should be: look, ask the reconciler, do the one thing, look again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from hetserve.planning import plan
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.reconcile import (
+    Apply,
+    Render,
+    Rendered,
+    Replace,
+    Request,
+    Settled,
+    World,
+    WriteStatus,
+    announcements,
+    failure_status,
+    step,
+)
+from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
+from hetserve_operator.apply import StrangerError, Writer
+from hetserve_operator.memory import Memory
+from hetserve_operator.metrics import Metrics
+from hetserve_operator.observe import Observer
+from hetserve_operator.queue import Key
+
+log = logging.getLogger(__name__)
+
+MOST_STEPS: Final = 500
+MOST_CONFLICTS: Final = 5
+CONFLICTS: Final = (404, 409)
+INVALID: Final = (400, 422)
+
+
+class StuckError(Exception):
+    """What was written did not stay; trying at once again would never end."""
+
+
+class Controller:
+    """Reconciles services by key."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        writer: Writer,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        planner: Callable[[Problem], Plan] = plan,
+    ) -> None:
+        self._observer = observer
+        self._writer = writer
+        self._metrics = metrics
+        self._clock = clock
+        self._memories: dict[Key, Memory] = {}
+
+        @lru_cache(maxsize=512)
+        def counted(problem: Problem) -> Plan:
+            decided = planner(problem)
+            metrics.plans.labels(decided.planner, str(decided.feasible).lower()).inc()
+            return decided
+
+        self._planner = counted
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at a service until nothing is left to do; seconds until it should be looked at again, or None.
+
+        Raises what is worth a retry with backoff: no answer, a server in trouble, a write that does not stay.
+        """
+        memory = self._memories.setdefault(key, Memory())
+        done: Request | None = None
+        conflicts = 0
+        for _ in range(MOST_STEPS):
+            world = await self._observer.world(key, memory, self._clock())
+            if world.service is None:
+                self._forget(key)
+                return None
+            request = await self._step(world)
+            self._metrics.observe(key, world.service)
+            if isinstance(request, Settled):
+                waits = [w for w in (request.wake_after, memory.wake_after(self._clock())) if w is not None]
+                return min(waits) if waits else None
+            if _same(request, done):
+                raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
+            done = request if await self._perform(request, world, memory) else None
+            conflicts = 0 if done is not None else conflicts + 1
+            if conflicts > MOST_CONFLICTS:
+                raise StuckError(f"{request.key}: somebody else writes at the same time")
+        raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
+
+    async def _step(self, world: World) -> Request | Settled:
+        assert world.service is not None  # noqa: S101
+        try:
+            # A planner may take seconds; the loop must go on answering probes and reading watches.
+            return await asyncio.to_thread(step, world, self._planner)
+        except Exception as error:
+            log.exception("reconciling failed")
+            failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
+            if failure is not None:
+                await self._writer.perform(failure)
+            raise
+
+    async def _perform(self, request: Request, world: World, memory: Memory) -> bool:
+        """Whether the request was carried out or its refusal noted; False for a conflict: look again."""
+        log.info("%s", describe(request))
+        try:
+            answer = await self._writer.perform(request)
+        except StrangerError as error:
+            memory.keep_refused(request.key, str(error), self._clock())
+            return True
+        except ApiRefusalError as error:
+            self._metrics.write(request, str(error.status))
+            return self._refused(request, error, memory)
+        except ApiUnreachableError:
+            self._metrics.write(request, "unreachable")
+            raise
+        self._metrics.write(request, "ok")
+        if isinstance(request, Render):
+            memory.keep_rendered(request.digest, Rendered(spec=answer["spec"]), self._clock())
+        elif isinstance(request, Apply | Replace) and request.repair:
+            memory.note_repair(request.name, self._clock())
+        elif isinstance(request, WriteStatus):
+            await self._announce(request, world)
+        return True
+
+    def _refused(self, request: Request, error: ApiRefusalError, memory: Memory) -> bool:
+        if error.status in CONFLICTS:
+            return False
+        if isinstance(request, WriteStatus) or error.status not in (403, *INVALID):
+            raise error
+        if isinstance(request, Render) and error.status in INVALID:
+            memory.keep_rendered(request.digest, Rendered(refusal=error.message), self._clock())
+        else:
+            memory.keep_refused(request.key, error.message, self._clock())
+        return True
+
+    async def _announce(self, request: WriteStatus, world: World) -> None:
+        assert world.service is not None  # noqa: S101
+        for news in announcements(request.previous, request.status):
+            try:
+                await self._writer.announce(dict(world.service), news)
+            except (ApiRefusalError, ApiUnreachableError) as error:
+                # An event is a courtesy; the status has the same words.
+                log.warning("event %s not posted: %s", news.reason, error)
+
+    def _forget(self, key: Key) -> None:
+        self._memories.pop(key, None)
+        self._metrics.forget(key)
+
+
+def describe(request: Request) -> str:
+    """One line for the log."""
+    if isinstance(request, WriteStatus):
+        return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
+    return f"{request.key}: {request.reason}"
+
+
+def _same(request: Request, done: Request | None) -> bool:
+    if isinstance(request, WriteStatus):
+        return isinstance(done, WriteStatus) and _timeless(request.status) == _timeless(done.status)
+    return done is not None and request.key == done.key
+
+
+def _timeless(status: dict[str, Any]) -> dict[str, Any]:
+    conditions = [{k: v for k, v in c.items() if k != "lastTransitionTime"} for c in status["conditions"]]
+    return {**status, "conditions": conditions}

@@ -1,0 +1,112 @@
+"""kopf's part: it watches, and each event only says which services to look at.
+
+Nothing is returned from a handler and no create or update handler exists, so kopf writes nothing to objects:
+no finalizers, no bookkeeping annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import kopf
+
+from hetserve.api import names
+from hetserve.reconcile.observed import PodFact
+from hetserve_operator.cache import Cache
+from hetserve_operator.queue import Key
+
+RawObject = dict[str, Any]
+SERVER_TIMEOUT: Final = 240
+CLIENT_TIMEOUT: Final = 270
+
+
+class Feed:
+    """From events to keys. add: look at a service; add_all: at every service (capacity, prices)."""
+
+    def __init__(self, cache: Cache, add: Callable[[Key], None], add_all: Callable[[str | None], None]) -> None:
+        self._cache = cache
+        self._add = add
+        self._add_all = add_all
+
+    def service(self, raw: RawObject, *, deleted: bool) -> None:
+        del deleted  # a deleted service is looked at once more, to be forgotten
+        self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["name"]))
+
+    def instance_type(self, raw: RawObject, *, deleted: bool) -> None:
+        store = self._cache.types
+        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
+            self._add_all(None)
+
+    def profile(self, raw: RawObject, *, deleted: bool) -> None:
+        store = self._cache.profiles
+        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
+            self._add_all(str(raw["metadata"]["namespace"]))
+
+    def deployment(self, raw: RawObject, *, deleted: bool) -> None:
+        del deleted
+        self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE]))
+
+    def node(self, raw: RawObject, *, deleted: bool) -> None:
+        store = self._cache.nodes
+        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
+            self._add_all(None)
+
+    def pod(self, raw: RawObject, *, deleted: bool) -> None:
+        store = self._cache.pods
+        before, after = (store.drop(raw), None) if deleted else store.put(raw)
+        if before == after:
+            return
+        for fact in (before, after):
+            if fact is not None and fact.service is not None:
+                self._add(Key(fact.namespace, fact.service))
+        if _place(before) != _place(after):
+            self._add_all(None)
+
+
+def _changed(before: object, after: object) -> bool:
+    return before != after
+
+
+def _place(fact: PodFact | None) -> tuple[object, ...] | None:
+    """What a pod takes from others; None for one that takes nothing yet."""
+    if fact is None or fact.node is None:
+        return None
+    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory
+
+
+def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
+    """Registry with one spy handler per watched kind."""
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(login)
+    kinds: tuple[tuple[tuple[str, ...], Callable[..., None], dict[str, Any]], ...] = (
+        ((names.GROUP, names.VERSION, "inferenceservices"), feed.service, {}),
+        ((names.GROUP, names.VERSION, "instancetypes"), feed.instance_type, {}),
+        ((names.GROUP, names.VERSION, "modelprofiles"), feed.profile, {}),
+        (("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}),
+        (("", "v1", "nodes"), feed.node, {}),
+        (("", "v1", "pods"), feed.pod, {}),
+    )
+    for resource, take, filters in kinds:
+        kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
+    return registry
+
+
+def _handler(take: Callable[..., None]) -> Callable[..., None]:
+    async def handle(event: dict[str, Any], **_: Any) -> None:
+        take(dict(event["object"]), deleted=event["type"] == "DELETED")
+
+    return handle  # type: ignore[return-value]
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Settings that keep kopf to watching, and its watches from going silent."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = SERVER_TIMEOUT
+    settings.watching.client_timeout = CLIENT_TIMEOUT
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    settings.watching.label_selectors["apps", "v1", "deployments"] = names.LABEL_SERVICE
+    return settings

@@ -1,0 +1,190 @@
+"""The process: settings, API server, probes, workers, kopf's watches, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import kopf
+from kubernetes.aio.config import ConfigException
+
+from hetserve_operator.api import ApiRefusalError, ApiUnreachableError, KubernetesApi
+from hetserve_operator.apply import Writer
+from hetserve_operator.cache import Cache
+from hetserve_operator.controller import Controller, StuckError
+from hetserve_operator.handlers import Feed, build_registry, kopf_settings
+from hetserve_operator.metrics import Metrics
+from hetserve_operator.observe import Observer
+from hetserve_operator.probes import start_probes
+from hetserve_operator.queue import Key, WorkQueue
+from hetserve_operator.settings import Settings, SettingsError, load_settings
+
+log = logging.getLogger(__name__)
+
+CAPACITY_DELAY: Final = 1.0
+"""Seconds for which changes of capacity are gathered: every bound pod is one, for every service."""
+SYNC_RETRY: Final = 1.0
+
+
+@click.command()
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Default: the account of our own pod.")
+@click.option("--host", help="Address of the probe port.")
+@click.option("--probe-port", type=int, help="Port of health, readiness and metrics.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.version_option(package_name="hetserve")
+def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
+    """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
+    try:
+        settings = load_settings(config_path, dict(flags))
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # kopf tells of every event it passes on.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    try:
+        asyncio.run(serve(settings, kubeconfig))
+    except (ConfigException, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def serve(settings: Settings, kubeconfig: Path | None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    api = await KubernetesApi.connect(kubeconfig)
+    try:
+        await Operator(settings, api, kubeconfig).run()
+    finally:
+        await api.close()
+
+
+class Operator:
+    """All parts put together."""
+
+    def __init__(self, settings: Settings, api: KubernetesApi, kubeconfig: Path | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.settings = settings
+        self.kubeconfig = kubeconfig
+        self.clock: Callable[[], float] = loop.time
+        self.metrics = Metrics()
+        self.cache = Cache()
+        self.queue = WorkQueue(self.clock)
+        self.services: set[Key] = set()
+        self.synced = asyncio.Event()
+        self.watching = asyncio.Event()
+        self.stop = asyncio.Event()
+        now: Callable[[], datetime] = _now
+        self.observer = Observer(api, self.cache, settings.planning, now)
+        self.controller = Controller(self.observer, Writer(api, socket.gethostname(), now), self.metrics, self.clock)
+
+    def ready(self) -> bool:
+        return self.synced.is_set() and self.watching.is_set()
+
+    async def run(self) -> None:
+        """Serve probes, fill the cache, then watch and work until a signal ends it."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
+        settings = self.settings
+        runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
+        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))
+        feed = Feed(self.cache, self._add, self._add_all)
+        registry = build_registry(feed, self._login)
+        # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
+        tasks: list[asyncio.Task[object]] = [
+            asyncio.create_task(self._work(), name=f"worker {n}") for n in range(settings.workers)
+        ]
+        tasks.append(asyncio.create_task(self._resync(), name="resync"))
+        tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
+        try:
+            # kopf looks once which kinds there are, so it must not start before the CRDs are.
+            await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
+            if not self.stop.is_set():
+                await kopf.operator(
+                    registry=registry,
+                    settings=kopf_settings(),
+                    standalone=True,
+                    clusterwide=True,
+                    ready_flag=self.watching,
+                )
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await runner.cleanup()
+
+    def _add(self, key: Key) -> None:
+        self.services.add(key)
+        self.queue.add(key, self.settings.debounce)
+
+    def _add_all(self, namespace: str | None) -> None:
+        for key in self.services:
+            if namespace is None or key.namespace == namespace:
+                self.queue.add(key, CAPACITY_DELAY)
+
+    async def _resync(self) -> None:
+        """Fill the cache, at once and then again and again: a watch may lose what a list still shows."""
+        while True:
+            try:
+                keys, _ = await self.observer.relist()
+            except (ApiRefusalError, ApiUnreachableError) as error:
+                self.metrics.errors.labels("list").inc()
+                log.warning("cannot list: %s", error)
+                await asyncio.sleep(SYNC_RETRY)
+                continue
+            self.services = set(keys)
+            for key in keys:
+                self._add(key)
+            self.synced.set()
+            await asyncio.sleep(self.settings.resync)
+
+    async def _work(self) -> None:
+        await self.synced.wait()
+        while True:
+            key = await self.queue.get()
+            self.metrics.waiting.set(len(self.queue))
+            await self._work_on(key)
+
+    async def _work_on(self, key: Key) -> None:
+        """One service; whatever goes wrong with it is its own and is tried again later."""
+        try:
+            with self.metrics.seconds.time():
+                wake_after = await self.controller.reconcile(key)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.metrics.errors.labels(type(error).__name__).inc()
+            delay = self.queue.failed(key)
+            expected = isinstance(error, ApiRefusalError | ApiUnreachableError | StuckError)
+            log.warning("%s: %s; again in %.1f s", key, error, delay, exc_info=not expected)
+            return
+        self.queue.done(key)
+        if wake_after is not None:
+            self.queue.add(key, wake_after)
+
+    def _login(self, **kwargs: Any) -> kopf.ConnectionInfo | None:
+        if self.kubeconfig is None:
+            return kopf.login_with_service_account(**kwargs)
+        os.environ["KUBECONFIG"] = str(self.kubeconfig)
+        return kopf.login_with_kubeconfig(**kwargs)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,74 @@
+"""What the operator remembers of one service between looks: all of it may be lost at any time.
+
+The apiserver's renderings of our manifests, its refusals until they are worth another try, and how often a
+Deployment was repaired: a foreign hand that changes it again and again gets its answer ever later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hetserve.reconcile import Rendered
+
+RETRY_REFUSED: Final = 30.0
+FREE_REPAIRS: Final = 5
+LONGEST_HOLD: Final = 60.0
+CALM: Final = 300.0
+_MOST_RENDERED: Final = 64
+
+
+@dataclass(slots=True)
+class Repairs:
+    """Repairs of one Deployment since it was last calm."""
+
+    count: int = 0
+    last: float = 0.0
+
+    def note(self, now: float) -> None:
+        self.count = 1 if now - self.last > CALM else self.count + 1
+        self.last = now
+
+    def held_for(self, now: float) -> float:
+        """Seconds until the next repair: the first few at once, then 1, 2, 4, ... 60 s after the last."""
+        if self.count < FREE_REPAIRS:
+            return 0.0
+        delay = min(2.0 ** min(self.count - FREE_REPAIRS, 16), LONGEST_HOLD)
+        return max(0.0, self.last + delay - now)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of one service; all times are monotonic seconds."""
+
+    _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
+    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _repairs: dict[str, Repairs] = field(default_factory=dict)
+
+    def rendered(self, now: float) -> dict[str, Rendered]:
+        return {digest: r for digest, (until, r) in self._rendered.items() if until > now}
+
+    def refused(self, now: float) -> dict[str, str]:
+        return {key: words for key, (until, words) in self._refused.items() if until > now}
+
+    def held(self, now: float) -> dict[str, float]:
+        return {name: held for name, r in self._repairs.items() if (held := r.held_for(now)) > 0}
+
+    def keep_rendered(self, digest: str, rendered: Rendered, now: float) -> None:
+        """Remember a rendering; a refusal only for a while, since policies and quotas change."""
+        until = float("inf") if rendered.refusal is None else now + RETRY_REFUSED
+        self._rendered[digest] = (until, rendered)
+        while len(self._rendered) > _MOST_RENDERED:
+            del self._rendered[next(iter(self._rendered))]
+
+    def keep_refused(self, key: str, words: str, now: float) -> None:
+        self._refused[key] = (now + RETRY_REFUSED, words)
+
+    def note_repair(self, name: str, now: float) -> None:
+        self._repairs.setdefault(name, Repairs()).note(now)
+
+    def wake_after(self, now: float) -> float | None:
+        """Seconds until something that was refused is worth another try."""
+        ends = [until for until, _ in self._refused.values() if until > now]
+        ends += [until for until, r in self._rendered.values() if r.refusal is not None and until > now]
+        return min(ends) - now if ends else None

@@ -1,0 +1,63 @@
+"""What the operator counts; served as Prometheus text on the probe port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from hetserve.reconcile import Request
+from hetserve_operator.queue import Key
+
+
+class Metrics:
+    """One registry per operator, so that tests can have several."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.plans = Counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"], registry=self.registry)
+        self.writes = Counter(
+            "hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"], registry=self.registry
+        )
+        self.errors = Counter(
+            "hetserve_operator_errors_total",
+            "Looks at a service that ended in an error.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.waiting = Gauge("hetserve_operator_queue_length", "Services to look at.", registry=self.registry)
+        self.seconds = Histogram(
+            "hetserve_operator_reconcile_seconds", "Time of one look at a service.", registry=self.registry
+        )
+        labels = ["namespace", "service"]
+        self.cost = Gauge(
+            "hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels, registry=self.registry
+        )
+        self.qps = Gauge(
+            "hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels, registry=self.registry
+        )
+        self.ready = Gauge("hetserve_service_ready", "1 where the service is Ready.", labels, registry=self.registry)
+        self._known: set[Key] = set()
+
+    def write(self, request: Request, result: str) -> None:
+        """Count a request by its kind and what became of it."""
+        self.writes.labels(type(request).__name__, result).inc()
+
+    def observe(self, key: Key, service: Mapping[str, Any]) -> None:
+        """Show what the status of a service says."""
+        status = service.get("status") or {}
+        plan = status.get("plan") or {}
+        conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+        self.ready.labels(*key).set(conditions.get("Ready") == "True")
+        for gauge, field in ((self.cost, "hourlyCost"), (self.qps, "qps")):
+            if field in plan:
+                gauge.labels(*key).set(float(plan[field]))
+        self._known.add(key)
+
+    def forget(self, key: Key) -> None:
+        """Stop showing a service that is gone."""
+        if key in self._known:
+            self._known.discard(key)
+            for gauge in (self.cost, self.qps, self.ready):
+                gauge.remove(*key)

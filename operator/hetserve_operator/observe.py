@@ -1,0 +1,100 @@
+"""The only reader of the API: full lists for the cache, and a fresh look at one service before each step.
+
+A service, its Deployments and its pods are read live: what we write next depends on them, and a stale view
+would repeat or undo our own writes. Nodes, other pods, types and profiles come from the cache: a view of them
+that is late by a moment leads to a plan that is corrected by the next event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from hetserve.api import names
+from hetserve.planning.inputs import PlanSettings
+from hetserve.reconcile import World
+from hetserve.reconcile.observed import pod_fact, read_profiles, read_types
+from hetserve_operator.api import Api, ApiRefusalError, RawObject, deployments_path, pods_path, service_path
+from hetserve_operator.cache import Cache, Store, list_version
+from hetserve_operator.memory import Memory
+from hetserve_operator.queue import Key
+
+GROUP_PATH: Final = "/apis/hetserve.io/v1alpha1"
+PAGE: Final = 500
+
+
+class Observer:
+    """Reads for all services."""
+
+    def __init__(self, api: Api, cache: Cache, planning: PlanSettings, now: Callable[[], datetime]) -> None:
+        self._api = api
+        self._cache = cache
+        self._planning = planning
+        self._now = now
+
+    async def relist(self) -> tuple[list[Key], bool]:
+        """Refill the cache; returns the keys of all services, and whether the cache has changed."""
+        stores: tuple[tuple[str, Store[Any]], ...] = (
+            ("/api/v1/nodes", self._cache.nodes),
+            ("/api/v1/pods", self._cache.pods),
+            (f"{GROUP_PATH}/instancetypes", self._cache.types),
+            (f"{GROUP_PATH}/modelprofiles", self._cache.profiles),
+        )
+        changed = False
+        for path, store in stores:
+            items, version = await self._list(path)
+            changed |= store.relist(items, version)
+        services, _ = await self._list(f"{GROUP_PATH}/inferenceservices")
+        return [Key(s["metadata"]["namespace"], s["metadata"]["name"]) for s in services], changed
+
+    async def world(self, key: Key, memory: Memory, clock: float) -> World:
+        """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""
+        service, deployments, pods = await asyncio.gather(
+            self._service(key), self._of_service(deployments_path, key), self._of_service(pods_path, key)
+        )
+        types, broken_types = read_types(self._cache.types)
+        profiles, broken_profiles = read_profiles(self._cache.profiles)
+        return World(
+            service=service,
+            now=self._now(),
+            types=types,
+            profiles=profiles,
+            broken=(*broken_types, *broken_profiles),
+            deployments=tuple(sorted(deployments, key=_name)),
+            pods=tuple(fact for fact in map(pod_fact, sorted(pods, key=_name)) if fact is not None),
+            nodes=tuple(sorted(self._cache.nodes, key=lambda node: node.name)),
+            other_pods=tuple(p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name)),
+            rendered=memory.rendered(clock),
+            refused=memory.refused(clock),
+            held=memory.held(clock),
+            settings=self._planning,
+        )
+
+    async def _service(self, key: Key) -> RawObject | None:
+        try:
+            return await self._api.request("GET", service_path(*key))
+        except ApiRefusalError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _of_service(self, path: Callable[[str], str], key: Key) -> list[RawObject]:
+        items, _ = await self._list(path(key.namespace), {"labelSelector": f"{names.LABEL_SERVICE}={key.name}"})
+        return items
+
+    async def _list(self, path: str, query: dict[str, str] | None = None) -> tuple[list[RawObject], int]:
+        items: list[RawObject] = []
+        page = {"limit": str(PAGE), **(query or {})}
+        while True:
+            listing = await self._api.request("GET", path, query=page)
+            items += listing.get("items") or []
+            rest = listing["metadata"].get("continue")
+            if not rest:
+                return items, list_version(listing)
+            page = {**page, "continue": rest}
+
+
+def _name(raw: Mapping[str, Any]) -> str:
+    return str(raw["metadata"]["name"])

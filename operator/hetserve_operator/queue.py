@@ -1,0 +1,129 @@
+"""Which service to look at next: keyed, debounced, one worker per key at a time, retries with backoff.
+
+`Agenda` decides and is pure but for its own state; `WorkQueue` only adds the waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+FIRST_RETRY: Final = 0.5
+LONGEST_RETRY: Final = 30.0
+
+
+class Key(NamedTuple):
+    """Namespace and name of a service."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Agenda:
+    """Due times by key. A key that is being worked on comes again after that, never beside it."""
+
+    def __init__(self) -> None:
+        self._due: dict[Key, float] = {}
+        self._heap: list[tuple[float, Key]] = []
+        self._working: set[Key] = set()
+        self._failures: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}
+
+    def add(self, key: Key, due: float) -> None:
+        """Look at a key no later than `due`; an earlier appointment stands, so that none starves.
+
+        After a failure events do not shorten the delay: they may be of our own making.
+        """
+        due = max(due, self._not_before.get(key, due))
+        known = self._due.get(key)
+        if known is None or due < known:
+            self._due[key] = due
+            heapq.heappush(self._heap, (due, key))
+
+    def pop(self, now: float) -> Key | None:
+        """The key that has been due longest and is not being worked on; it is in work from now on."""
+        waiting: list[tuple[float, Key]] = []
+        found: Key | None = None
+        while self._heap and self._heap[0][0] <= now:
+            due, key = heapq.heappop(self._heap)
+            if self._due.get(key) != due:
+                continue
+            if key in self._working:
+                waiting.append((due, key))
+                continue
+            found = key
+            break
+        for entry in waiting:
+            heapq.heappush(self._heap, entry)
+        if found is not None:
+            del self._due[found]
+            self._working.add(found)
+        return found
+
+    def done(self, key: Key) -> None:
+        """Work on a key has ended well: its next failure is its first."""
+        self._working.discard(key)
+        self._failures.pop(key, None)
+        self._not_before.pop(key, None)
+
+    def failed(self, key: Key, now: float) -> float:
+        """Work on a key has failed; it is due again after the delay that is returned."""
+        self._working.discard(key)
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        delay = min(FIRST_RETRY * 2.0 ** min(count, 16), LONGEST_RETRY)
+        self._due.pop(key, None)
+        self._not_before[key] = now + delay
+        self.add(key, now + delay)
+        return delay
+
+    def next_due(self) -> float | None:
+        """When something can be popped next; None where nothing waits."""
+        times = [due for key, due in self._due.items() if key not in self._working]
+        return min(times) if times else None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+
+class WorkQueue:
+    """An agenda that workers can wait on."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._agenda = Agenda()
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    def add(self, key: Key, delay: float = 0.0) -> None:
+        self._agenda.add(key, self._clock() + delay)
+        self._changed.set()
+
+    async def get(self) -> Key:
+        """The next key that is due; the worker must call done or failed with it."""
+        while True:
+            key = self._agenda.pop(self._clock())
+            if key is not None:
+                return key
+            due = self._agenda.next_due()
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
+                    await self._changed.wait()
+
+    def done(self, key: Key) -> None:
+        self._agenda.done(key)
+        self._changed.set()
+
+    def failed(self, key: Key) -> float:
+        delay = self._agenda.failed(key, self._clock())
+        self._changed.set()
+        return delay
+
+    def __len__(self) -> int:
+        return len(self._agenda)
