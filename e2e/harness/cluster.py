@@ -212,6 +212,17 @@ class Cluster(Views):
 
         wait_until(ready, COMPONENT_TIMEOUT, f"{component.name} to be ready")
 
+    def refresh_settings(self) -> set[str]:
+        """Write the components' installed settings; names of the components whose settings changed."""
+        changed = set()
+        for component in self.components():
+            path = component.settings_file(self.folder)
+            before = path.read_text() if path.exists() else None
+            components.write_settings(self.kube, self.folder, component)
+            if path.read_text() != before:
+                changed.add(component.name)
+        return changed
+
     def running(self, name: str) -> bool:
         """Whether the component's process runs."""
         record = self.state.process(self.component(name).name)

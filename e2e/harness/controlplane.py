@@ -42,10 +42,24 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
         "kubeAuditPolicy": str(folder.path / "audit-policy.yaml"),
         "disableQPSLimits": True,
     }
+    authority = str(folder.kwok_cluster / "pki" / "ca.crt")
+    # Without them the apiserver publishes nothing for servers that authenticate by it, such as our scheduler.
+    request_headers = {
+        "requestheader-client-ca-file": authority,
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+    }
+    patch = {
+        "name": "kube-apiserver",
+        "extraArgs": [{"key": key, "value": value} for key, value in request_headers.items()],
+    }
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokctlConfiguration",
         "options": options,
+        "componentsPatches": [patch],
     }
 
 

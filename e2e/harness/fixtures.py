@@ -30,6 +30,7 @@ STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
 CLUSTER_TEST_TIMEOUT: Final = 180
 MANY_CORES: Final = 8
+MAKERS_OF_PODS: Final = ("inferenceservices", "deployments", "replicasets", "jobs", "pods")
 _numbers = itertools.count(1)
 
 
@@ -150,14 +151,21 @@ def _cluster_of(request: pytest.FixtureRequest) -> Views:
 
 
 def _empty(views: Views, namespace: str) -> None:
-    """Delete the namespace and wait until its pods are gone: their GPUs must be free for the next test."""
-    views.kube.delete("namespaces", namespace)
+    """Delete what makes pods, wait until they are gone (their GPUs must be free), then the namespace.
+
+    The namespace controller alone would come back for the pods only after their grace period.
+    """
+    kube = views.kube
+    for kind in MAKERS_OF_PODS:
+        if kube.serves(kind):
+            kube.delete_all(kind, namespace)
 
     def gone() -> bool | Unmet:
         left = [pod["metadata"]["name"] for pod in views.pods(namespace)]
         return not left or Unmet(left)
 
     wait_until(gone, 30, f"the pods of namespace {namespace} to be gone")
+    kube.delete("namespaces", namespace)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -105,6 +105,12 @@ class Kube:
                 time.sleep(0.2)
         raise ValueError(f"the apiserver serves no resource {kind!r}")
 
+    def serves(self, kind: str) -> bool:
+        """Whether the apiserver serves a kind of this name now."""
+        if kind.lower() not in self._resources:
+            self._discover()
+        return kind.lower() in self._resources
+
     def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
         return self._object(self.request("GET", self.resource(kind).path(namespace, name)))
 
@@ -185,6 +191,11 @@ class Kube:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+    def delete_all(self, kind: str, namespace: str) -> None:
+        """Delete all objects of a kind in a namespace, in the background."""
+        body = {"propagationPolicy": "Background"}
+        self.request("DELETE", self.resource(kind).path(namespace), json=body)
 
     def _resource_of(self, manifest: Manifest) -> Resource:
         return self.resource(f"{manifest['apiVersion']}/{manifest['kind']}")

@@ -1,0 +1,245 @@
+"""The demo: a control plane with hetserve on it, the sample services applied, and what became of them.
+
+python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
+python -m harness.demo status   show them again
+python -m harness.demo down     stop exactly what was started, remove its state
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from harness import tools
+from harness.cluster import Cluster
+from harness.components import ROOT
+from harness.gobuild import ToolError
+from harness.kube import Manifests
+from harness.nodes import BOTH
+from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
+from harness.processes import tail
+from harness.state import StateFolder
+from harness.waiting import Unmet, WaitTimeoutError, wait_until
+from hetserve.api.names import QUEUE_GATE
+
+SAMPLES: Final = ROOT / "manifests" / "samples"
+READY_TIMEOUT: Final = 120.0
+SAY_EVERY: Final = 5.0
+
+
+class DemoError(RuntimeError):
+    """The demo could not be brought up; the message says what is wrong and where to look."""
+
+
+class Progress:
+    """Lines with the time since the start, so that nobody wonders whether it hangs."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+
+    def say(self, text: str) -> None:
+        print(f"[{self._clock() - self._started:5.1f} s] {text}", flush=True)
+
+
+def up(state: Path) -> int:
+    """Bring the demo up or repair it, and show it."""
+    progress = Progress()
+    toolset = tools.provide(out=sys.stdout)
+    cluster = _control_plane(state, toolset, progress)
+    try:
+        _kubectl_beside(cluster)
+        cluster.add_nodes(*BOTH)
+        progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in BOTH)}")
+        _hetserve(cluster, progress)
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SAMPLES))
+        progress.say(f"applied {', '.join(path.name for path in sorted(SAMPLES.glob('*.yaml')))}")
+        _wait_for_services(cluster, progress)
+        show(cluster)
+    finally:
+        cluster.kube.close()
+    return 0
+
+
+def _control_plane(state: Path, toolset: tools.Toolset, progress: Progress) -> Cluster:
+    """The running control plane, or a new one: half a control plane after a reboot holds nothing worth saving."""
+    if (cluster := Cluster.attached(state, toolset)) is not None:
+        cluster.wait_for_control_plane()
+        progress.say("the control plane runs already")
+        return cluster
+    if state.exists():
+        progress.say("clearing what an earlier demo left")
+        StateFolder(state).destroy()
+    progress.say("starting etcd, apiserver, controller manager, scheduler and fake nodes")
+    cluster = Cluster.start(state, toolset=toolset)
+    progress.say(f"the control plane is up on port {cluster.ports.apiserver}")
+    return cluster
+
+
+def _kubectl_beside(cluster: Cluster) -> None:
+    link = cluster.folder.path / "bin" / "kubectl"
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(cluster.tools["kubectl"])
+
+
+def _hetserve(cluster: Cluster, progress: Progress) -> None:
+    """The chart installed or upgraded, every component running with the settings it now has."""
+    cluster.install_chart(fresh=False)
+    for name in sorted(cluster.refresh_settings()):
+        if cluster.running(name):
+            progress.say(f"{name} has new settings: starting it anew")
+            cluster.stop_component(name)
+    for component in cluster.components():
+        cluster.start_component(component.name, wait=False)
+    for component in cluster.components():
+        try:
+            cluster.wait_for_component(component.name)
+        except WaitTimeoutError:
+            progress.say(f"{component.name} runs and does not answer: starting it anew")
+            cluster.kill_component(component.name)
+            cluster.start_component(component.name)
+    progress.say("hetserve is installed: extender, scheduler and operator are ready")
+
+
+def _services(cluster: Cluster) -> Manifests:
+    return cluster.kube.list("inferenceservices")
+
+
+def _wait_for_services(cluster: Cluster, progress: Progress) -> None:
+    """Wait until all services are Ready, saying now and then how far they are.
+
+    Raises DemoError with each service that is not and its conditions.
+    """
+    said: tuple[str, float] = ("", 0.0)
+
+    def ready() -> bool | Unmet:
+        nonlocal said
+        services = _services(cluster)
+        waiting = [s["metadata"]["name"] for s in services if ready_of(s).get("status") != "True"]
+        line = f"{len(services) - len(waiting)} of {len(services)} services are Ready, {_pods_line(cluster)}"
+        now = time.monotonic()
+        if line != said[0] and (now - said[1] >= SAY_EVERY or not waiting):
+            said = (line, now)
+            progress.say(line)
+        return (bool(services) and not waiting) or Unmet(waiting)
+
+    try:
+        wait_until(ready, READY_TIMEOUT, "the sample services to be Ready")
+    except WaitTimeoutError:
+        raise DemoError(_what_is_wrong(cluster)) from None
+
+
+def _pods_line(cluster: Cluster) -> str:
+    pods = cluster.pods(labels="hetserve.io/service")
+    running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+    return f"{running} of {len(pods)} pods run"
+
+
+def _what_is_wrong(cluster: Cluster) -> str:
+    lines = [f"not every service became Ready within {READY_TIMEOUT:.0f} s:"]
+    for service in _services(cluster):
+        if ready_of(service).get("status") == "True":
+            continue
+        metadata = service["metadata"]
+        lines.append(f"  {metadata['namespace']}/{metadata['name']}")
+        conditions = cluster.conditions("hisvc", metadata["name"], metadata["namespace"]).values()
+        lines += [f"    {condition}" for condition in conditions] or ["    no conditions: the operator never saw it"]
+    for component in cluster.components():
+        if not cluster.running(component.name):
+            lines.append(f"  {component.name} ended:\n{tail(cluster.folder.log(component.name), 10)}")
+    lines.append(f"the cluster runs on; logs are in {cluster.folder.path / 'logs'}, `make demo-down` removes it")
+    return "\n".join(lines)
+
+
+def show(cluster: Cluster) -> None:
+    """Print services, GPUs and queues, and how to look further."""
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    rows = gpu_rows(cluster.kube.list("nodes"), cluster.gpu_holders())
+    gated = [pod for pod in cluster.pods() if {"name": QUEUE_GATE} in pod["spec"].get("schedulingGates", [])]
+    console.print()
+    console.print(services_table(_services(cluster)))
+    console.print()
+    console.print(gpu_picture(rows))
+    console.print(Text(sharing(rows)))
+    console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, len(gated))}"))
+    console.print()
+    state = _short(cluster.folder.path)
+    console.print(Text(f"Look further:  KUBECONFIG={state}/kubeconfig {state}/bin/kubectl get hisvc", style="bold"))
+    console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
+    console.print(Text(f"Logs:          {state}/logs"))
+    console.print(Text("Stop it:       make demo-down", style="bold"))
+
+
+def _short(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def status(state: Path) -> int:
+    """Show a running demo."""
+    toolset = tools.find()
+    cluster = Cluster.attached(state, toolset) if toolset else None
+    if cluster is None:
+        print("no demo runs here; `make demo` starts one", file=sys.stderr)
+        return 1
+    try:
+        show(cluster)
+    finally:
+        cluster.kube.close()
+    return 0
+
+
+def down(state: Path) -> int:
+    """Stop the demo; nothing to do when none runs."""
+    if not state.exists():
+        print("no demo runs here")
+        return 0
+    StateFolder(state).destroy()
+    print("the demo is stopped and its state removed")
+    return 0
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Keep two calls in one checkout from starting or stopping the same demo at once."""
+    handle = os.open(ROOT, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError("another `make demo` or `make demo-down` is at work in this checkout") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; 0 when all went well, 1 with the reason on stderr when not."""
+    commands = {"up": up, "down": down, "status": status}
+    if len(arguments) != 1 or arguments[0] not in commands:
+        print(f"usage: python -m harness.demo {'|'.join(commands)}", file=sys.stderr)
+        return 2
+    state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
+    try:
+        with _one_at_a_time():
+            return commands[arguments[0]](state)
+    except (DemoError, ToolError, WaitTimeoutError, RuntimeError, OSError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted; `make demo` goes on from here, `make demo-down` removes it", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""What the demo shows, drawn from plain objects: services with their plans, GPUs with their tenants, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from string import ascii_uppercase
+from typing import Any, Final
+
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.view import Holder
+from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
+
+BAR: Final = 44
+COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
+FIGURE: Final = {"MaxThroughput": "bound", "MinCost": "capacity"}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """One GPU: its memory in MiB and who holds how much of it."""
+
+    node: str
+    gpu: str
+    product: str
+    memory: int
+    holders: tuple[Holder, ...]
+
+    @property
+    def free(self) -> int:
+        return self.memory - sum(holder.mib for holder in self.holders)
+
+
+def gpu_rows(nodes: Iterable[Mapping[str, Any]], holders: Mapping[tuple[str, str], Sequence[Holder]]) -> list[GpuRow]:
+    """Every GPU that the nodes' labels announce, with its holders by model."""
+    rows = []
+    for node in nodes:
+        labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
+        for index in range(int(labels.get(GFD_COUNT, 0))):
+            held = sorted(holders.get((name, str(index)), ()), key=lambda holder: (holder.model, holder.pod))
+            rows.append(GpuRow(name, str(index), labels[GFD_PRODUCT], int(labels[GFD_MEMORY]), tuple(held)))
+    return rows
+
+
+def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """One row per service: what was asked, what was planned for how much, and whether it stands."""
+    table = Table("SERVICE", "READY", "OBJECTIVE", "SLO", "PLAN", "QPS", "$/H", "REASON", title="Services", box=None)
+    why = []
+    for service in services:
+        spec, plan = service["spec"], service.get("status", {}).get("plan") or {}
+        slo = spec["slo"]
+        figure = f"{FIGURE.get(spec['objective'], '')} {plan.get('qps', '-')}"
+        table.add_row(
+            service["metadata"]["name"],
+            ready_of(service).get("status", "Unknown"),
+            spec["objective"],
+            f"{slo.get('percentile', '99')} % in {slo['latency']}",
+            plan.get("summary", "-").replace("+", " + "),
+            figure,
+            plan.get("hourlyCost", "-"),
+            ready_of(service).get("reason", "-"),
+        )
+        if plan:
+            why.append(Text.assemble((f"{service['metadata']['name']}: ", "bold"), plan.get("verdict", "")))
+    return Group(table, Text(), Text("Why these plans", style="italic"), *why)
+
+
+def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The Ready condition of a service when it speaks of its current generation, else an empty one."""
+    status = service.get("status", {})
+    if status.get("observedGeneration") != service["metadata"]["generation"]:
+        return {}
+    conditions = status.get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == "Ready"), {})
+
+
+def gpu_picture(rows: Sequence[GpuRow]) -> RenderableType:
+    """A bar per GPU, as long as its memory, one letter per model: readable without colours too."""
+    models = sorted({holder.model for row in rows for holder in row.holders})
+    letters = {model: ascii_uppercase[number % 26] for number, model in enumerate(models)}
+    styles = {model: COLOURS[number % len(COLOURS)] for number, model in enumerate(models)}
+    largest = max((row.memory for row in rows), default=1)
+    table = Table("NODE", "GPU", "PRODUCT", "MEMORY HELD", "HELD MIB BY MODEL", title="GPUs", box=None)
+    table.add_column("FREE MIB", justify="right")
+    for row in rows:
+        bar = Text()
+        for holder in row.holders:
+            bar.append(letters[holder.model] * _cells(holder.mib, largest), styles[holder.model])
+        bar.append("·" * max(0, _cells(row.memory, largest) - len(bar)), "dim")
+        table.add_row(row.node, row.gpu, row.product, bar, _held(row.holders), str(row.free))
+    legend = Text("  ").join(Text(f"{letters[model]} = {model}", styles[model]) for model in models)
+    return Group(table, Text(), legend)
+
+
+def _cells(mib: int, largest: int) -> int:
+    return max(1, round(BAR * mib / largest))
+
+
+def _held(holders: Sequence[Holder]) -> str:
+    return ", ".join(f"{holder.model} {holder.mib}" for holder in holders) or "idle"
+
+
+def sharing(rows: Sequence[GpuRow]) -> str:
+    """How far GPUs are shared, in one line per product."""
+    lines = []
+    for product, group in groupby(sorted(rows, key=lambda row: row.product), key=lambda row: row.product):
+        of_product = list(group)
+        pods = sum(len(row.holders) for row in of_product)
+        held = sum(row.memory - row.free for row in of_product)
+        whole = sum(row.memory for row in of_product)
+        lines.append(
+            f"{product}: {pods} pods on {len(of_product)} GPUs ({pods / len(of_product):.2f} per GPU), "
+            f"{100 * held / whole:.0f} % of the memory held"
+        )
+    return "\n".join(lines)
+
+
+def queue_line(metrics: str, gated: int) -> str:
+    """Queue numbers from the extender's metrics; `gated` pods still carry the gate."""
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+
+    def number(name: str) -> str:
+        return f"{sums[name]:.0f}" if name in sums else "?"
+
+    return (
+        f"{gated} pods wait at the gate, {number('hetserve_queue_outstanding')} released and not yet bound, "
+        f"{number('hetserve_queue_releases_total')} gates lifted, {number('hetserve_bookings')} pods on GPUs"
+    )
