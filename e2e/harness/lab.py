@@ -1,0 +1,187 @@
+"""A test's own corner of the shared cluster: its nodes, instance types, profiles, services and plain pods.
+
+Names of cluster-scoped things carry the namespace's name, so that tests beside each other never meet, and
+the GPUs are of a product that no other test has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from harness.cluster import Cluster
+from harness.kube import Manifest
+from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import (
+    ANNOTATION_GPU_PRODUCT,
+    LABEL_MODEL,
+    QUEUE_GATE,
+    RESOURCE_GPU_MEMORY,
+    SCHEDULER_NAME,
+)
+from hetserve.testing import builders
+
+GPU_MIB: Final = 16384
+Overrides = Mapping[str, Any]
+
+
+class Lab:
+    """Builders bound to one namespace of one cluster; what it made cluster-wide is removed by `cleared`."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.kube = cluster.kube
+        self.namespace = namespace
+        self._groups: list[NodeGroup] = []
+        self._types: list[str] = []
+
+    @classmethod
+    @contextmanager
+    def cleared(cls, cluster: Cluster, namespace: str) -> Iterator[Lab]:
+        """A lab whose services, types and nodes are gone after the block."""
+        lab = cls(cluster, namespace)
+        try:
+            yield lab
+        finally:
+            lab.clear()
+
+    def clear(self) -> None:
+        for kind in ("inferenceservices", "deployments"):
+            for item in self.kube.list(kind, self.namespace):
+                self.kube.delete(kind, item["metadata"]["name"], self.namespace)
+        for name in self._types:
+            self.kube.delete("instancetypes", name)
+        self.wait_for_pods_gone()
+        self.cluster.remove_nodes(*self._groups)
+
+    # Hardware
+
+    def scoped(self, name: str) -> str:
+        """Cluster-wide name of something of this test."""
+        return f"{name}-{self.namespace}"[:63].rstrip("-.")
+
+    def nodes(self, name: str, count: int, gpus: int = 0, *, cpu: str = "16", mib: int = GPU_MIB) -> NodeGroup:
+        """Add nodes of the scoped type `name`, with so many GPUs each."""
+        kind = self.scoped(name)
+        of = Gpus(self.product(name), mib, gpus) if gpus else None
+        group = NodeGroup(kind[:50].rstrip("-."), kind, count, cpu=cpu, memory="64Gi", gpus=of)
+        self._groups.append(group)
+        self.cluster.add_nodes(group)
+        return group
+
+    def product(self, name: str) -> str:
+        """GPU product of the scoped type `name`."""
+        return f"Test-{self.scoped(name)}"[:63].rstrip("-.")
+
+    def instance_type(self, name: str, *, gpu: bool = True, overrides: Overrides | None = None) -> str:
+        """Apply the InstanceType of the scoped nodes `name`; returns its name."""
+        kind = self.scoped(name)
+        self._types.append(kind)
+        spec: dict[str, Any] = {
+            "spec.nodeSelector": {INSTANCE_TYPE_LABEL: kind},
+            "spec.resources": {"cpu": "1", "memory": "1Gi"},
+            "spec.gpu": {"product": self.product(name), "memory": f"{GPU_MIB}Mi"} if gpu else builders.REMOVED,
+        }
+        self.cluster.apply(builders.instance_type(kind, spec | dict(overrides or {})))
+        return kind
+
+    # Models and services
+
+    def profile(self, model: str, kind: str, *, seconds: float = 0.1, overrides: Overrides | None = None) -> None:
+        """Apply a profile of a model on an InstanceType: the same latency for every batch."""
+        spec = {
+            "metadata.namespace": self.namespace,
+            "spec.model": model,
+            "spec.instanceType": kind,
+            "spec.latency": {"linear": {"intercept": f"{seconds * 1e3:g}ms", "slope": "0ms"}},
+        }
+        self.cluster.apply(builders.model_profile(f"{model}-{kind}"[:63].rstrip("-."), spec | dict(overrides or {})))
+
+    def service(self, name: str, model: str, kinds: list[str], overrides: Overrides | None = None) -> Manifest:
+        """Apply a MinCost service on these types; 10 q/s per instance at the profile's 100 ms, 80 % of it used."""
+        spec = {
+            "metadata.namespace": self.namespace,
+            "spec.model.name": model,
+            "spec.objective": "MinCost",
+            "spec.budget": builders.REMOVED,
+            "spec.load": {"expectedQPS": 8},
+            "spec.instanceTypes": {"names": kinds},
+        }
+        (applied,) = self.cluster.apply(builders.service(name, spec | dict(overrides or {})))
+        return applied
+
+    def edit(self, name: str, patch: Manifest) -> Manifest:
+        """Merge-patch a service."""
+        return self.kube.patch("inferenceservices", name, patch, self.namespace)
+
+    def ready(self, name: str, timeout: float = 60.0) -> Manifest:
+        """Wait until a service is Ready; returns it."""
+        return self.cluster.wait_ready(name, self.namespace, timeout)
+
+    def counts(self, name: str) -> dict[str, int]:
+        """The planned instances of a service by type, without zeros."""
+        plan = self.kube.get("inferenceservices", name, self.namespace)["status"]["plan"]
+        return {row["instanceType"]: row["count"] for row in plan["counts"] if row["count"]}
+
+    # Plain pods of a user, without any InferenceService
+
+    def deployment(
+        self, name: str, nodes: str, replicas: int, mib: int, *, model: str | None, gated: bool = True
+    ) -> None:
+        """Apply a Deployment whose pods ask for GPU memory on the scoped nodes; no model: no anti-affinity."""
+        labels = {"app": name} | ({LABEL_MODEL: model} if model else {})
+        spec: dict[str, Any] = {
+            "schedulerName": SCHEDULER_NAME,
+            "nodeSelector": {INSTANCE_TYPE_LABEL: self.scoped(nodes)},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {"name": "model", "image": "none", "resources": {"limits": {RESOURCE_GPU_MEMORY: str(mib)}}}
+            ],
+        }
+        if gated:
+            spec["schedulingGates"] = [{"name": QUEUE_GATE}]
+        metadata = {"labels": labels, "annotations": {ANNOTATION_GPU_PRODUCT: self.product(nodes)}}
+        self.cluster.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {"metadata": metadata, "spec": spec},
+                },
+            }
+        )
+
+    def bound(self, labels: str = "") -> list[Manifest]:
+        """Pods of the test that are on a node."""
+        return [pod for pod in self.cluster.pods(self.namespace, labels) if pod["spec"].get("nodeName")]
+
+    def wait_for_bound(self, count: int, labels: str = "", timeout: float = 40.0) -> list[Manifest]:
+        """Wait until exactly so many pods are on nodes; returns them."""
+
+        def enough() -> list[Manifest] | Unmet:
+            bound = self.bound(labels)
+            pods = [(p["metadata"]["name"], p["status"]) for p in self.cluster.pods(self.namespace, labels)]
+            return bound if len(bound) == count else Unmet(f"{len(bound)} bound of {pods}")
+
+        return wait_until(enough, timeout, f"{count} pods {labels} to be bound")
+
+    def wait_for_refusal(self, words: str, timeout: float = 40.0) -> str:
+        """Wait for a FailedScheduling event in this namespace that contains `words`; returns its message."""
+
+        def said() -> str | Unmet:
+            messages = [str(e.get("message")) for e in self.cluster.events(self.namespace, reason="FailedScheduling")]
+            return next((message for message in messages if words in message), None) or Unmet(messages)
+
+        return wait_until(said, timeout, f"a FailedScheduling event with {words!r}")
+
+    def wait_for_pods_gone(self, timeout: float = 40.0) -> None:
+        def gone() -> bool | Unmet:
+            left = [pod["metadata"]["name"] for pod in self.cluster.pods(self.namespace)]
+            return not left or Unmet(left)
+
+        wait_until(gone, timeout, f"the pods of {self.namespace} to be gone")

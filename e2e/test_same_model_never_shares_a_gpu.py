@@ -1,0 +1,42 @@
+"""Promise: two instances of one model never share a GPU; different models do."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.waiting import WaitTimeoutError
+from hetserve.placement.check import violations
+
+GPUS = 4
+
+
+def one_more_than_there_are_gpus(lab: Lab, *, model: str | None) -> None:
+    """G + 1 instances on G half-empty GPUs: G bind, each on a GPU of its own, the last is refused with the reason."""
+    lab.nodes("small", count=2, gpus=GPUS // 2)
+    lab.deployment("first", "small", replicas=GPUS + 1, mib=4096, model=model)
+    lab.wait_for_refusal("same model on every GPU", timeout=20)
+    lab.wait_for_bound(GPUS, "app=first")
+
+
+def test_the_instance_that_finds_its_model_on_every_gpu_waits_and_says_why(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        one_more_than_there_are_gpus(lab, model="resnet50")
+        mine = {g: h for g, h in cluster.gpu_holders().items() if h[0].namespace == namespace}
+        assert [len(holders) for holders in mine.values()] == [1] * GPUS
+
+        lab.deployment("second", "small", replicas=GPUS, mib=4096, model="transformer")
+        lab.wait_for_bound(GPUS, "app=second")
+
+        shared = {g: h for g, h in cluster.gpu_holders().items() if h[0].namespace == namespace}
+        assert [sorted(h.model for h in held) for held in shared.values()] == [["resnet50", "transformer"]] * GPUS
+        assert not violations(cluster.kube.list("pods"), cluster.kube.list("nodes"))
+
+
+def test_the_scenario_fails_where_pods_carry_no_model(cluster: Cluster, namespace: str) -> None:
+    """The rule is what holds the last instance back: without a model there is none, and all five bind."""
+    with Lab.cleared(cluster, namespace) as lab:
+        with pytest.raises(WaitTimeoutError, match="same model on every GPU"):
+            one_more_than_there_are_gpus(lab, model=None)
+        lab.wait_for_bound(GPUS + 1, "app=first")
