@@ -23,17 +23,17 @@ from harness import tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.gobuild import ToolError
-from harness.kube import Manifests
+from harness.kube import Manifest, Manifests
 from harness.nodes import BOTH
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
 from harness.processes import tail
 from harness.state import StateFolder
 from harness.waiting import Unmet, WaitTimeoutError, wait_until
-from hetserve.api.names import QUEUE_GATE
+from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE
 
 SAMPLES: Final = ROOT / "manifests" / "samples"
 READY_TIMEOUT: Final = 120.0
-SAY_EVERY: Final = 5.0
+SAY_EVERY: Final = 2.0
 
 
 class DemoError(RuntimeError):
@@ -140,9 +140,13 @@ def _wait_for_services(cluster: Cluster, progress: Progress) -> None:
 
 
 def _pods_line(cluster: Cluster) -> str:
-    pods = cluster.pods(labels="hetserve.io/service")
+    pods = cluster.pods(labels=LABEL_SERVICE)
     running = sum(pod["status"].get("phase") == "Running" for pod in pods)
-    return f"{running} of {len(pods)} pods run"
+    return f"{len(pods)} pods: {sum(map(_gated, pods))} wait at the gate, {running} run"
+
+
+def _gated(pod: Manifest) -> bool:
+    return {"name": QUEUE_GATE} in pod["spec"].get("schedulingGates", [])
 
 
 def _what_is_wrong(cluster: Cluster) -> str:
@@ -165,13 +169,13 @@ def show(cluster: Cluster) -> None:
     """Print services, GPUs and queues, and how to look further."""
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     rows = gpu_rows(cluster.kube.list("nodes"), cluster.gpu_holders())
-    gated = [pod for pod in cluster.pods() if {"name": QUEUE_GATE} in pod["spec"].get("schedulingGates", [])]
+    gated = sum(map(_gated, cluster.pods()))
     console.print()
     console.print(services_table(_services(cluster)))
     console.print()
     console.print(gpu_picture(rows))
     console.print(Text(sharing(rows)))
-    console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, len(gated))}"))
+    console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, gated)}"))
     console.print()
     state = _short(cluster.folder.path)
     console.print(Text(f"Look further:  KUBECONFIG={state}/kubeconfig {state}/bin/kubectl get hisvc", style="bold"))

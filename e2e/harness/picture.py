@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.view import Holder
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
@@ -23,8 +24,9 @@ FIGURE: Final = {"MaxThroughput": "bound", "MinCost": "capacity"}
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU: its memory in MiB and who holds how much of it."""
+    """One GPU of a pool (its nodes' instance type): its memory in MiB and who holds how much of it."""
 
+    pool: str
     node: str
     gpu: str
     product: str
@@ -43,7 +45,9 @@ def gpu_rows(nodes: Iterable[Mapping[str, Any]], holders: Mapping[tuple[str, str
         labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
         for index in range(int(labels.get(GFD_COUNT, 0))):
             held = sorted(holders.get((name, str(index)), ()), key=lambda holder: (holder.model, holder.pod))
-            rows.append(GpuRow(name, str(index), labels[GFD_PRODUCT], int(labels[GFD_MEMORY]), tuple(held)))
+            product, memory = labels[GFD_PRODUCT], int(labels[GFD_MEMORY])
+            pool = labels.get(INSTANCE_TYPE_LABEL, product)
+            rows.append(GpuRow(pool, name, str(index), product, memory, tuple(held)))
     return rows
 
 
@@ -85,37 +89,35 @@ def gpu_picture(rows: Sequence[GpuRow]) -> RenderableType:
     letters = {model: ascii_uppercase[number % 26] for number, model in enumerate(models)}
     styles = {model: COLOURS[number % len(COLOURS)] for number, model in enumerate(models)}
     largest = max((row.memory for row in rows), default=1)
-    table = Table("NODE", "GPU", "PRODUCT", "MEMORY HELD", "HELD MIB BY MODEL", title="GPUs", box=None)
+    table = Table("NODE", "GPU", "PRODUCT", "MEMORY", "HELD MIB", title="GPUs", box=None)
     table.add_column("FREE MIB", justify="right")
     for row in rows:
         bar = Text()
         for holder in row.holders:
             bar.append(letters[holder.model] * _cells(holder.mib, largest), styles[holder.model])
         bar.append("·" * max(0, _cells(row.memory, largest) - len(bar)), "dim")
-        table.add_row(row.node, row.gpu, row.product, bar, _held(row.holders), str(row.free))
+        table.add_row(row.node, row.gpu, row.product, bar, _held(row.holders, letters), str(row.free))
     legend = Text("  ").join(Text(f"{letters[model]} = {model}", styles[model]) for model in models)
-    return Group(table, Text(), legend)
+    return Group(table, legend)
 
 
 def _cells(mib: int, largest: int) -> int:
     return max(1, round(BAR * mib / largest))
 
 
-def _held(holders: Sequence[Holder]) -> str:
-    return ", ".join(f"{holder.model} {holder.mib}" for holder in holders) or "idle"
+def _held(holders: Sequence[Holder], letters: Mapping[str, str]) -> str:
+    return " ".join(f"{letters[holder.model]}:{holder.mib}" for holder in holders) or "idle"
 
 
 def sharing(rows: Sequence[GpuRow]) -> str:
-    """How far GPUs are shared, in one line per product."""
+    """How far GPUs are shared, in one line per pool."""
     lines = []
-    for product, group in groupby(sorted(rows, key=lambda row: row.product), key=lambda row: row.product):
-        of_product = list(group)
-        pods = sum(len(row.holders) for row in of_product)
-        held = sum(row.memory - row.free for row in of_product)
-        whole = sum(row.memory for row in of_product)
+    for pool, group in groupby(sorted(rows, key=lambda row: row.pool), key=lambda row: row.pool):
+        gpus = list(group)
+        pods = sum(len(row.holders) for row in gpus)
+        held = sum(row.memory - row.free for row in gpus) / sum(row.memory for row in gpus)
         lines.append(
-            f"{product}: {pods} pods on {len(of_product)} GPUs ({pods / len(of_product):.2f} per GPU), "
-            f"{100 * held / whole:.0f} % of the memory held"
+            f"{pool}: {pods} pod{'' if pods == 1 else 's'} on {len(gpus)} GPUs ({pods / len(gpus):.2f} per GPU), {held:.0%} of the memory held"
         )
     return "\n".join(lines)
 
@@ -124,6 +126,7 @@ def queue_line(metrics: str, gated: int) -> str:
     """Queue numbers from the extender's metrics; `gated` pods still carry the gate."""
     sums: dict[str, float] = {}
     for family in text_string_to_metric_families(metrics):
+        sums |= {family.name: 0.0, f"{family.name}_total": 0.0}  # announced, with no sample yet
         for sample in family.samples:
             sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
 
