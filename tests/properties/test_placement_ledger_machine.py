@@ -1,0 +1,264 @@
+"""Any interleaving of filter, bind, lost answers, deletions, node changes and restarts keeps the GPUs whole.
+
+The machine holds a small true cluster of raw objects, as the API server would, and a Placement that hears of
+it late and in any order. The independent checker judges the raw objects alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from hetserve.api import names
+from hetserve.placement import LedgerError, State
+from hetserve.placement.check import holdings, violations
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.placement import VERIFY_AFTER, NodeSink, Placement, PodSink
+
+NODES = ("n0", "n1")
+CAPACITY = 10_000
+HOLD = 30.0
+ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
+SIZES = (2000, 4000, 6000, 9999)
+
+Raw = dict[str, Any]
+
+
+class GpuSharing(RuleBasedStateMachine):
+    """True cluster, its late echo, and the process under test."""
+
+    pods = Bundle("pods")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.uids = 0
+        self.cluster: dict[str, Raw] = {}
+        self.nodes = {name: gpu_node(name, memory_mib=CAPACITY) for name in NODES}
+        self.echo: list[tuple[str, Raw]] = []
+        self.listing: list[Raw] | None = None
+        self.in_flight: dict[str, tuple[str, str, float]] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self.placement = Placement(clock=lambda: Seconds(self.now), hold=Seconds(HOLD))
+        NodeSink(self.placement).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
+        PodSink(self.placement).replace([copy.deepcopy(raw) for raw in self.cluster.values()])
+        self.echo.clear()
+        self.listing = None
+
+    def _tell(self, kind: str, raw: Raw) -> None:
+        self.echo.append((kind, copy.deepcopy(raw)))
+
+    def _land(self, uid: str) -> bool:
+        """The API server carries out a bind that was sent; False where its preconditions fail."""
+        node, gpu, _ = self.in_flight[uid]
+        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
+        if raw is None or raw["spec"].get("nodeName") or node not in self.nodes:
+            return False
+        raw["spec"]["nodeName"] = node
+        mib = raw["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_GPU_MEMORY]
+        raw["metadata"]["annotations"] |= {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: mib}
+        self._tell("MODIFIED", raw)
+        return True
+
+    # What users and the scheduler do
+
+    @rule(
+        target=pods, slot=st.integers(0, 4), mib=st.sampled_from([2000, 4000, 6000, 9999]), model=st.sampled_from("abc")
+    )
+    def create(self, slot: int, mib: int, model: str) -> str:
+        name = f"p{slot}"
+        if name not in self.cluster:
+            self.uids += 1
+            self.cluster[name] = gpu_pod(name, uid=f"u{self.uids}", memory_mib=mib, model=model)
+            self._tell("ADDED", self.cluster[name])
+        return name
+
+    @rule(name=pods)
+    def delete(self, name: str) -> None:
+        if name in self.cluster:
+            self._tell("DELETED", self.cluster.pop(name))
+
+    @rule(name=pods, offered=st.sampled_from([NODES, ("n0",), ("n1",), ("n1", "n0")]))
+    def filter(self, name: str, offered: tuple[str, ...]) -> None:
+        self._filter(name, offered)
+
+    def _filter(self, name: str, offered: tuple[str, ...]) -> str | None:
+        raw = self.cluster.get(name)
+        if raw is None or raw["spec"].get("nodeName"):
+            return None
+        try:
+            outcome = self.placement.filter(raw, offered)
+        except LedgerError:
+            return None
+        assert set(outcome.passed) <= set(offered)
+        assert len(outcome.passed) <= 1
+        return next(iter(outcome.passed), None)
+
+    @rule(name=pods, answer=ANSWERS)
+    def schedule(self, name: str, answer: str) -> None:
+        """What happens most: a filter and at once the bind that it led to."""
+        node = self._filter(name, NODES)
+        if node is not None:
+            self._bind(name, node, answer)
+
+    @rule(name=pods, node=st.sampled_from(NODES), answer=ANSWERS)
+    def bind(self, name: str, node: str, answer: str) -> None:
+        self._bind(name, node, answer)
+
+    def _bind(self, name: str, node: str, answer: str) -> None:
+        raw = self.cluster.get(name)
+        uid = raw["metadata"]["uid"] if raw else ""
+        pod = self.placement.pods.get(uid)
+        held = self.placement.ledger.booking(uid)
+        request = held.request if held else pod.request if pod else None
+        if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
+            return
+        try:
+            place = self.placement.fix_gpu(request, node)
+        except LedgerError:
+            return
+        self.in_flight[uid] = (*place, self.now + VERIFY_AFTER)
+        if answer == "is late":
+            return
+        landed = self._land(uid)
+        if answer == "comes":
+            del self.in_flight[uid]
+            if landed:
+                self.placement.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
+            else:
+                self._settle(uid)
+        else:
+            self.placement.ledger.verify(uid, Seconds(self.now + VERIFY_AFTER))
+
+    @rule()
+    def late_bind_lands(self) -> None:
+        """A request whose answer is awaited or was lost is carried out now."""
+        for uid in list(self.in_flight):
+            landed = self._land(uid)
+            del self.in_flight[uid]
+            if landed:
+                self.placement.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
+            else:
+                self._settle(uid)
+            return
+
+    def _settle(self, uid: str) -> None:
+        """Read the pod, as the binder does after a conflict or an overdue bind."""
+        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
+        if raw is None:
+            self.placement.forget(uid)
+        elif raw["spec"].get("nodeName"):
+            self.placement.observe(copy.deepcopy(raw))
+        else:
+            self.placement.ledger.release(uid)
+
+    @rule(seconds=st.sampled_from([1.0, HOLD + 1, VERIFY_AFTER + 1]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        for uid, (_, _, until) in list(self.in_flight.items()):
+            if until <= self.now:  # the API server has given the request up by now
+                del self.in_flight[uid]
+                self.placement.ledger.verify(uid, Seconds(self.now))
+        for booking in self.placement.overdue():
+            self._settle(booking.request.uid)
+
+    # What the API server reports
+
+    @rule(count=st.sampled_from([1, 1, 2, 5]))
+    def watch(self, count: int) -> None:
+        if self.listing is not None:
+            return
+        for kind, raw in self.echo[:count]:
+            PodSink(self.placement).apply(kind, raw)
+        del self.echo[:count]
+
+    @rule()
+    def list_begins(self) -> None:
+        """The watch broke and the API server reads a list; what changes from now on comes on the next watch."""
+        self.listing = [copy.deepcopy(raw) for raw in self.cluster.values()]
+        self.echo.clear()
+
+    @rule()
+    def list_arrives(self) -> None:
+        if self.listing is not None:
+            PodSink(self.placement).replace(self.listing)
+            self.listing = None
+
+    @rule(name=pods, phase=st.sampled_from(["Succeeded", "Failed"]))
+    def finish(self, name: str, phase: str) -> None:
+        raw = self.cluster.get(name)
+        if raw is not None and raw["spec"].get("nodeName"):
+            raw["status"]["phase"] = phase
+            self._tell("DELETED", self.cluster.pop(name))
+
+    @rule(name=pods)
+    def terminate(self, name: str) -> None:
+        raw = self.cluster.get(name)
+        if raw is not None:
+            raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            self._tell("MODIFIED", raw)
+
+    @rule(name=st.sampled_from(NODES))
+    def node_goes_or_comes_back(self, name: str) -> None:
+        """A node leaves with its pods (the garbage collector's work), or comes back as a new one."""
+        gone = self.nodes.pop(name, None)
+        if gone is None:
+            self.uids += 1
+            self.nodes[name] = gpu_node(name, memory_mib=CAPACITY, uid=f"node-{self.uids}")
+            NodeSink(self.placement).apply("ADDED", self.nodes[name])
+            return
+        NodeSink(self.placement).apply("DELETED", gone)
+        for pod in [pod for pod, raw in self.cluster.items() if raw["spec"].get("nodeName") == name]:
+            self._tell("DELETED", self.cluster.pop(pod))
+
+    @rule()
+    def restart(self) -> None:
+        """The process is killed: what was sent and has not landed is cut off with its connection."""
+        self.in_flight.clear()
+        self._start()
+
+    # What must hold
+
+    @invariant()
+    def no_gpu_is_over_committed_and_no_model_is_on_one_twice(self) -> None:
+        assert violations(self.cluster.values(), self.nodes.values()) == ()
+
+    @invariant()
+    def the_ledger_never_frees_what_a_bound_pod_holds(self) -> None:
+        for namespace, name, place, mib, _ in holdings(self.cluster.values()):
+            uid = self.cluster[name]["metadata"]["uid"]
+            held = self.placement.ledger.booking(uid)
+            assert held is not None, f"{namespace}/{name} holds {mib} MiB of {place} and the ledger does not know"
+            assert held.place == place
+
+    @invariant()
+    def the_search_structure_equals_the_bookings(self) -> None:
+        for use in self.placement.ledger.gpus():
+            index = self.placement.ledger.index
+            row = index.row[use.node, use.gpu.id]
+            held = sum(booking.request.memory_mib for booking in use.bookings)
+            assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held >= 0
+            assert bool(index.idle[row]) == (not use.bookings)
+
+    def teardown(self) -> None:
+        """At rest the ledger is what the raw annotations say."""
+        self.list_begins()
+        self.list_arrives()
+        for _ in range(2):
+            self.time_passes(VERIFY_AFTER + HOLD)
+        held = {
+            (booking.request.name, booking.place, booking.request.memory_mib)
+            for booking in self.placement.ledger.bookings().values()
+        }
+        assert held == {(name, place, mib) for _, name, place, mib, _ in holdings(self.cluster.values())}
+
+
+GpuSharing.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestGpuSharing = GpuSharing.TestCase
