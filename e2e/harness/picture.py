@@ -116,9 +116,9 @@ def sharing(rows: Sequence[GpuRow]) -> str:
         gpus = list(group)
         pods = sum(len(row.holders) for row in gpus)
         held = sum(row.memory - row.free for row in gpus) / sum(row.memory for row in gpus)
-        lines.append(
-            f"{pool}: {pods} pod{'' if pods == 1 else 's'} on {len(gpus)} GPUs ({pods / len(gpus):.2f} per GPU), {held:.0%} of the memory held"
-        )
+        named = "1 pod" if pods == 1 else f"{pods} pods"
+        rate = pods / len(gpus)
+        lines.append(f"{pool}: {named} on {len(gpus)} GPUs ({rate:.2f} per GPU), {held:.0%} of the memory held")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -17,9 +18,9 @@ HOLDERS = {
 
 
 def drawn(what: RenderableType) -> str:
-    console = Console(width=170, color_system=None, record=True, quiet=True)
-    console.print(what)
-    return console.export_text()
+    out = io.StringIO()
+    Console(width=170, color_system=None, file=out).print(what)
+    return out.getvalue()
 
 
 def service(**status: Any) -> dict[str, Any]:
