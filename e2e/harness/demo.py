@@ -8,8 +8,10 @@ python -m harness.demo down     stop exactly what was started, remove its state
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -214,17 +216,16 @@ def down(state: Path) -> int:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Keep two calls in one checkout from starting or stopping the same demo at once."""
-    handle = os.open(ROOT, os.O_RDONLY)
-    try:
+def _one_at_a_time(state: Path) -> Iterator[None]:
+    """Keep two calls from starting or stopping the same demo at once; the lock ends with the process."""
+    digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
+    lock = Path(tempfile.gettempdir()) / f"hetserve-demo-{os.getuid()}-{digest}.lock"
+    with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError("another `make demo` or `make demo-down` is at work in this checkout") from None
+            raise DemoError(f"another call starts or stops the demo in {state} right now") from None
         yield
-    finally:
-        os.close(handle)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -235,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
-        with _one_at_a_time():
+        with _one_at_a_time(state):
             return commands[arguments[0]](state)
     except (DemoError, ToolError, WaitTimeoutError, RuntimeError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)

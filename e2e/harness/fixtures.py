@@ -41,20 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     First of all hooks: `-m "not cluster"` and the distribution over workers read these marks.
     """
     for item in items:
-        used = [name for name in CLUSTER_FIXTURES if name in getattr(item, "fixturenames", ())]
-        if not used and item.get_closest_marker("cluster") is None:
+        names = getattr(item, "fixturenames", ())
+        if "toolset" not in names and item.get_closest_marker("cluster") is None:
             continue
         item.add_marker(pytest.mark.cluster)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CLUSTER_TEST_TIMEOUT))
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(used, item.path)))
+            item.add_marker(pytest.mark.xdist_group(_group("cluster" in names, item.path)))
 
 
-def _group(used: list[str], path: Path) -> str:
-    """Group of a test: cheap ones on the bare control plane, the others by file where there are cores."""
-    if used == ["bare_cluster"]:
-        return "bare-cluster"
+def _group(shared: bool, path: Path) -> str:
+    """Group of a test: by file where there are cores for two shared clusters, all others beside them."""
+    if not shared:
+        return "control-plane"
     shares = 2 if (os.cpu_count() or 1) >= MANY_CORES else 1
     return f"cluster-{zlib.crc32(path.name.encode()) % shares}"
 

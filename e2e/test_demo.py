@@ -1,0 +1,87 @@
+"""`make demo`: everything Ready and shown; again it changes nothing and repairs; `make demo-down` leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.components import ROOT
+from harness.processes import command_line
+from harness.reaper import dismiss, watch
+from harness.state import StateFolder
+from harness.tools import Toolset
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def state(state_root: Path, toolset: Toolset) -> Iterator[Path]:
+    path = state_root / f"demo-{os.getpid()}"
+    reaper = watch(path)
+    yield path
+    dismiss(reaper)
+
+
+def demo(state: Path, command: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "HETSERVE_DEMO_DIR": str(state), "PYTHONPATH": str(ROOT / "e2e")}
+    arguments = [sys.executable, "-m", "harness.demo", command]
+    return subprocess.run(arguments, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200)
+
+
+def kubectl(state: Path, *arguments: str) -> str:
+    """The very command that the demo tells its user."""
+    env = {**os.environ, "KUBECONFIG": str(state / "kubeconfig")}
+    program = state / "bin" / "kubectl"
+    return subprocess.run([program, *arguments], env=env, check=True, capture_output=True, text=True).stdout
+
+
+def uids_of_pods(state: Path) -> list[str]:
+    return sorted(kubectl(state, "get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.uid}").split())
+
+
+def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Path) -> None:
+    first = demo(state, "up")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "5 of 5 services are Ready" in first.stdout
+    assert "1xg4dn.xlarge + 13xr5n.large" in first.stdout
+    listed = kubectl(state, "get", "hisvc")
+    header = listed.splitlines()[0].split()
+    assert header == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
+    assert kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all").count("condition met") == 5
+
+    before = uids_of_pods(state)
+    remembered = StateFolder(state).load()
+    assert remembered is not None
+    extender = remembered.process("hetserve-extender")
+    assert extender is not None
+    os.kill(extender.pid, signal.SIGKILL)
+    again = demo(state, "up")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "the control plane runs already" in again.stdout
+    assert uids_of_pods(state) == before, "showing the demo again replaced running pods"
+
+    assert demo(state, "down").returncode == 0
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    assert [line for pid in pids if f"{state}/" in (line := command_line(pid))] == []
+    assert not state.exists()
+    assert demo(state, "status").returncode == 1
+
+
+def test_what_a_switched_off_machine_left_is_cleared_away(state: Path) -> None:
+    state.mkdir(parents=True)
+    (state / "kubeconfig").write_text("left by a machine that was switched off")
+    done = demo(state, "down")
+    assert (done.returncode, done.stdout) == (0, "the demo is stopped and its state removed\n")
+    assert demo(state, "down").stdout == "no demo runs here\n"
+
+
+def test_an_unknown_command_is_refused_with_those_that_exist(state: Path) -> None:
+    refused = demo(state, "sideways")
+    assert refused.returncode == 2
+    assert "up|down|status" in refused.stderr
