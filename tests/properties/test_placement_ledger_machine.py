@@ -244,7 +244,7 @@ class GpuSharing(RuleBasedStateMachine):
             index = self.placement.ledger.index
             row = index.row[use.node, use.gpu.id]
             held = sum(booking.request.memory_mib for booking in use.bookings)
-            assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held >= 0
+            assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held
             assert bool(index.idle[row]) == (not use.bookings)
 
     def teardown(self) -> None:
