@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hetserve.api.condition_docs import render_conditions
 
 from harness.chart import CHART, ROOT, render_chart
+from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import RESOURCES, render_crd
 from hetserve.api.names import SYSTEM_NAMESPACE
 

@@ -1,0 +1,118 @@
+"""Promise: apply a service, and it is planned, placed, priced and Ready; delete it, and nothing is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.waiting import Unmet, wait_until
+
+
+def two_types(lab: Lab) -> tuple[str, str]:
+    """A GPU type of 4 GPUs at 0.5 $/h and a CPU type of 6 nodes at 0.1 $/h, with a profile each."""
+    lab.nodes("gpu", count=2, gpus=2)
+    lab.nodes("cpu", count=6, cpu="2")
+    gpu = lab.instance_type("gpu", overrides={"spec.price": {"hourly": "0.5"}})
+    cpu = lab.instance_type(
+        "cpu", gpu=False, overrides={"spec.price": {"hourly": "0.1"}, "spec.resources": {"cpu": "1500m"}}
+    )
+    return gpu, cpu
+
+
+def max_throughput(lab: Lab, gpu: str, cpu: str, hourly: str) -> dict[str, Any]:
+    """Overrides of a service whose GPU type serves all batches in 300 ms and whose CPU type only small ones."""
+    lab.profile("rm", gpu, overrides={"spec.latency": {"linear": {"intercept": "10ms", "slope": "0.3ms"}}})
+    lab.profile("rm", cpu, overrides={"spec.latency": {"linear": {"intercept": "10ms", "slope": "0.8ms"}}})
+    return {
+        "spec.objective": "MaxThroughput",
+        "spec.budget": {"hourly": hourly},
+        "spec.load": {"batchSizes": [{"batch": 100, "weight": 4}, {"batch": 900, "weight": 1}]},
+    }
+
+
+def test_a_service_is_planned_placed_priced_and_ready(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        gpu, cpu = two_types(lab)
+        lab.service("rm", "rm", [gpu, cpu], max_throughput(lab, gpu, cpu, "1.0"))
+
+        service = lab.ready("rm")
+
+        status = service["status"]
+        assert lab.counts("rm") == {gpu: 1, cpu: 5}
+        assert float(status["plan"]["hourlyCost"]) == 1.0
+        assert status["observedGeneration"] == service["metadata"]["generation"]
+        assert {i["instanceType"]: (i["desired"], i["bound"], i["ready"]) for i in status["instances"]} == {
+            gpu: (1, 1, 1),
+            cpu: (5, 5, 5),
+        }
+        # One instance per CPU node: the type's resources fill it.
+        nodes = [pod["spec"]["nodeName"] for pod in lab.bound()]
+        assert len(set(nodes)) == len(nodes) == 6
+        row = cluster.kubectl("get", "hisvc", "rm", "--namespace", namespace, "--no-headers").split()
+        assert row[1:3] == ["True", "MaxThroughput"]
+        assert row[3] == status["plan"]["summary"] == f"1x{gpu}+5x{cpu}" or row[3] == f"5x{cpu}+1x{gpu}"
+        assert "condition met" in cluster.kubectl(
+            "wait", "--for=condition=Ready", "hisvc", "--all", "--namespace", namespace, "--timeout=10s"
+        )
+
+
+def test_the_device_reaches_the_container_through_the_pods_annotation(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        gpu, cpu = two_types(lab)
+        lab.service("rm", "rm", [gpu, cpu], max_throughput(lab, gpu, cpu, "0.5"))
+        lab.ready("rm")
+
+        (pod,) = lab.bound()
+
+        (container,) = pod["spec"]["containers"]
+        (env,) = (e for e in container["env"] if e["name"] == "NVIDIA_VISIBLE_DEVICES")
+        assert env["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['hetserve.io/gpu']"
+        assert pod["metadata"]["annotations"]["hetserve.io/gpu"] in ("0", "1")
+        assert pod["metadata"]["annotations"]["hetserve.io/gpu-memory"] == "16384", "no gpuMemory: the whole GPU"
+
+
+def test_a_smaller_budget_is_replanned_and_a_larger_one_too(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        gpu, cpu = two_types(lab)
+        lab.service("rm", "rm", [gpu, cpu], max_throughput(lab, gpu, cpu, "1.0"))
+        lab.ready("rm")
+
+        for hourly, wanted in (("0.7", {gpu: 1, cpu: 2}), ("1.1", {gpu: 1, cpu: 6})):
+            lab.edit("rm", {"spec": {"budget": {"hourly": hourly}}})
+            service = lab.ready("rm")
+            assert lab.counts("rm") == wanted
+            assert float(service["status"]["plan"]["hourlyCost"]) <= float(hourly)
+            assert len(lab.bound()) == sum(wanted.values())
+
+
+def test_a_dearer_instance_type_is_replanned(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        gpu, cpu = two_types(lab)
+        lab.service("rm", "rm", [gpu, cpu], max_throughput(lab, gpu, cpu, "1.0"))
+        lab.ready("rm")
+
+        cluster.kube.patch("instancetypes", cpu, {"spec": {"price": {"hourly": "0.25"}}})
+
+        def replanned() -> bool | Unmet:
+            counts = lab.counts("rm")
+            return counts == {gpu: 1, cpu: 2} or Unmet(counts)
+
+        wait_until(replanned, 20, "a plan at the new price")
+        lab.ready("rm")
+
+
+def test_nothing_is_left_of_a_deleted_service(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        gpu, cpu = two_types(lab)
+        lab.service("rm", "rm", [gpu, cpu], max_throughput(lab, gpu, cpu, "1.0"))
+        lab.ready("rm")
+
+        cluster.kube.delete("inferenceservices", "rm", namespace)
+
+        lab.wait_for_pods_gone()
+        assert cluster.kube.list("deployments", namespace) == []
+        assert cluster.kube.list("replicasets", namespace) == []
+        mine = {g["node"]: g["pods"] for g in cluster.ledger()["gpus"] if gpu in g["node"] or namespace in g["node"]}
+        assert mine, "the ledger knows the test's nodes"
+        assert all(pods == [] for pods in mine.values())

@@ -1,0 +1,94 @@
+"""Promise: an operator that dies between two writes leaves nothing that its successor does not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.waiting import Unmet, wait_until
+
+
+@contextmanager
+def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator[None]:
+    """The apiserver refuses Deployments of one instance type, so that the writes before it can be told apart."""
+    name = f"refuse-{namespace}"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["deployments"],
+                    }
+                ],
+            },
+            "validations": [
+                {
+                    "expression": f"object.metadata.labels['hetserve.io/instance-type'] != '{kind}'",
+                    "message": f"no {kind} now",
+                }
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    cluster.apply([policy, binding])
+    wait_until(lambda: probe_is_refused(cluster, namespace, kind), 20, "the refusal to be in force")
+    try:
+        yield
+    finally:
+        cluster.kube.delete("validatingadmissionpolicybindings", name)
+        cluster.kube.delete("validatingadmissionpolicies", name)
+
+
+def probe_is_refused(cluster: Cluster, namespace: str, kind: str) -> bool:
+    answer = cluster.kubectl(
+        "create", "deployment", "probe", "--image=none", "--namespace", namespace, "--dry-run=client", "-o=json"
+    )
+    labelled = answer.replace('"labels": {', f'"labels": {{"hetserve.io/instance-type": "{kind}",', 1)
+    told = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=labelled, check=False)
+    return f"no {kind} now" in told
+
+
+def types_with_deployments(lab: Lab) -> set[str]:
+    found = lab.kube.list("deployments", lab.namespace)
+    return {item["metadata"]["labels"]["hetserve.io/instance-type"] for item in found}
+
+
+def test_the_successor_finishes_what_was_begun(cluster: Cluster, namespace: str, components_running: None) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        kinds = []
+        for name in ("a", "b"):
+            lab.nodes(name, count=1, gpus=2)
+            kinds.append(lab.instance_type(name))
+            lab.profile("m", kinds[-1])
+        first, second = sorted(kinds)
+        with deployments_refused(cluster, namespace, second):
+            lab.service("svc", "m", kinds, {"spec.load": {"expectedQPS": 30}})  # 4 instances: all GPUs of both types
+
+            def begun() -> bool | Unmet:
+                return types_with_deployments(lab) == {first} or Unmet(types_with_deployments(lab))
+
+            wait_until(begun, 30, "the first Deployment alone")
+            cluster.kill_component("operator")
+            assert types_with_deployments(lab) == {first}, "killed between the two writes"
+
+        cluster.start_component("operator")
+
+        lab.ready("svc")
+        assert lab.counts("svc") == {first: 2, second: 2}
+        assert len(lab.kube.list("deployments", namespace)) == 2
+        lab.wait_for_bound(4)
