@@ -26,6 +26,7 @@ from harness.state import COMPONENT_GRACE, State, StateFolder
 from harness.view import Views
 from harness.waiting import Unmet, wait_until
 
+CONTROL_PLANE_PARTS: Final = 5
 CONTROL_PLANE_TIMEOUT: Final = 60.0
 COMPONENT_TIMEOUT: Final = 45.0
 NODE_TIMEOUT: Final = 60.0
@@ -80,7 +81,7 @@ class Cluster(Views):
         """The cluster whose state lies in `path` when its whole control plane runs, else None."""
         folder = StateFolder(path)
         state = folder.load()
-        if state is None or len(folder.control_plane()) < 5 or not folder.kubeconfig.exists():
+        if state is None or len(folder.control_plane()) < CONTROL_PLANE_PARTS or not folder.kubeconfig.exists():
             return None
         return cls(folder, state, toolset)
 
