@@ -76,8 +76,14 @@ class PulpSolver:
         return values
 
 
+def _cbc() -> Any:
+    """CBC by the executable that PuLP brings, else by the one on the path."""
+    bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
+    return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT)
+
+
 HIGHS: Final = PulpSolver("HiGHS", lambda: pulp.HiGHS(msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT))
-CBC: Final = PulpSolver("CBC", lambda: pulp.PULP_CBC_CMD(msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT))
+CBC: Final = PulpSolver("CBC", _cbc)
 SOLVERS: Final = (HIGHS, CBC)
 
 
@@ -120,7 +126,7 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
     problem = pulp.LpProblem("plan", pulp.LpMinimize)
     # PuLP orders variables by name: zero-padded, they keep their order in both solvers.
     variables = [
-        pulp.LpVariable(f"x{i:04d}", lowBound=0, upBound=upper, cat=pulp.LpInteger)
+        problem.add_variable(f"x{i:04d}", lowBound=0, upBound=upper, cat=pulp.LpInteger)
         for i, upper in enumerate(program.upper)
     ]
     problem += _expression(program.objective, variables)

@@ -1,0 +1,26 @@
+"""Where the public measurements lie, for tests that check figures against them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def reference_data(name: str) -> Path:
+    """Path of a file of the public measurements, for example `kairos/latency.csv`.
+
+    Looks below HETSERVE_DATA, else below ../shared/data beside the repository. Where the file is absent the test
+    is skipped, or fails if HETSERVE_REQUIRE_DATA is 1: a check that never runs proves nothing.
+    """
+    import pytest  # noqa: PLC0415  only tests call this
+
+    folder = Path(os.environ.get("HETSERVE_DATA") or REPOSITORY.parent / "shared" / "data")
+    path = folder / name
+    if path.is_file():
+        return path
+    missing = f"PUBLIC MEASUREMENTS ABSENT: {name} is not in {folder}; set HETSERVE_DATA to check the figures"
+    if os.environ.get("HETSERVE_REQUIRE_DATA") == "1":
+        pytest.fail(missing, pytrace=False)
+    raise pytest.skip.Exception(missing)
