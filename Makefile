@@ -4,7 +4,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.requirements
+REQUIREMENTS := .venv/.requirements
+PROJECT := .venv/.project
 
 # A test run on a machine with few cores should not start more clusters than it can feed.
 WORKERS ?= auto
@@ -14,14 +15,16 @@ help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}'
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv from the locked requirements
-$(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hetserve needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+setup: $(PROJECT) ## Make .venv from the locked requirements
+$(REQUIREMENTS): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hetserve needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv --clear .venv
 	@echo "installing the locked requirements into .venv (about a minute)"
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@
+$(PROJECT): pyproject.toml $(REQUIREMENTS)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
 
 .PHONY: lock
 lock: setup ## Rewrite requirements.lock from pyproject.toml
@@ -30,15 +33,15 @@ lock: setup ## Rewrite requirements.lock from pyproject.toml
 
 .PHONY: tools
 tools: setup ## Build the pinned control plane into the user's cache (minutes, once)
-	PYTHONPATH=e2e $(BIN)/python -m harness.tools
+	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
 
 .PHONY: demo
 demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them
-	PYTHONPATH=e2e $(BIN)/python -m harness.demo up
+	@PYTHONPATH=e2e $(BIN)/python -m harness.demo up
 
 .PHONY: demo-down
 demo-down: setup ## Stop the demo and remove its state
-	PYTHONPATH=e2e $(BIN)/python -m harness.demo down
+	@PYTHONPATH=e2e $(BIN)/python -m harness.demo down
 
 .PHONY: test
 test: setup tools ## Run every test, those on a real control plane too
@@ -69,11 +72,11 @@ typecheck: setup ## Check the types (mypy, strict)
 
 .PHONY: generate
 generate: setup tools ## Rewrite generated files: CRDs, chart templates, manifests, docs
-	PYTHONPATH=e2e $(BIN)/python -m harness.generate
+	@PYTHONPATH=e2e $(BIN)/python -m harness.generate
 
 .PHONY: verify
 verify: setup tools ## Prove that the generated files are current
-	PYTHONPATH=e2e $(BIN)/python -m harness.generate --check
+	@PYTHONPATH=e2e $(BIN)/python -m harness.generate --check
 
 .PHONY: bench
 bench: setup ## Run the benchmarks and print ours beside the alternative

@@ -27,7 +27,7 @@ def max_throughput(lab: Lab, gpu: str, cpu: str, hourly: str) -> dict[str, Any]:
     return {
         "spec.objective": "MaxThroughput",
         "spec.budget": {"hourly": hourly},
-        "spec.load": {"batchSizes": [{"batch": 100, "weight": 4}, {"batch": 900, "weight": 1}]},
+        "spec.load": {"batchSizes": [{"batch": 100, "weight": 49}, {"batch": 900, "weight": 1}]},
     }
 
 
