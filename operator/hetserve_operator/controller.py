@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
+AFTER_STATUS: Final = 0.2
 CONFLICTS: Final = (404, 409)
 INVALID: Final = (400, 422)
 
@@ -90,6 +91,9 @@ class Controller:
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
             done = request if await self._perform(request, world, memory) else None
             conflicts = 0 if done is not None else conflicts + 1
+            if isinstance(done, WriteStatus) and not done.intent:
+                # Pods come up in bursts; looking again at once would write a status for each.
+                return AFTER_STATUS
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")

@@ -162,7 +162,7 @@ def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, f
     return Decision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
-        Finding("True", Reason.PROFILES_FOUND, f"{len(offers.usable)} instance types have a profile of this model"),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         record,
         fresh=fresh,
         follow=True,
@@ -177,7 +177,7 @@ def _infeasible(
     return Decision(
         Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
         Finding("False", plan.reason, plan.message),
-        Finding("True", Reason.PROFILES_FOUND, f"{len(offers.usable)} instance types have a profile of this model"),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         recorded,
         follow=follow,
         service=service,
@@ -205,6 +205,10 @@ def _unplanned(
     by_name = {} if offers is None else _by_name(offers)
     planned = Finding("False", reason, message)
     return Decision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
+
+
+def _profiled(offers: Offers) -> str:
+    return "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
 
 
 def _by_name(offers: Offers) -> dict[str, Offer]:

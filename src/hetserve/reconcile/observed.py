@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
+from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.placement.inventory import Gpu, parse_node
 from hetserve.placement.pods import gpu_memory
@@ -18,6 +20,7 @@ from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 RawObject = Mapping[str, Any]
 Parsed = TypeVar("Parsed", bound=BaseModel)
+_MOST_ERRORS = 5
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -191,10 +194,4 @@ def _read(kind: type[Parsed], raw: RawObject) -> Parsed | str:
     try:
         return kind.model_validate({key: value for key, value in raw.items() if key != "status"})
     except ValidationError as error:
-        return "; ".join(_line(dict(e)) for e in error.errors(include_url=False)[:5])
-
-
-def _line(error: Mapping[str, Any]) -> str:
-    path = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{path}: {message}" if path else message
+        return "; ".join(islice(field_errors(error), _MOST_ERRORS))

@@ -42,7 +42,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
-        return _write(raw, status, why)
+        return _write(raw, status, why, intent=decision.fresh)
     return Settled(work.wake_after)
 
 
@@ -68,7 +68,7 @@ def _targets(decision: Decision, held: dict[str, Holding]) -> tuple[tuple[Target
         return (), str(error)
 
 
-def _write(raw: RawObject, status: dict[str, object], why: str) -> WriteStatus:
+def _write(raw: RawObject, status: dict[str, object], why: str, *, intent: bool = False) -> WriteStatus:
     meta = raw["metadata"]
     return WriteStatus(
         str(meta.get("namespace") or "default"),
@@ -78,4 +78,5 @@ def _write(raw: RawObject, status: dict[str, object], why: str) -> WriteStatus:
         status,
         dict(read_status(raw)),
         why,
+        intent,
     )

@@ -119,7 +119,10 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Merge patch of the status at exactly this resourceVersion."""
+    """Merge patch of the status at exactly this resourceVersion.
+
+    intent: it records a plan that is to be followed next; else it only says what came of it.
+    """
 
     namespace: str
     name: str
@@ -128,6 +131,7 @@ class WriteStatus:
     status: Json
     previous: Json
     reason: str
+    intent: bool = False
 
     @property
     def key(self) -> str:
