@@ -126,13 +126,11 @@ class Binder:
         held = self.placement.ledger.booking(args.uid)
         if held is not None and held.state is not State.BOUND:
             return held.request
-        pod = self.placement.pods.get(args.uid)
-        node = held.place[0] if held is not None else pod.node if pod is not None else None
-        if node is not None:
-            _expect_node(node, args)
+        if held is not None:
+            _expect_node(held.place[0], args)
             return None
-        if pod is not None:
-            return pod.request
+        if args.uid in self.placement.pods:
+            return self.placement.pods[args.uid].request
         pod = self.placement.observe((await self._read(args)).json())
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")

@@ -19,7 +19,7 @@ import uvloop
 from kubernetes.aio.config import ConfigException
 
 from hetserve.units import Seconds
-from hetserve_extender.api import KubernetesApi
+from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
@@ -48,6 +48,8 @@ def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int |
         settings = load_settings(config_path, dict(flags))
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise click.ClickException(f"kubeconfig {kubeconfig} does not exist")
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -75,8 +77,9 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
 class Extender:
     """All parts put together."""
 
-    def __init__(self, settings: Settings, api: KubernetesApi) -> None:
+    def __init__(self, settings: Settings, api: ApiServer) -> None:
         self.settings = settings
+        self.addresses: dict[str, tuple[str, int]] = {}
         self.placement = Placement(clock=_monotonic, hold=settings.hold)
         self.metrics = Metrics(self.placement)
         self.placement.on_expired = self.metrics.expired.inc
@@ -107,7 +110,8 @@ class Extender:
         sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
         servers = [_Server(_config(app)) for app in (verbs, probes)]
         for what, listener in zip(("verbs", "probes"), sockets, strict=True):
-            log.info("%s on %s:%d", what, *listener.getsockname()[:2])
+            self.addresses[what] = listener.getsockname()[:2]
+            log.info("%s on %s:%d", what, *self.addresses[what])
         async with asyncio.TaskGroup() as group:
             work = [group.create_task(part) for part in (self.pods.run(), self.nodes.run(), self._keep_house())]
             work.append(group.create_task(self._release()))
@@ -125,7 +129,8 @@ class Extender:
         """Queues start when both lists are known: before, every GPU looks idle and no pod released."""
         await self.pods.synced.wait()
         await self.nodes.synced.wait()
-        log.info("synced: %d pods on or for GPUs", len(self.placement.pods))
+        bookings, pods = self.placement.ledger.bookings(), self.placement.pods
+        log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
         self.queue.wake()
         await self.queue.run()
 

@@ -49,10 +49,19 @@ class Metrics:
         self.outstanding = Gauge(
             "hetserve_queue_outstanding", "Released pods that count toward beta", registry=self.registry
         )
+        self.wait_bound = Gauge(
+            "hetserve_queue_wait_bound_releases",
+            "Releases of a priority after which its last waiting pod is out, whatever else arrives",
+            ["priority"],
+            registry=self.registry,
+        )
         self.registry.register(_LedgerCollector(placement))
 
     def round(self, decided: Round, outstanding: int) -> None:
         """Take a round of the queues."""
+        self.wait_bound.clear()
+        for priority, releases in decided.wait_bounds().items():
+            self.wait_bound.labels(str(priority)).set(releases)
         self.queue_length.clear()
         self.queue_wait.clear()
         for queue in decided.queues:

@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Placement:
-    """Ledger, pods that concern us, and the decisions over them.
+    """Ledger, the pods that have no node yet (bound ones are the ledger's), and the decisions over them.
 
     `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_change` is called after every change
     that can let a waiting pod go on; `on_expired` with the number of reservations that ended unused.
@@ -151,9 +151,9 @@ class Placement:
     def observe_all(self, objects: Sequence[RawObject]) -> None:
         """Take all pods there are, instead of those known."""
         self.unreadable.clear()
-        pods = [pod for raw in objects if (pod := self.read(raw)) is not None and _keep(pod)]
+        pods = [pod for raw in objects if (pod := self.read(raw)) is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock())
-        self.pods = {pod.uid: pod for pod in pods}
+        self.pods = {pod.uid: pod for pod in pods if _keep(pod)}
         self.on_change()
 
     def forget(self, uid: str) -> None:
@@ -206,7 +206,11 @@ class NodeSink:
     placement: Placement
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        self.placement.ledger.relist_nodes([parse_node(raw) for raw in objects])
+        nodes = [parse_node(raw) for raw in objects]
+        for node in nodes:
+            if node.problem:
+                log.warning("%s", node.problem)
+        self.placement.ledger.relist_nodes(nodes)
         self.placement.on_change()
 
     def apply(self, event: str, raw: RawObject) -> None:
@@ -222,7 +226,7 @@ class NodeSink:
 
 
 def _keep(pod: PodView) -> bool:
-    return pod.concerns_us and not pod.finished
+    return pod.concerns_us and pod.node is None and not pod.finished
 
 
 def _stay(held: Booking, offered: Sequence[str]) -> Outcome:

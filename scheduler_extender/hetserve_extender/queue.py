@@ -105,7 +105,7 @@ class QueueController:
             if until <= now or uid not in pods or names.QUEUE_GATE not in pods[uid].gates:
                 del self._lifted[uid]
         self._retry = {uid: at for uid, at in self._retry.items() if at > now and uid in pods}
-        for uid in [uid for uid in self._stuck_since if uid not in pods or pods[uid].node is not None]:
+        for uid in [uid for uid in self._stuck_since if uid not in pods]:
             del self._stuck_since[uid]
 
     def _waits(self, pod: PodView) -> bool:
@@ -157,9 +157,9 @@ class QueueController:
 
 
 def _is_released(pod: PodView) -> bool:
-    """Whether our scheduler has the pod: no gate, no node, not ending."""
+    """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
     in_hand = pod.scheduler == names.SCHEDULER_NAME and pod.request.memory_mib > 0
-    return in_hand and pod.node is None and not pod.gates and not pod.terminating
+    return in_hand and not pod.gates and not pod.terminating
 
 
 def _waiting(pod: PodView) -> Waiting:

@@ -82,6 +82,15 @@ class Round:
     queues: tuple[Queue, ...]
     fairness: Fairness
     reason: str
+    period: int
+
+    def wait_bounds(self) -> Mapping[int, int]:
+        """Per priority: within how many releases of it the youngest pod still waiting is out."""
+        waiting: dict[int, int] = {}
+        for queue in self.queues:
+            left = len(queue.members) - queue.released
+            waiting[queue.priority] = waiting.get(queue.priority, 0) + left
+        return MappingProxyType({priority: self.period * left for priority, left in waiting.items()})
 
 
 def next_round(
@@ -120,7 +129,7 @@ def next_round(
     kept = {shape: value for shape, value in credit.items() if shape in alive}
     reason = f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait"
     state = Fairness(MappingProxyType(kept), MappingProxyType(since_oldest))
-    return Round(tuple(releases), tuple(queues), state, reason)
+    return Round(tuple(releases), tuple(queues), state, reason, oldest_turn(settings.beta))
 
 
 def oldest_turn(beta: int) -> int:

@@ -71,3 +71,6 @@ def test_the_command_ends_with_the_message_and_not_with_a_traceback(tmp_path: Pa
     result = CliRunner().invoke(main, ["--config", str(tmp_path / "absent.yaml")])
     assert result.exit_code == 1
     assert "absent.yaml" in result.output
+    result = CliRunner().invoke(main, ["--kubeconfig", str(tmp_path / "absent")])
+    assert result.exit_code == 1
+    assert "absent does not exist" in result.output

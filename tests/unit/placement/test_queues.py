@@ -67,3 +67,11 @@ def test_a_clock_behind_the_creation_time_is_no_wait() -> None:
 def test_no_queue_is_no_number_of_queues() -> None:
     with pytest.raises(ValueError, match="0 is not a number of queues"):
         cluster({Shape(MiB(1), "a"): 1}, 0, LARGEST, 0)
+
+
+def test_the_bound_on_waiting_is_told_for_every_priority() -> None:
+    result = next_round(
+        _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
+    )
+    assert len(result.releases) == 2
+    assert result.wait_bounds() == {0: 8 * 3}

@@ -1,0 +1,60 @@
+"""The parts put together: ready when synced, serving on both ports, releasing, and ending in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import httpx
+
+from hetserve.api import names
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_extender.main import Extender
+from hetserve_extender.settings import Settings
+from hetserve_extender.testing import FakeApi
+
+
+async def _until_ready(extender: Extender) -> None:
+    await extender.pods.synced.wait()
+    await extender.nodes.synced.wait()
+
+
+async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -> None:
+    api = FakeApi()
+    api.add(gpu_node("n0"))
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    released = asyncio.Event()
+    extender.queue.on_lift = lambda _outcome: released.set()
+    stop = asyncio.Event()
+    running = asyncio.create_task(extender.run(stop))
+    await _until_ready(extender)
+    pod = gpu_pod(gates=(names.QUEUE_GATE,))
+    api.add(pod)
+    await asyncio.wait_for(released.wait(), 5.0)
+    verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{probes}/readyz")).status_code == 200
+        body = {"Pod": api.pod("p0"), "Nodes": None, "NodeNames": ["n0"]}
+        assert (await client.post(f"{verbs}/filter", json=body)).json()["NodeNames"] == ["n0"]
+        bind = {"PodName": "p0", "PodNamespace": "default", "PodUID": "uid-p0", "Node": "n0"}
+        assert (await client.post(f"{verbs}/bind", json=bind)).json() == {"Error": ""}
+        ledger = (await client.get(f"{probes}/ledger")).json()
+    assert [entry["state"] for entry in ledger["gpus"][0]["pods"]] == ["bound"]
+    assert api.pod("p0")["spec"]["nodeName"] == "n0"
+    stop.set()
+    await asyncio.wait_for(running, 5.0)
+
+
+async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
+    api = FakeApi()
+    api.faults["GET"] = deque(["lost before", "lost before"])
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    stop = asyncio.Event()
+    running = asyncio.create_task(extender.run(stop))
+    while "probes" not in extender.addresses:  # noqa: ASYNC110  (nothing tells when the sockets are open)
+        await asyncio.sleep(0)
+    assert not extender.ready()
+    await asyncio.wait_for(_until_ready(extender), 5.0)
+    assert extender.ready()
+    stop.set()
+    await asyncio.wait_for(running, 5.0)
