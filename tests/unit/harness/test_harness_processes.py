@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import ports
 from harness.ports import FIRST, PortBlock, Ports
 from harness.processes import ProcessRecord, end, spawn, tail
 from harness.state import State, StateFolder, sweep
@@ -27,10 +28,10 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def idle(tmp_path: Path, name: str = "idle", code: str = "") -> ProcessRecord:
-    program = f"import signal, sys; {code}; print('up', flush=True); signal.pause()"
+def idle(tmp_path: Path, name: str = "idle", first: str = "pass") -> ProcessRecord:
+    program = f"import signal, sys; {first}; print('up', flush=True); signal.pause()"
     record = spawn(name, [sys.executable, "-c", program], tmp_path / "logs" / f"{name}.log")
-    while "up" not in tail(tmp_path / "logs" / f"{name}.log"):
+    while tail(tmp_path / "logs" / f"{name}.log") != "up":
         assert record.alive()
     return record
 
@@ -101,16 +102,35 @@ def test_the_sweep_removes_only_states_whose_owner_is_gone(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "no-state", "ownerless"]
 
 
+@pytest.fixture
+def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range apart from that of real clusters, which start beside these tests."""
+    first = ports.LAST + os.getpid() % 50 * ports.BLOCK
+    monkeypatch.setattr(ports, "FIRST", first)
+    monkeypatch.setattr(ports, "LAST", first + 3 * ports.BLOCK)
+
+
+@pytest.mark.usefixtures("own_ports")
 def test_two_claims_get_different_ports_and_a_released_block_is_free_again(tmp_path: Path) -> None:
     first, second = PortBlock.claim(tmp_path), PortBlock.claim(tmp_path)
     assert not set(first.ports.all()) & set(second.ports.all())
     first.release()
     third = PortBlock.claim(tmp_path)
     assert third.ports == first.ports
-    second.release()
-    third.release()
+    for claim in (second, third):
+        claim.release()
 
 
+@pytest.mark.usefixtures("own_ports")
+def test_when_every_block_is_claimed_the_error_names_the_range(tmp_path: Path) -> None:
+    claims = [PortBlock.claim(tmp_path) for _ in range(3)]
+    with pytest.raises(OSError, match=f"no {ports.BLOCK} free ports in a row between {ports.FIRST} and"):
+        PortBlock.claim(tmp_path)
+    for claim in claims:
+        claim.release()
+
+
+@pytest.mark.usefixtures("own_ports")
 def test_a_block_with_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
     claim = PortBlock.claim(tmp_path)
     claim.release()
