@@ -96,10 +96,13 @@ def test_a_dearer_instance_type_is_replanned(cluster: Cluster, namespace: str) -
 
         def replanned() -> bool | Unmet:
             counts = lab.counts("rm")
-            return counts == {gpu: 1, cpu: 2} or Unmet(counts)
+            return counts.get(cpu, 0) < 5 or Unmet(counts)
 
         wait_until(replanned, 20, "a plan at the new price")
-        lab.ready("rm")
+        service = lab.ready("rm")
+        counts = lab.counts("rm")
+        cost = 0.5 * counts[gpu] + 0.25 * counts.get(cpu, 0)
+        assert float(service["status"]["plan"]["hourlyCost"]) == cost <= 1.0
 
 
 def test_nothing_is_left_of_a_deleted_service(cluster: Cluster, namespace: str) -> None:
@@ -110,7 +113,8 @@ def test_nothing_is_left_of_a_deleted_service(cluster: Cluster, namespace: str) 
 
         cluster.kube.delete("inferenceservices", "rm", namespace)
 
-        lab.wait_for_pods_gone()
+        # The garbage collector looks for new kinds every 30 s; before that it does not know ours as an owner.
+        lab.wait_for_pods_gone(timeout=90)
         assert cluster.kube.list("deployments", namespace) == []
         assert cluster.kube.list("replicasets", namespace) == []
         mine = {g["node"]: g["pods"] for g in cluster.ledger()["gpus"] if gpu in g["node"] or namespace in g["node"]}
