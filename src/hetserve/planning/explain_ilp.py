@@ -56,16 +56,18 @@ def too_little(problem: Problem, model: Model, most: Choice, affordable: Choice,
     """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
 
     most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
-    without the budget, None if nothing carries the load.
+    without the budget, None if nothing carries the load. Raises ArithmeticError where these contradict each other.
     """
-    if cheapest is None or most.capacity < model.needed * (1 - float(TOLERANCE)):
+    if most.capacity < model.needed * (1 - float(TOLERANCE)):
         short = model.needed - most.capacity
         message = (
             f"{_need(problem, model)}; every instance that limits and free resources allow "
             f"({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {qps_text(short)} too little"
         )
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
-    budget = problem.budget or 0
+    budget = problem.budget
+    if cheapest is None or budget is None or cheapest.cost <= budget:
+        raise ArithmeticError(f"{_held(problem, model, most)} carries the load, but the solvers find no plan")
     message = (
         f"{_need(problem, model)}; budget {money_text(budget)} buys at most {qps_text(affordable.capacity)} "
         f"({_held(problem, model, affordable)}); the cheapest plan that carries the load costs "

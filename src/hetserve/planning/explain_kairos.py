@@ -90,7 +90,7 @@ def _refusals(setting: Setting) -> tuple[Refusal, ...]:
 
 def _role(aux: Auxiliary, setting: Setting, slo: str) -> str:
     limited = "" if aux.option.max_instances is None else f", at most {aux.option.max_instances}"
-    if aux.f >= 1:
+    if aux.limit >= setting.problem.mix.largest:
         base = setting.rates.base.name
         return f"serves every batch within {slo}, for more $ per query than {base}: auxiliary for all queries{limited}"
     return (
@@ -105,7 +105,7 @@ def _verdict(setting: Setting, chosen: Ranked, rule: str) -> str:
     return (
         f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:g}), by Kairos's upper "
         f"bound, not by measurement; {_binding(setting, chosen)}; "
-        f"{money_text(left)} of {money_text(setting.budget)} left; best of {setting.size} configurations by the {rule}"
+        f"{money_text(left)} of {money_text(setting.budget)} left; chosen among {setting.size} configurations by the {rule}"
     )
 
 

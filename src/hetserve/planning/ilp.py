@@ -65,19 +65,19 @@ class _Search:
     def least_cost(self, within_budget: bool = True) -> Choice | None:
         """The optimum made unique by further solves; None if nothing carries the load."""
         program = least_cost_program(self.model, within_budget)
-        first = self.chain.solve(program)
+        first = self.chain.solve(program, self.model.witness())
         if first is None:
             return None
         best = self.model.choice(first)
         size = len(self.model.types)
         rows = (*program.rows, Row(program.objective, most=best.objective))
-        fewest = self._resolve(program, rows, (1,) * size + (0,) * size)
+        fewest = self._resolve(program, rows, (1,) * size + (0,) * size, best)
         rows = (*rows, Row((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
                 break  # all that is left is of this type already: no more of it can be had
             unit = tuple(int(i == j) for j in range(2 * size))
-            fewest = self._resolve(program, rows, tuple(-c for c in unit))
+            fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
             rows = (*rows, Row(unit, least=fewest.counts[i]))
         return fewest
 
@@ -107,8 +107,9 @@ class _Search:
         found.discard(best.counts)
         return tuple(sorted((self.model.choice(counts) for counts in found), key=lambda c: c.key))
 
-    def _resolve(self, program: IntegerProgram, rows: tuple[Row, ...], objective: tuple[int, ...]) -> Choice:
-        answer = self.chain.solve(IntegerProgram(objective, program.upper, rows))
-        if answer is None:
-            raise ArithmeticError("a solver refused its own optimum")
-        return self.model.choice(answer)
+    def _resolve(
+        self, program: IntegerProgram, rows: tuple[Row, ...], objective: tuple[int, ...], best: Choice
+    ) -> Choice:
+        """Among the optima so far, of which `best` is one, the one that minimises a further objective."""
+        answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))
+        return best if answer is None else self.model.choice(answer)

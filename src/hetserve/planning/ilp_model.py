@@ -54,6 +54,15 @@ class Model:
         capacity = math.fsum(rate * count for rate, count in zip(self.rates, counts, strict=True))
         return Choice(counts, cost, cost + charges, QPS(capacity))
 
+    def values(self, choice: Choice) -> tuple[int, ...]:
+        """The choice as values of the program's variables: instances, then new instances."""
+        new = (max(n - option.running, 0) for option, n in zip(self.types, choice.counts, strict=True))
+        return (*choice.counts, *new)
+
+    def witness(self) -> tuple[int, ...] | None:
+        """Values that carry the load, if one type alone can: whoever calls the program infeasible then errs."""
+        return next((self.values(self.choice(counts)) for counts in self.single_type()), None)
+
     def one_more(self, best: Choice) -> Iterator[tuple[int, ...]]:
         """The best with one instance more of one type, where that is allowed."""
         for i, count in enumerate(best.counts):

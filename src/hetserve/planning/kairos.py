@@ -107,8 +107,11 @@ def pick_by_similarity(ranked: tuple[Ranked, ...]) -> tuple[int, str]:
     """Index of the pick among the ten best, and which rule chose it (section 5.2, last paragraph).
 
     If the three best have the same number of base instances, the best; else the one with the least sum of
-    squared Euclidean distances to the other nine, ties by rank.
+    squared Euclidean distances to the other nine, ties by rank. Where there is no auxiliary at all, the best: the
+    rule guards against a bound that is too high, and the bound of one type alone is its rate.
     """
+    if len(ranked[0].counts) == 1:
+        return 0, "only type that can be used: the most instances are taken"
     if len({entry.counts[0] for entry in ranked[:3]}) == 1:
         which = "top-3" if len(ranked) >= 3 else f"top-{len(ranked)}"
         return 0, f"{which} rule: the best bounds agree on {ranked[0].counts[0]} base instance(s), so the best is taken"

@@ -5,6 +5,7 @@ A program is data; a solver returns integers, and `accepted` checks them against
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -79,7 +80,8 @@ class PulpSolver:
 def _cbc() -> Any:
     """CBC by the executable that PuLP brings, else by the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
-    return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT)
+    # Without `threads`: even with one, this CBC now and then waits ten seconds for a thread that has ended.
+    return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)
 
 
 HIGHS: Final = PulpSolver("HiGHS", lambda: pulp.HiGHS(msg=False, gapRel=0.0, threads=1, timeLimit=_TIME_LIMIT))
@@ -94,18 +96,36 @@ class Chain:
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""
 
-    def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
-        """Answer of the first solver that proves one; raises SolverError when none does."""
+    def solve(self, program: IntegerProgram, witness: Sequence[int] | None = None) -> tuple[int, ...] | None:
+        """Answer of the first solver that proves one; raises SolverError when none does.
+
+        witness: values known to keep every row; a solver that finds nothing, or nothing as good, is mistaken.
+        """
         failures: list[str] = []
         for solver in self.solvers:
             try:
                 answer = solver.solve(program)
+                _contradicted(program, answer, witness)
             except SolverError as error:
                 failures.append(f"{solver.name}: {error}")
                 continue
             self.used = solver.name + (f" (after {'; '.join(failures)})" if failures else "")
             return answer
         raise SolverError("no solver answered: " + "; ".join(failures or ["none was given"]))
+
+
+def _contradicted(program: IntegerProgram, answer: Sequence[int] | None, witness: Sequence[int] | None) -> None:
+    if witness is None or not accepted(program, witness):
+        return
+    if answer is None:
+        raise SolverError(f"it calls a program infeasible that {tuple(witness)} solves")
+    best, known = _value(program, answer), _value(program, witness)
+    if best > known + TOLERANCE * abs(known):
+        raise SolverError(f"it calls {tuple(answer)} optimal, {tuple(witness)} is better")
+
+
+def _value(program: IntegerProgram, values: Sequence[int]) -> Fraction:
+    return sum((Fraction(c) * v for c, v in zip(program.objective, values, strict=True)), Fraction(0))
 
 
 def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
@@ -130,13 +150,23 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
         for i, upper in enumerate(program.upper)
     ]
     problem += _expression(program.objective, variables)
-    for row in program.rows:
+    for row in map(_reduced, program.rows):
         expression = _expression(row.coefficients, variables)
         if row.least is not None:
             problem += expression >= row.least
         if row.most is not None:
             problem += expression <= row.most
     return problem, variables
+
+
+def _reduced(row: Row) -> Row:
+    """The same row with small numbers: prices in micro-dollars are large enough to make CBC err."""
+    numbers = [abs(c) for c in (*row.coefficients, row.least or 0, row.most or 0)]
+    if not all(float(number).is_integer() for number in numbers):
+        return row
+    divisor = math.gcd(*(int(number) for number in numbers)) or 1
+    least, most = (None if limit is None else int(limit) // divisor for limit in (row.least, row.most))
+    return Row(tuple(int(c) // divisor for c in row.coefficients), least, most)
 
 
 def _expression(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:

@@ -32,7 +32,7 @@ def test_rm2_under_two_and_a_half_dollars() -> None:
     assert dict(made.runner_up.counts)["t3.xlarge"] == 1
     assert made.why_not_runner_up == "5.25 q/s less bound for 0.0174 $/h more"
     assert len(made.ranking) == 10
-    assert "best of 331 configurations by the top-3 rule" in made.verdict
+    assert "chosen among 331 configurations by the top-3 rule" in made.verdict
 
 
 def test_every_type_that_is_not_the_base_says_what_it_is_good_for() -> None:
