@@ -9,7 +9,7 @@ from hetserve.cli.plan import plan
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(__version__, message="hetserve %(version)s")
 def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""
 

@@ -105,7 +105,8 @@ def _verdict(setting: Setting, chosen: Ranked, rule: str) -> str:
     return (
         f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:g}), by Kairos's upper "
         f"bound, not by measurement; {_binding(setting, chosen)}; "
-        f"{money_text(left)} of {money_text(setting.budget)} left; chosen among {setting.size} configurations by the {rule}"
+        f"{money_text(left)} of {money_text(setting.budget)} left; "
+        f"chosen among {setting.size} configurations by the {rule}"
     )
 
 

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetserve.cli.app import app
+from hetserve.testing.data import REPOSITORY
+
+SAMPLES = REPOSITORY / "manifests" / "samples"
+RM2 = str(SAMPLES / "rm2.yaml")
+HETSEV = str(SAMPLES / "hetsev.yaml")
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["plan", *arguments], input=stdin, catch_exceptions=False)
+
+
+def answer(*arguments: str) -> Any:
+    result = run(*arguments, "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_rm2_as_json() -> None:
+    document = answer(RM2)
+    assert document["counts"] == {"g4dn.xlarge": 1, "c5n.2xlarge": 0, "r5n.large": 13, "t3.xlarge": 0}
+    assert document["cost"] == "2.463"
+    assert document["boundQPS"] == pytest.approx(143.18, abs=0.005)
+    assert document["feasible"] is True
+    assert (document["service"], document["model"]) == ("rm2", "rm2")
+    assert (document["objective"], document["planner"], document["reason"]) == (
+        "MaxThroughput",
+        "kairos",
+        "PlanFeasible",
+    )
+    assert document["runnerUp"]["why"] == "5.25 q/s less bound for 0.0174 $/h more"
+    assert len(document["ranking"]) == 10
+    assert set(document["ranking"][0]) == {"counts", "cost", "boundQPS"}
+    assert {refusal["subject"] for refusal in document["refusals"]} == {"c5n.2xlarge", "r5n.large", "t3.xlarge"}
+    assert "capacityQPS" not in document
+    assert document["verdict"]
+    assert document["message"]
+
+
+def test_hetsev_shares_gpus_and_uses_both_types() -> None:
+    plans = {plan["service"]: plan for plan in answer(HETSEV)["items"]}
+    assert set(plans) == {"resnet50", "inception-v3", "ssd-resnet50", "transformer"}
+    assert sum(sum(plan["counts"].values()) for plan in plans.values()) == 34
+    assert any(all(plan["counts"].values()) for plan in plans.values())
+    assert all("capacityQPS" in plan and "boundQPS" not in plan for plan in plans.values())
+
+
+def test_one_service_is_an_object_several_are_items() -> None:
+    assert answer(HETSEV, "--service", "resnet50")["service"] == "resnet50"
+    assert answer(HETSEV, "--service", "default/resnet50")["service"] == "resnet50"
+    assert len(answer(HETSEV, RM2)["items"]) == 5
+
+
+def test_yaml_says_the_same_as_json() -> None:
+    assert yaml.safe_load(run(RM2, "-o", "yaml").stdout) == answer(RM2)
+
+
+def test_the_table_has_units_ranking_and_reasons() -> None:
+    text = run(RM2).stdout
+    for part in (
+        "rm2: 1xg4dn.xlarge+13xr5n.large",
+        "2.463 $/h, upper bound 143.2 q/s",
+        "$/H EACH",
+        "BOUND Q/S",
+        "* 1  1xg4dn.xlarge+13xr5n.large",
+        "too slow above batch 390 for 350 ms",
+        "runner-up",
+    ):
+        assert part in text
+    assert "\x1b" not in text, "escape codes outside a terminal"
+
+
+def test_stdin() -> None:
+    assert run("-", stdin=(SAMPLES / "rm2.yaml").read_text(encoding="utf-8")).exit_code == 0
+
+
+def test_flags_override_the_file() -> None:
+    assert answer(RM2, "--budget", "1.052")["cost"] <= "1.052"
+    assert answer(RM2, "--slo", "900ms")["counts"]["g4dn.xlarge"] == 0
+    assert answer(RM2, "--slo", "900ms", "--base", "g4dn.xlarge")["counts"]["g4dn.xlarge"] >= 1
+    full = answer(HETSEV, "--service", "resnet50", "--saturation-threshold", "1")
+    assert full["counts"]["hetsev-t4"] == 7
+    assert answer(HETSEV, "--service", "resnet50", "--launch-weight", "0")["planner"] == "ilp"
+
+
+INFEASIBLE = {
+    "budget": (
+        (RM2, "--budget", "0.3"),
+        "error: rm2: BudgetTooLow: budget 0.3 $/h buys no base instance: the cheapest type that serves every batch "
+        "within 350 ms is g4dn.xlarge at 0.526 $/h\n",
+    ),
+    "SLO": ((RM2, "--slo", "100ms"), "error: rm2: NoTypeMeetsSLO: no type serves every batch of the mix within 100 ms"),
+    "base": ((RM2, "--base", "t3.xlarge"), "error: rm2: NoTypeMeetsSLO: t3.xlarge cannot be the base"),
+    "load": ((RM2, "--planner", "ilp"), "error: rm2: LoadUnknown: planner ilp carries a load"),
+}
+
+
+@pytest.mark.parametrize("case", INFEASIBLE)
+def test_infeasible_is_exit_3_with_the_message_and_nothing_else(case: str) -> None:
+    arguments, message = INFEASIBLE[case]
+    result = run(*arguments)
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert result.stdout == ""
+    document = json.loads(run(*arguments, "-o", "json").stdout)
+    assert document["feasible"] is False
+    assert document["message"] in result.stderr
+    assert document["cost"] is None
+
+
+def edited(old: str, new: str) -> str:
+    text = (SAMPLES / "rm2.yaml").read_text(encoding="utf-8")
+    assert old in text
+    return text.replace(old, new)
+
+
+UNPLANNABLE = {
+    "unknown type": (
+        edited("  slo:", "  instanceTypes: {names: [g4dn.xlarge, p5.48xlarge]}\n  slo:"),
+        "InstanceTypeNotFound",
+        "spec.instanceTypes names p5.48xlarge, which does not exist; there are: c5n.2xlarge, g4dn.xlarge",
+    ),
+    "missing profile": (
+        edited("instanceType: t3.xlarge", "instanceType: t3.large").replace(
+            "  slo:", "  instanceTypes: {names: [t3.xlarge]}\n  slo:"
+        ),
+        "ProfileMissing",
+        "no ModelProfile of model rm2 on t3.xlarge in namespace default",
+    ),
+    "two profiles of one pair": (
+        edited("instanceType: t3.xlarge", "instanceType: r5n.large"),
+        "ProfileConflict",
+        "ModelProfiles rm2-r5n.large and rm2-t3.xlarge in namespace default",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNPLANNABLE)
+def test_objects_that_do_not_fit_together_are_exit_3(case: str) -> None:
+    text, reason, message = UNPLANNABLE[case]
+    result = run("-", "-o", "json", stdin=text)
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert (document["feasible"], document["reason"], document["counts"]) == (False, reason, {})
+    assert message in document["message"]
+    assert document["message"] in result.stderr
+
+
+def test_the_feasible_services_are_still_shown_when_one_is_not() -> None:
+    result = run(HETSEV, "--slo", "300ms")
+    assert result.exit_code == 3
+    assert "resnet50: 8xhetsev-t4" in result.stdout
+    assert "error: transformer: NoTypeMeetsSLO" not in result.stdout
+    assert "transformer" in result.stderr or "transformer:" in result.stdout
+
+
+BAD_INPUT = {
+    "no file": (("gone.yaml",), "gone.yaml: cannot be read: No such file or directory"),
+    "no service": ((str(REPOSITORY / "crds"),), "no InferenceService in"),
+    "unknown service": ((RM2, "--service", "x"), "no InferenceService x in the input; there are: default/rm2"),
+    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'kairos', 'ilp'"),
+    "unknown output": ((RM2, "-o", "xml"), "'xml' is not one of"),
+    "unknown base": ((RM2, "--base", "p5"), "--base p5: no such type for rm2; there are: c5n.2xlarge"),
+    "budget 0": ((RM2, "--budget", "0"), "'0' must be more than 0 $/h"),
+    "budget with a sign": ((RM2, "--budget=-1"), "'-1' is not a price"),
+    "SLO without a unit": ((RM2, "--slo", "350"), "'350' is not a duration"),
+    "threshold NaN": ((RM2, "--saturation-threshold", "nan"), "'nan' must be a number above 0 and at most 1"),
+    "threshold 2": ((RM2, "--saturation-threshold", "2"), "'2' must be a number above 0 and at most 1"),
+    "launch weight -1": ((RM2, "--launch-weight=-1"), "'-1' must be a number of at least 0"),
+    "no argument": ((), "Missing argument 'FILE...'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_exit_2_and_prints_nothing_else(case: str) -> None:
+    arguments, message = BAD_INPUT[case]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_quoted_price_is_explained() -> None:
+    result = run("-", stdin=edited('hourly: "2.5"', "hourly: 2.5"))
+    assert result.exit_code == 2
+    assert "spec.budget.hourly: 2.5 is a number; money is decimal text" in result.stderr
+    assert result.stdout == ""
+
+
+def test_foreign_objects_are_noted_on_stderr() -> None:
+    text = (SAMPLES / "rm2.yaml").read_text(encoding="utf-8")
+    result = run("-", "-o", "json", stdin="apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n---\n" + text)
+    assert result.exit_code == 0
+    assert "note: stdin, document 1: Namespace/n is not of hetserve.io: ignored" in result.stderr
+    json.loads(result.stdout)
+
+
+def test_version_and_help() -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).output.startswith("hetserve ")
+    text = runner.invoke(app, ["plan", "--help"]).output
+    assert "hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json" in text
+    assert "Exit code: 0" in text
+
+
+def test_heavy_libraries_are_not_imported_for_a_json_plan() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from hetserve.cli.app import app\n"
+        f"result = CliRunner().invoke(app, ['plan', {RM2!r}, '-o', 'json'])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "print([name for name in ('pulp', 'highspy', 'rich', 'scipy', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_sample_is_planned_well_under_a_second_from_process_start() -> None:
+    best = min(timed() for _ in range(3))
+    assert best < 1.0, f"{best:.2f} s"
+
+
+def timed() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "hetserve.cli", "plan", RM2], capture_output=True, check=True)
+    return time.perf_counter() - started
