@@ -159,11 +159,11 @@ def test_objects_that_do_not_fit_together_are_exit_3(case: str) -> None:
 
 
 def test_the_feasible_services_are_still_shown_when_one_is_not() -> None:
-    result = run(HETSEV, "--slo", "300ms")
+    result = run(HETSEV, "--slo", "120ms")
     assert result.exit_code == 3
     assert "resnet50: 8xhetsev-t4" in result.stdout
-    assert "error: transformer: NoTypeMeetsSLO" not in result.stdout
-    assert "transformer" in result.stderr or "transformer:" in result.stdout
+    assert "transformer" not in result.stdout
+    assert "error: transformer: NoTypeMeetsSLO" in result.stderr
 
 
 BAD_INPUT = {

@@ -51,7 +51,7 @@ def test_the_lines_of_the_rm2_sample_are_the_least_squares_fit_of_the_measuremen
     with reference_data("kairos/latency.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == "RM2"]
     for option in kairos_types():
-        points = [(int(r["batch"]), float(r["latency_ms"])) for r in rows if r["instance"] == option.name]
-        slope, intercept = np.polyfit(*zip(*points, strict=True), 1)
+        own = [row for row in rows if row["instance"] == option.name]
+        slope, intercept = np.polyfit([int(r["batch"]) for r in own], [float(r["latency_ms"]) for r in own], 1)
         assert option.profile.mean(0) == pytest.approx(intercept / 1e3, abs=1e-7)
         assert option.profile.mean(1000) == pytest.approx((intercept + 1000 * slope) / 1e3, abs=1e-6)
