@@ -20,6 +20,7 @@ from hetserve_operator.api import (
 )
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
+DRY_RUN_NAME: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
 
 
@@ -86,7 +87,7 @@ class Writer:
         manifest = {**request.manifest, "metadata": {**request.manifest["metadata"]}}
         meta: dict[str, Any] = manifest["metadata"]
         # Another name: under its own the apiserver would only say that it exists.
-        meta["generateName"] = f"{meta.pop('name')[:50]}-"
+        meta["generateName"] = f"{meta.pop('name')[:DRY_RUN_NAME]}-"
         query = {**MANAGER, "dryRun": "All"}
         return await self._api.request("POST", deployments_path(meta["namespace"]), query=query, body=manifest)
 

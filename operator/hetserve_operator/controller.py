@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
@@ -25,7 +26,7 @@ from hetserve.reconcile import (
     step,
 )
 from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
-from hetserve_operator.apply import StrangerError, Writer
+from hetserve_operator.apply import DRY_RUN_NAME, StrangerError, Writer
 from hetserve_operator.memory import Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
@@ -139,7 +140,7 @@ class Controller:
         if isinstance(request, WriteStatus) or error.status not in (403, *INVALID):
             raise error
         if isinstance(request, Render) and error.status in INVALID:
-            memory.keep_rendered(request.digest, Rendered(refusal=error.message), self._clock())
+            memory.keep_rendered(request.digest, Rendered(refusal=_own_words(error.message, request)), self._clock())
         else:
             memory.keep_refused(request.key, error.message, self._clock())
         return True
@@ -163,6 +164,12 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
+
+
+def _own_words(message: str, render: Render) -> str:
+    """The apiserver's words with the Deployment's name for the one that the dry run had."""
+    name = str(render.manifest["metadata"]["name"])
+    return re.sub(re.escape(name[:DRY_RUN_NAME]) + "-[a-z0-9]{5}", name, message)
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -1,0 +1,119 @@
+"""The whole operator but for kopf and the network, over an API server in memory: for tests, here and of users."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hetserve.planning import plan
+from hetserve.planning.inputs import PlanSettings
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.testing.apiserver import FakeApiServer
+from hetserve.testing.controllers import Controllers
+from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
+from hetserve_operator.apply import Writer
+from hetserve_operator.cache import Cache
+from hetserve_operator.controller import Controller, StuckError
+from hetserve_operator.metrics import Metrics
+from hetserve_operator.observe import Observer
+from hetserve_operator.queue import Key
+
+Json = dict[str, Any]
+_GROUP = "/apis/hetserve.io/v1alpha1"
+_FOLDERS = {
+    "InferenceService": (_GROUP, "inferenceservices"),
+    "InstanceType": (_GROUP, "instancetypes"),
+    "ModelProfile": (_GROUP, "modelprofiles"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "Node": ("/api/v1", "nodes"),
+    "Pod": ("/api/v1", "pods"),
+}
+
+
+class CrashError(BaseException):
+    """The operator's end at this very request; nothing in it may catch this."""
+
+
+class Lab:
+    """An operator with its cluster. clock: seconds, moved by the test only."""
+
+    def __init__(self, planner: Callable[[Problem], Plan] = plan) -> None:
+        self.api = FakeApiServer(ApiRefusalError)
+        self.cluster = Controllers(self.api)
+        self.clock = 1000.0
+        self._planner = planner
+        self.metrics = Metrics()
+        self.restart()
+
+    def restart(self) -> None:
+        """A new operator process: everything that is only remembered is gone."""
+        self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
+        writer = Writer(self.api, "lab", self._now)
+        self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
+
+    def add(self, *manifests: Mapping[str, Any]) -> None:
+        """Create or replace objects as a user would."""
+        for raw in manifests:
+            self.api.put(path_of(raw), copy.deepcopy(dict(raw)))
+
+    def edit(self, path: str, change: Callable[[Json], object]) -> None:
+        """Change an object in place as somebody with every right."""
+        raw = copy.deepcopy(self.api.objects[path])
+        change(raw)
+        self.api.put(path, raw)
+
+    async def look(self, key: Key) -> float | None:
+        """One look of the operator at a service, with fresh caches; failures are left to the next look."""
+        await self.observer.relist()
+        try:
+            return await self.controller.reconcile(key)
+        except (ApiRefusalError, ApiUnreachableError, StuckError):
+            return 1.0
+
+    async def round(self) -> None:
+        """The operator looks at every service, then the cluster moves by one stage, then a second passes."""
+        for path, _ in list(self.api.items("inferenceservices")):
+            parts = path.split("/")
+            await self.look(Key(parts[-3], parts[-1]))
+        self.cluster.tick()
+        self.clock += 1.0
+
+    async def converge(self, rounds: int = 120) -> int:
+        """Rounds until nothing changes any more. Raises AssertionError where that does not come."""
+        for count in range(rounds):
+            before = self.versions()
+            await self.round()
+            if before == self.versions():
+                return count
+        raise AssertionError(f"still changing after {rounds} rounds; last writes: {self.api.writes[-6:]}")
+
+    def versions(self) -> dict[str, str]:
+        """resourceVersion of every object."""
+        return {path: raw["metadata"]["resourceVersion"] for path, raw in self.api.objects.items()}
+
+    def service(self, name: str = "rm2", namespace: str = "default") -> Json:
+        """A service as it is stored."""
+        return self.api.objects[f"{_GROUP}/namespaces/{namespace}/inferenceservices/{name}"]
+
+    def condition(self, kind: str, name: str = "rm2") -> Json:
+        """One condition of a service."""
+        found: Json = next(c for c in self.service(name)["status"]["conditions"] if c["type"] == kind)
+        return found
+
+    def replicas(self) -> dict[str, int]:
+        """Replicas of every Deployment by name."""
+        return {d["metadata"]["name"]: d["spec"]["replicas"] for _, d in self.api.items("deployments")}
+
+    def _now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.clock)
+
+
+def path_of(raw: Mapping[str, Any]) -> str:
+    """Where the API server keeps an object."""
+    group, folder = _FOLDERS[raw["kind"]]
+    namespace = raw["metadata"].get("namespace")
+    place = f"{group}/namespaces/{namespace}" if namespace else group
+    return f"{place}/{folder}/{raw['metadata']['name']}"

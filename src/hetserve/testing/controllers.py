@@ -1,0 +1,170 @@
+"""The controllers around the operator, in small: Deployments make pods, pods are bound and get ready, garbage goes.
+
+One `tick` moves everything by one stage: what is deleted terminates, what terminates is gone, what is made is
+bound, what is bound is ready.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from typing import Any
+
+from hetserve.api import names
+from hetserve.placement.inventory import parse_node
+from hetserve.placement.pods import gpu_memory
+from hetserve.testing.apiserver import FakeApiServer
+
+Json = dict[str, Any]
+
+
+class Controllers:
+    """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server."""
+
+    def __init__(self, api: FakeApiServer) -> None:
+        self.api = api
+        self.made = 0
+        self.terminating_ticks = 1
+
+    def tick(self) -> None:
+        """Move everything by one stage."""
+        self._collect()
+        self._terminate()
+        self._start()
+        self._bind()
+        for path, deployment in list(self.api.items("deployments")):
+            self._roll(path, deployment)
+
+    def settle(self, ticks: int = 40) -> None:
+        """Enough ticks for everything that can happen to have happened."""
+        for _ in range(ticks):
+            self.tick()
+
+    def pods(self, deployment: Json | None = None) -> list[tuple[str, Json]]:
+        """All pods, or those that a Deployment made."""
+        uid = None if deployment is None else deployment["metadata"]["uid"]
+        return [(p, pod) for p, pod in self.api.items("pods") if uid is None or _owner(pod) == uid]
+
+    def _collect(self) -> None:
+        alive = {o["metadata"]["uid"] for o in self.api.objects.values()}
+        for folder in ("deployments", "pods"):
+            for path, raw in list(self.api.items(folder)):
+                if _owner(raw) is not None and _owner(raw) not in alive:
+                    self._delete_pod(path) if folder == "pods" else self.api.remove(path)
+
+    def _delete_pod(self, path: str) -> None:
+        pod = self.api.objects[path]
+        if "deletionTimestamp" not in pod["metadata"]:
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            pod["metadata"]["ticks"] = 0
+            self.api.touch(path)
+
+    def _terminate(self) -> None:
+        for path, pod in self.pods():
+            if "deletionTimestamp" in pod["metadata"]:
+                pod["metadata"]["ticks"] += 1
+                if pod["metadata"]["ticks"] > self.terminating_ticks:
+                    self.api.remove(path)
+
+    def _start(self) -> None:
+        for path, pod in self.pods():
+            if pod["spec"].get("nodeName") and not pod["status"].get("conditions"):
+                pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+                self.api.touch(path)
+
+    def _bind(self) -> None:
+        for path, pod in self.pods():
+            if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+                continue
+            place = self._place(pod)
+            if place is None:
+                words = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+                conditions = [{**words, "message": "same model on every GPU"}]
+                if pod["status"].get("conditions") == conditions:
+                    continue
+                pod["status"]["conditions"] = conditions
+            else:
+                node, gpu = place
+                pod["spec"]["nodeName"] = node
+                pod["spec"].pop("schedulingGates", None)
+                pod["status"].pop("conditions", None)
+                if gpu is not None:
+                    pod["metadata"].setdefault("annotations", {})[names.ANNOTATION_GPU] = gpu
+            self.api.touch(path)
+
+    def _place(self, pod: Json) -> tuple[str, str | None] | None:
+        wanted = pod["spec"].get("nodeSelector") or {}
+        for _, node in self.api.items("nodes"):
+            labels = node["metadata"]["labels"]
+            if any(labels.get(k) != v for k, v in wanted.items()):
+                continue
+            here = [p for _, p in self.pods() if p["spec"].get("nodeName") == node["metadata"]["name"]]
+            mib = gpu_memory(pod["spec"])
+            if mib == 0:
+                if len(here) < int(node["status"]["allocatable"]["pods"]):
+                    return node["metadata"]["name"], None
+                continue
+            for gpu in parse_node(node).gpus:
+                on_it = [p for p in here if p["metadata"]["annotations"].get(names.ANNOTATION_GPU) == gpu.id]
+                models = {p["metadata"]["labels"].get(names.LABEL_MODEL) for p in on_it}
+                free = gpu.memory_mib - sum(gpu_memory(p["spec"]) for p in on_it)
+                if free >= mib and pod["metadata"]["labels"].get(names.LABEL_MODEL) not in models:
+                    return node["metadata"]["name"], gpu.id
+        return None
+
+    def _roll(self, path: str, deployment: Json) -> None:
+        """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready."""
+        spec, digest = deployment["spec"], _hash(deployment["spec"]["template"])
+        live = [(p, pod) for p, pod in self.pods(deployment) if "deletionTimestamp" not in pod["metadata"]]
+        old = [(p, pod) for p, pod in live if pod["metadata"]["labels"]["pod-template-hash"] != digest]
+        for victim, _ in [*old, *live][: max(0, len(live) - spec["replicas"])]:
+            self._delete_pod(victim)
+        if old and len(live) <= spec["replicas"] and sum(_ready(pod) for _, pod in live) == spec["replicas"]:
+            self._delete_pod(old[0][0])
+        live = [(p, pod) for p, pod in live if "deletionTimestamp" not in pod["metadata"]]
+        for _ in range(spec["replicas"] - len(live)):
+            live.append(self._make_pod(path, deployment, digest))
+        updated = sum(pod["metadata"]["labels"]["pod-template-hash"] == digest for _, pod in live)
+        status = {
+            "observedGeneration": deployment["metadata"]["generation"],
+            "replicas": len(live),
+            "updatedReplicas": updated,
+        }
+        if deployment.get("status") != status:
+            deployment["status"] = status
+            self.api.touch(path)
+
+    def _make_pod(self, path: str, deployment: Json, digest: str) -> tuple[str, Json]:
+        self.made += 1
+        meta, template = deployment["metadata"], copy.deepcopy(deployment["spec"]["template"])
+        name = f"{meta['name']}-{self.made}"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": meta["namespace"],
+                "creationTimestamp": f"2026-01-01T00:{self.made // 60 % 60:02d}:{self.made % 60:02d}Z",
+                "labels": {**template["metadata"]["labels"], "pod-template-hash": digest},
+                "annotations": dict(template["metadata"].get("annotations") or {}),
+                "ownerReferences": [{"kind": "Deployment", "uid": meta["uid"], "controller": True}],
+            },
+            "spec": template["spec"],
+            "status": {},
+        }
+        namespace = path.rsplit("/", 2)[0].replace("/apis/apps/v1", "/api/v1")
+        pod_path = f"{namespace}/pods/{name}"
+        return pod_path, self.api.put(pod_path, pod)
+
+
+def _owner(raw: Json) -> str | None:
+    return next((o["uid"] for o in raw["metadata"].get("ownerReferences") or () if o.get("controller")), None)
+
+
+def _ready(pod: Json) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or ())
+
+
+def _hash(template: Json) -> str:
+    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
