@@ -65,28 +65,29 @@ class Lab:
         change(raw)
         self.api.put(path, raw)
 
-    async def look(self, key: Key) -> float | None:
-        """One look of the operator at a service, with fresh caches; failures are left to the next look."""
-        await self.observer.relist()
+    async def look(self, key: Key) -> bool:
+        """One look of the operator at a service, with fresh caches; False: it failed and is to be repeated."""
         try:
-            return await self.controller.reconcile(key)
+            await self.observer.relist()
+            await self.controller.reconcile(key)
         except (ApiRefusalError, ApiUnreachableError, StuckError):
-            return 1.0
+            return False
+        return True
 
-    async def round(self) -> None:
+    async def round(self) -> bool:
         """The operator looks at every service, then the cluster moves by one stage, then a second passes."""
-        for path, _ in list(self.api.items("inferenceservices")):
-            parts = path.split("/")
-            await self.look(Key(parts[-3], parts[-1]))
+        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items("inferenceservices")]
+        well = all([await self.look(key) for key in keys])
         self.cluster.tick()
         self.clock += 1.0
+        return well
 
     async def converge(self, rounds: int = 120) -> int:
         """Rounds until nothing changes any more. Raises AssertionError where that does not come."""
         for count in range(rounds):
             before = self.versions()
-            await self.round()
-            if before == self.versions():
+            well = await self.round()
+            if well and before == self.versions():
                 return count
         raise AssertionError(f"still changing after {rounds} rounds; last writes: {self.api.writes[-6:]}")
 

@@ -64,6 +64,7 @@ class Controllers:
         for path, pod in self.pods():
             if "deletionTimestamp" in pod["metadata"]:
                 pod["metadata"]["ticks"] += 1
+                self.api.touch(path)
                 if pod["metadata"]["ticks"] > self.terminating_ticks:
                     self.api.remove(path)
 

@@ -88,7 +88,7 @@ class Fault:
         self.error = error
         self.struck = False
 
-    def __call__(self, method: str, path: str, query: Any) -> None:
+    def __call__(self, _method: str, _path: str, query: Any) -> None:
         self.left -= query.get("dryRun") != "All"
         if self.left < 0 and not self.struck:
             self.struck = True

@@ -1,0 +1,183 @@
+"""Laws of the reconciler over sequences of edits: it converges, then is silent, and never spends beyond the budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.staging import Holding, staged_counts
+from hetserve.testing.builders import service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
+from hetserve.units import MicroDollarsPerHour, parse_money
+from hetserve_operator.testing import CrashError, Lab, path_of
+
+Json = dict[str, Any]
+SERVICE = path_of(service("rm2"))
+PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
+
+
+def _deployment(kind: str) -> str:
+    return f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm2', kind)}"
+
+
+def _edit_service(change: Callable[[Json], object]) -> Callable[[Lab], None]:
+    return lambda lab: lab.edit(SERVICE, change)
+
+
+def _edit_deployment(kind: str, change: Callable[[Json], object]) -> Callable[[Lab], None]:
+    def act(lab: Lab) -> None:
+        if _deployment(kind) in lab.api.objects:
+            lab.edit(_deployment(kind), change)
+
+    return act
+
+
+def _toggle_rival_profile(lab: Lab) -> None:
+    path = path_of(cpu_profile("rival"))
+    lab.api.remove(path) if path in lab.api.objects else lab.add(cpu_profile("rival"))
+
+
+EDITS: dict[str, Callable[[Lab], None]] = {
+    "budget 0.3": _edit_service(lambda s: s["spec"]["budget"].update(hourly="0.3")),
+    "budget 1.0": _edit_service(lambda s: s["spec"]["budget"].update(hourly="1.0")),
+    "budget 2.5": _edit_service(lambda s: s["spec"]["budget"].update(hourly="2.5")),
+    "budget not a number": _edit_service(lambda s: s["spec"]["budget"].update(hourly="much")),
+    "only the GPU type": _edit_service(lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE]})),
+    "every type": _edit_service(lambda s: s["spec"].pop("instanceTypes", None)),
+    "another image": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="b:2")),
+    "no image": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="")),
+    "a rival profile comes or goes": _toggle_rival_profile,
+    "the CPU type goes": lambda lab: lab.api.remove(path_of(cpu_type())),
+    "the CPU type comes": lambda lab: lab.add(cpu_type()),
+    "a node goes": lambda lab: lab.api.remove("/api/v1/nodes/gpu-1"),
+    "a Deployment is scaled": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=1)),
+    "a Deployment gets a sidecar": _edit_deployment(
+        GPU_TYPE, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"})
+    ),
+    "a Deployment is deleted": lambda lab: lab.api.remove(_deployment(CPU_TYPE)),
+    "the operator restarts": lambda lab: lab.restart(),
+}
+
+
+def _good(lab: Lab) -> None:
+    """Back to the declared state from which all ends alike."""
+    lab.add(*rm2_scene())
+    lab.api.remove(path_of(cpu_profile("rival")))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.sampled_from(sorted(EDITS)), st.integers(0, 3)), max_size=6))
+def test_any_sequence_of_edits_can_be_undone_and_ends_silent(edits: list[tuple[str, int]]) -> None:
+    async def story() -> None:
+        lab = Lab()
+        lab.add(*rm2_scene())
+        await lab.converge()
+        for name, rounds in edits:
+            EDITS[name](lab)
+            for _ in range(rounds):
+                await lab.round()
+        _good(lab)
+        lab.clock += 100  # past every hold and every remembered refusal
+        await lab.converge()
+        assert lab.condition("Ready")["status"] == "True"
+        assert lab.replicas() == {deployment_name("rm2", GPU_TYPE): 3, deployment_name("rm2", CPU_TYPE): 6}
+        lab.api.writes.clear()
+        lab.restart()
+        await lab.round()
+        assert lab.api.writes == [], "at rest the operator writes nothing"
+
+    asyncio.run(story())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from(["0.6", "1.0", "1.7", "2.5"]), min_size=1, max_size=4),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.integers(1, 4),
+    st.integers(0, 40),
+)
+def test_what_exists_never_costs_more_than_the_highest_budget_in_force(
+    budgets: list[str], only_gpu: list[bool], terminating: int, crash_at: int
+) -> None:
+    async def story() -> None:
+        lab = Lab()
+        lab.cluster.terminating_ticks = terminating
+        lab.add(*rm2_scene())
+        writes = 0
+
+        def crash(*_: Any) -> None:
+            nonlocal writes
+            writes += 1
+            if writes == crash_at:
+                raise CrashError
+
+        lab.api.after.append(crash)
+        for budget, gpu in zip(budgets, only_gpu, strict=False):
+            lab.edit(SERVICE, partial(_declare, budget, [GPU_TYPE] if gpu else [GPU_TYPE, CPU_TYPE]))
+            before = _cost(lab)
+            for _ in range(40):
+                try:
+                    await lab.round()
+                except CrashError:
+                    lab.restart()
+                # What was there before may exceed a budget that was lowered; nothing may come on top of it.
+                limit = max(parse_money(budget), before)
+                assert _cost(lab) <= limit, f"{_cost(lab)} is more than {limit}"
+                before = min(before, max(_cost(lab), parse_money(budget)))
+
+    asyncio.run(story())
+
+
+def _declare(budget: str, types: list[str], raw: Json) -> None:
+    raw["spec"] |= {"budget": {"hourly": budget}, "instanceTypes": {"names": types}}
+
+
+def _cost(lab: Lab) -> int:
+    return sum(PRICES[pod["metadata"]["labels"]["hetserve.io/instance-type"]] for _, pod in lab.cluster.pods())
+
+
+COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 6))
+HOLDINGS = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.builds(
+        Holding,
+        st.integers(0, 6),
+        st.integers(0, 6),
+        st.integers(0, 3),
+        st.integers(1, 500).map(MicroDollarsPerHour),
+    ),
+)
+
+
+@given(COUNTS, HOLDINGS, st.integers(0, 5000))
+def test_staging_only_grows_what_the_budget_holds_and_never_beyond_the_plan(
+    desired: dict[str, int], holdings: dict[str, Holding], budget: int
+) -> None:
+    staged = staged_counts(desired, holdings, MicroDollarsPerHour(budget))
+    assert staged.keys() == desired.keys()
+    grown = False
+    for name, count in staged.items():
+        have = holdings.get(name, Holding())
+        assert count <= desired[name]
+        assert count >= min(desired[name], have.replicas), "a shrink goes no further than the plan"
+        grown |= count > max(have.replicas, have.live)
+    names = {*desired, *holdings}
+    cost = sum(
+        (max(staged.get(n, 0), h.replicas, h.live) + h.terminating) * (h.price or 0)
+        for n in names
+        for h in [holdings.get(n, Holding())]
+    )
+    assert not grown or cost <= budget
+
+
+@given(COUNTS, st.integers(1, 500))
+def test_staging_gives_the_whole_plan_once_everything_else_is_gone(desired: dict[str, int], price: int) -> None:
+    holdings = {n: Holding(0, 0, 0, MicroDollarsPerHour(price)) for n in desired}
+    budget = MicroDollarsPerHour(price * sum(desired.values()))
+    assert staged_counts(desired, holdings, budget) == desired
