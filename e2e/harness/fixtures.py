@@ -1,7 +1,6 @@
 """pytest fixtures on a real control plane, for the scenarios and for tests/integration alike.
 
-Clusters are shared by the tests of a worker; groups of tests keep to one worker each, so that a small
-machine runs at most two clusters at a time.
+Clusters are shared by the tests of a worker; harness.distribution keeps the number of such workers small.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -29,24 +27,13 @@ from harness.waiting import Unmet, wait_until
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
 CLUSTER_TEST_TIMEOUT: Final = 180
-MANY_CORES: Final = 8
 MAKERS_OF_PODS: Final = ("inferenceservices", "deployments", "replicasets", "jobs", "pods")
 _numbers = itertools.count(1)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Plain `-n N` distributes by group too: else every worker would start clusters of its own."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
-        config.option.dist = "loadgroup"
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a cluster, spread them over few workers, and give them more time.
-
-    First of all hooks: `-m "not cluster"` and the distribution over workers read these marks.
-    """
+    """Mark the tests that use a cluster and give them more time; before `-m "not cluster"` reads the marks."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "toolset" not in names and item.get_closest_marker("cluster") is None:
@@ -54,16 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.cluster)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CLUSTER_TEST_TIMEOUT))
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group("cluster" in names, item.path)))
-
-
-def _group(shared: bool, path: Path) -> str:
-    """Group of a test: by file where there are cores for two shared clusters, all others beside them."""
-    if not shared:
-        return "control-plane"
-    shares = 2 if (os.cpu_count() or 1) >= MANY_CORES else 1
-    return f"cluster-{zlib.crc32(path.name.encode()) % shares}"
 
 
 @pytest.fixture(scope="session")

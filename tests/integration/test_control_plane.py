@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import Cluster
+from harness.components import ROOT
 from harness.kube import ApiError, Manifest
 from harness.nodes import BOTH, INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.processes import ProcessRecord, command_line
@@ -76,7 +77,7 @@ def test_nodes_come_and_go(bare_cluster: Cluster) -> None:
 def test_no_server_of_the_control_plane_listens_beyond_this_machine(bare_cluster: Cluster) -> None:
     lines = processes_of(bare_cluster.folder.path)
     assert len(lines) >= 5
-    open_to_all = [line for line in lines if "0.0.0.0" in line]
+    open_to_all = [line for line in lines if "0.0.0.0" in line]  # noqa: S104
     assert not open_to_all, "etcd without a password would be open to the network"
 
 
@@ -119,6 +120,7 @@ OWNER = """
 import os, sys
 from pathlib import Path
 from harness.cluster import Cluster
+from harness.components import ROOT
 from harness.processes import ProcessRecord
 from harness.reaper import watch
 path = Path(sys.argv[1])
@@ -131,7 +133,7 @@ sys.stdin.read()
 
 def test_a_cluster_whose_owner_is_killed_is_stopped_all_the_same(state_root: Path, toolset: Toolset) -> None:
     path = state_root / f"orphan-{os.getpid()}"
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "e2e")}
     command = [sys.executable, "-c", OWNER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as owner:
         assert owner.stdout is not None

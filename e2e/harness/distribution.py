@@ -1,0 +1,48 @@
+"""How tests spread over workers: those on a control plane stay together, all others go one by one.
+
+`--dist loadgroup` would do, but it hands the group over inside the test's id, which pytest 9.2 no longer lets
+it change: every test would go its own way and each worker start clusters of its own
+(https://github.com/pytest-dev/pytest-xdist/issues/1386). The folder of a test says the same.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import Any, Final
+
+import pytest
+
+SCENARIOS: Final = "e2e/"
+INTEGRATION: Final = "tests/integration/"
+OWN_CLUSTER: Final = frozenset({"e2e/test_demo.py"})
+"""Scenarios that start a cluster themselves, so they need not wait for those on the shared one."""
+MANY_CORES: Final = 8
+
+
+def scope_of(nodeid: str, cores: int) -> str:
+    """What must run on one worker: the tests of one scope.
+
+    Tests of tests/integration share a bare control plane, scenarios one with hetserve, or two by file from
+    8 cores on; any other test is a scope of its own.
+    """
+    path = nodeid.partition("::")[0]
+    if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
+        return "control-plane"
+    if path.startswith(SCENARIOS):
+        return f"scenarios-{zlib.crc32(path.encode()) % (2 if cores >= MANY_CORES else 1)}"
+    return nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Our distribution for a plain `-n N` and for loadgroup; any other mode is the user's choice."""
+    if config.option.dist not in ("load", "loadgroup"):
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid, os.cpu_count() or 1)
+
+    return ClusterScheduling(config, log)
