@@ -39,9 +39,10 @@ class ProcessRecord:
 
     def alive(self) -> bool:
         """Whether this very process still runs."""
-        if (child := _children.get(self.pid)) is not None and child.poll() is not None:
-            return False
-        return start_mark(self.pid) == self.started
+        runs = start_mark(self.pid) == self.started
+        if not runs and (child := _children.get(self.pid)) is not None:
+            child.poll()  # a child of ours stays a zombie, and is warned about at exit, until it is asked for
+        return runs
 
 
 def start_mark(pid: int) -> str | None:
