@@ -25,7 +25,9 @@ from hetserve.planning.wording import money_text
 
 NAME: Final = "kairos"
 ENUMERATION_LIMIT: Final = 2_000_000
-"""Most configurations to hold in memory at once: about 100 MB and half a second at four types."""
+"""Most configurations to hold in memory at once: 350 MB and a second at four types, and fewer of more types."""
+
+_CELLS: Final = 5 * ENUMERATION_LIMIT
 
 _TOP: Final = 10
 
@@ -51,6 +53,7 @@ def plan_kairos(problem: Problem, limit: int = ENUMERATION_LIMIT) -> Plan:
     rates = derive_rates(base, others, problem.mix, problem.slo.latency)
     dimensions = _dimensions(rates)
     size = count_configurations(dimensions, budget)
+    limit = min(limit, _CELLS // len(dimensions))
     if size > limit:
         return infeasible(problem, NAME, Reason.PLANNER_FAILED, _too_many(size, budget, limit))
     counts, costs = enumerate_configurations(dimensions, budget)
