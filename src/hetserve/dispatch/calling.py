@@ -1,0 +1,92 @@
+"""Policies called from Python: on a snapshot, or on prepared arrays where every microsecond counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from hetserve.compiled import specialise
+from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
+from hetserve.dispatch.kernel import (
+    Answer,
+    Flags,
+    Floats,
+    Integers,
+    Kernel,
+    ModelArrays,
+    QueueArrays,
+    Scratch,
+    WorkerArrays,
+)
+
+FlatKernel = Callable[..., tuple[int, int, float]]
+
+
+def _flat(
+    now: float,
+    sizes: Integers,
+    arrivals: Floats,
+    deadlines: Floats,
+    types: Integers,
+    busy: Flags,
+    free_at: Floats,
+    mean: Floats,
+    safe: Floats,
+    coefficients: Floats,
+    largest: Integers,
+    slo: float,
+    parameters: Floats,
+    floats: Floats,
+    integers: Integers,
+    pairs: Integers,
+    drops: Integers,
+) -> tuple[int, int, float]:
+    return _decide(
+        now,
+        QueueArrays(sizes, arrivals, deadlines),
+        WorkerArrays(types, busy, free_at),
+        ModelArrays(mean, safe, coefficients, largest, slo),
+        parameters,
+        Scratch(floats, integers),
+        Answer(pairs, drops),
+    )
+
+
+def _decide(*arguments: object) -> tuple[int, int, float]:
+    raise NotImplementedError  # stands for the kernel that `flat_kernel` binds
+
+
+@cache
+def flat_kernel(name: str, kernel: Kernel) -> FlatKernel:
+    """The kernel with its arrays as separate arguments: numba takes named tuples from Python slowly."""
+    return specialise(_flat, f"flat_{name}", _decide=kernel)
+
+
+def decide(policy: Policy, snapshot: Snapshot) -> Decision:
+    """Decision of the policy's compiled kernel on a snapshot."""
+    queue, workers, model = snapshot.queue, snapshot.workers, snapshot.model
+    n = max(len(workers), 1)
+    floats, integers = policy.scratch(len(workers), len(queue))
+    pairs, drops = np.zeros((n, 2), np.int64), np.zeros(n, np.int64)
+    dispatched, dropped, wake_at = flat_kernel(policy.name, policy.kernel)(
+        float(snapshot.now),
+        np.array([model.size_of(q.batch) for q in queue], np.int64),
+        np.array([q.arrival for q in queue], np.float64),
+        np.array([q.deadline for q in queue], np.float64),
+        np.array([w.type for w in workers], np.int64),
+        np.array([w.busy for w in workers], np.bool_),
+        np.array([w.free_at for w in workers], np.float64),
+        *model.arrays,
+        np.array(policy.parameters, np.float64),
+        np.zeros(floats),
+        np.zeros(integers, np.int64),
+        pairs,
+        drops,
+    )
+    return Decision(
+        tuple(Dispatch(queue[q].id, w) for q, w in pairs[:dispatched].tolist()),
+        tuple(queue[q].id for q in drops[:dropped].tolist()),
+        float(wake_at),
+    )

@@ -1,0 +1,62 @@
+"""First come, first served: the head of the queue to the first idle instance (Ribbon).
+
+Idle instances are preferred by Kairos's C_j, base first, ties by index, as in the public artifact. The reference
+implementation stands below the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit
+from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
+from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+
+
+@njit
+def decide(
+    now: float,  # noqa: ARG001
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,  # noqa: ARG001
+    scratch: Scratch,  # noqa: ARG001
+    answer: Answer,
+) -> tuple[int, int, float]:
+    """Pair the head of the queue with the best idle worker that can serve it at all."""
+    if queue.sizes.shape[0] == 0:
+        return 0, 0, math.inf
+    size = queue.sizes[0]
+    best = -1
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if (
+            not workers.busy[j]
+            and model.mean[kind, size] < math.inf
+            and (best < 0 or model.coefficients[kind] > model.coefficients[workers.types[best]])
+        ):
+            best = j
+    if best < 0:
+        return 0, 0, math.inf
+    answer.pairs[0, 0] = 0
+    answer.pairs[0, 1] = best
+    return 1, 0, math.inf
+
+
+def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:  # noqa: ARG001
+    """The same in plain Python."""
+    if not snapshot.queue:
+        return Decision()
+    head, model = snapshot.queue[0], snapshot.model
+    size = model.size_of(head.batch)
+    idle = [
+        (-model.arrays.coefficients[w.type], j)
+        for j, w in enumerate(snapshot.workers)
+        if not w.busy and math.isfinite(model.arrays.mean[w.type, size])
+    ]
+    return Decision((Dispatch(head.id, min(idle)[1]),)) if idle else Decision()
+
+
+def policy() -> Policy:
+    """The policy with its settings (it has none)."""
+    return Policy("fcfs", decide, reference)

@@ -1,0 +1,95 @@
+"""What a dispatch policy is given and what it answers; the same for the simulator and for a network router.
+
+A policy is two implementations of one function: a compiled kernel over plain arrays (`hetserve.dispatch.kernel`)
+and a plain reference, against which the kernel is tested.
+
+Contract: after every arrival, completion and wake-up the policy is asked, and asked again at the same instant
+for as long as it dispatches or drops something. A dispatch to a busy worker queues there, first come first served.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetserve.dispatch.latency import LatencyModel
+
+if TYPE_CHECKING:
+    from hetserve.dispatch.kernel import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query that waits: its items, when it came and when it must be done (seconds)."""
+
+    id: int
+    batch: int
+    arrival: float
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One instance. type: index into the model's types.
+
+    free_at: when everything given to it is predicted to be done; may lie in the past for a busy worker that is
+    late, and says nothing for an idle one. Only `busy` tells whether it is idle.
+    """
+
+    type: int
+    busy: bool = False
+    free_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a decision depends on. queue: in order of arrival."""
+
+    now: float
+    queue: tuple[Query, ...]
+    workers: tuple[Worker, ...]
+    model: LatencyModel
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A query (its id) to a worker (its index)."""
+
+    query: int
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """dispatches, in order; drops: ids of queries given up; wake_at: ask again then, infinity for never."""
+
+    dispatches: tuple[Dispatch, ...] = ()
+    drops: tuple[int, ...] = ()
+    wake_at: float = math.inf
+
+
+Reference = Callable[[Snapshot, tuple[float, ...]], Decision]
+ScratchSizes = Callable[[int, int], tuple[int, int]]
+
+
+def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
+    """A kernel that needs no working memory."""
+    return 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One query-distribution policy.
+
+    kernel: compiled. reference: the same decision in plain Python, from a snapshot and the parameters.
+    parameters: the policy's own numbers, for example xi. scratch: (floats, integers) of working memory that
+    the kernel needs for so many workers and at most so many waiting queries.
+    """
+
+    name: str
+    kernel: Kernel
+    reference: Reference
+    parameters: tuple[float, ...] = ()
+    scratch: ScratchSizes = no_scratch

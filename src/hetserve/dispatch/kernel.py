@@ -1,0 +1,70 @@
+"""The arrays that compiled policies work on, and the signature that all of them share.
+
+`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)`
+writes rows (position in the queue, worker) to answer.pairs[:dispatched] and positions to
+answer.drops[:dropped]; both hold at least one entry per worker. A position may appear once only. A policy that has
+more to say than fits is asked again. Kernels allocate nothing: working memory is `scratch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class QueueArrays(NamedTuple):
+    """Waiting queries in order of arrival. sizes: index of the batch in the model's batches."""
+
+    sizes: Integers
+    arrivals: Floats
+    deadlines: Floats
+
+
+class WorkerArrays(NamedTuple):
+    """Instances: index of the type; whether it serves; predicted end of all its work (meaningless when idle)."""
+
+    types: Integers
+    busy: Flags
+    free_at: Floats
+
+
+class ModelArrays(NamedTuple):
+    """Predicted service times, [type, size] in seconds, infinite where the type cannot serve the batch.
+
+    mean; safe: the quantile that feasibility is judged by; coefficients: Kairos's C_j by type; largest: by
+    type, index of the largest size that is within the SLO at its mean (all smaller ones are too), -1 for none;
+    slo: seconds.
+    """
+
+    mean: Floats
+    safe: Floats
+    coefficients: Floats
+    largest: Integers
+    slo: float
+
+
+class Scratch(NamedTuple):
+    """Working memory of a kernel, of the sizes its policy asks for; contents are undefined at entry."""
+
+    floats: Floats
+    integers: Integers
+
+
+class Answer(NamedTuple):
+    """Where a kernel writes: pairs [n, 2] of (queue position, worker), drops [n] of queue positions."""
+
+    pairs: Integers
+    drops: Integers
+
+
+Kernel = Callable[
+    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, Answer],
+    tuple[int, int, float],
+]

@@ -1,0 +1,95 @@
+"""Predicted service times of one model on the types of a configuration, prepared as dense arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.dispatch.kernel import ModelArrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatencyModel:
+    """What a dispatcher believes about service times; arrays are read-only.
+
+    types: names. batches: strictly increasing; a batch between two of them counts as the larger. arrays: see
+    ModelArrays. base: index of the type with C_j = 1.
+    """
+
+    types: tuple[str, ...]
+    batches: NDArray[np.int64]
+    arrays: ModelArrays
+    base: int
+
+    @classmethod
+    def of(
+        cls,
+        types: Sequence[str],
+        batches: Sequence[int],
+        mean: NDArray[np.float64],
+        slo: float,
+        safe: NDArray[np.float64] | None = None,
+        base: int | None = None,
+    ) -> LatencyModel:
+        """Model from mean (and safe, by default the mean) service times [type, batch] in seconds.
+
+        Infinity: the type cannot serve that batch. base: index of the base type; by default the fastest at the
+        largest batch (Kairos section 5.1), ties to the first.
+        Raises ValueError naming the type and batch of a time that is not positive.
+        """
+        sizes = np.asarray(batches, dtype=np.int64)
+        mean = np.array(mean, dtype=np.float64)
+        safe = mean.copy() if safe is None else np.array(safe, dtype=np.float64)
+        _validate(types, sizes, mean, safe, slo)
+        base = int(np.argmin(mean[:, -1])) if base is None else base
+        within = np.array([_prefix_within(row, slo) for row in mean], dtype=np.int64)
+        arrays = ModelArrays(mean, safe, _coefficients(mean, base), within, float(slo))
+        for array in (sizes, *arrays[:-1]):
+            assert isinstance(array, np.ndarray)  # noqa: S101  all but the SLO
+            array.flags.writeable = False
+        return cls(tuple(types), sizes, arrays, base)
+
+    def size_of(self, batch: int) -> int:
+        """Index of a batch, rounded up to the next known one; ValueError beyond the largest or below 1."""
+        index = int(np.searchsorted(self.batches, batch))
+        if batch < 1 or index == len(self.batches):
+            raise ValueError(f"batch {batch}: must be between 1 and {self.batches[-1]}")
+        return index
+
+
+def _coefficients(mean: NDArray[np.float64], base: int) -> NDArray[np.float64]:
+    """Kairos's C_j: ratio of the base's latency to the type's at the largest batch that both serve."""
+    out = np.empty(len(mean))
+    for j, row in enumerate(mean):
+        both = np.flatnonzero(np.isfinite(row) & np.isfinite(mean[base]))
+        out[j] = mean[base, both[-1]] / row[both[-1]] if len(both) else 1.0
+    return out
+
+
+def _prefix_within(row: NDArray[np.float64], slo: float) -> int:
+    above = np.flatnonzero(row > slo)
+    return int(above[0]) - 1 if len(above) else len(row) - 1
+
+
+def _validate(
+    types: Sequence[str],
+    batches: NDArray[np.int64],
+    mean: NDArray[np.float64],
+    safe: NDArray[np.float64],
+    slo: float,
+) -> None:
+    shape = (len(types), len(batches))
+    if 0 in shape or mean.shape != shape or safe.shape != shape:
+        raise ValueError(f"service times must be {shape[0]} types x {shape[1]} batches, at least one each")
+    if batches[0] < 1 or np.any(np.diff(batches) <= 0):
+        raise ValueError("batches must be at least 1 and strictly increasing")
+    if not (np.isfinite(slo) and slo > 0):
+        raise ValueError(f"slo {slo}: must be a positive number of seconds")
+    for label, table in (("mean", mean), ("safe", safe)):
+        bad = np.argwhere(~(table > 0))
+        if len(bad):
+            i, j = bad[0]
+            raise ValueError(f"{label} latency of {types[i]} at batch {batches[j]} is {table[i, j]}: must be positive")

@@ -1,0 +1,1 @@
+"""Queries x policy x configuration, simulated deterministically."""
