@@ -16,7 +16,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
 RENDERS = {
-    "components left out": ("components-left-out.yaml", ["--set", "components.enabled=false", "--set", "crds.install=false"]),
+    "components left out": (
+        "components-left-out.yaml",
+        ["--set", "components.enabled=false", "--set", "crds.install=false"],
+    ),
     "everything set": (
         "everything-set.yaml",
         [
