@@ -86,7 +86,7 @@ def _ready(decision: Decision, seen: Seen) -> Finding:
         return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
     desired = sum(state.desired for state in seen.states)
     ready = sum(min(state.ready, state.desired) for state in seen.states)
-    if _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
+    if decision.follow and _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
         return Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready")
     return Finding("False", Reason.INSTANCES_NOT_READY, f"{ready} of {desired} instances are ready")
 

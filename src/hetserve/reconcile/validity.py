@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.scalars import DNS_LABEL_PATTERN
 from hetserve.planning.offers import namespace_of
 from hetserve.reconcile.observed import Broken
 from hetserve.reconcile.world import World
-
-_MAX_LABEL = 63
 
 
 def stored_problem(service: InferenceService, world: World) -> str | None:
@@ -18,12 +13,6 @@ def stored_problem(service: InferenceService, world: World) -> str | None:
 
     A broken type or profile only counts where the service would use it: it must not stop the others.
     """
-    name = service.metadata.name
-    if len(name) > _MAX_LABEL or not re.match(DNS_LABEL_PATTERN, name):
-        return (
-            f"metadata.name: {name!r} is not a DNS label of at most {_MAX_LABEL} characters, "
-            "and the service's instances carry it as a label; make the service anew under a shorter name"
-        )
     for broken in world.broken:
         if _used(service, broken, world):
             return f"{broken.kind} {broken.name}: {broken.error}"

@@ -1,0 +1,179 @@
+"""The small parts of the shell: agenda, memory, cache, settings, feed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetserve.reconcile import Rendered
+from hetserve.testing.builders import instance_type
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_operator.cache import Cache, Store
+from hetserve_operator.handlers import Feed
+from hetserve_operator.memory import CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
+from hetserve_operator.queue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
+from hetserve_operator.settings import SettingsError, load_settings
+
+A, B = Key("ns", "a"), Key("ns", "b")
+
+
+def test_a_burst_of_changes_is_one_look_and_the_first_appointment_stands() -> None:
+    agenda = Agenda()
+    agenda.add(A, 1.0)
+    agenda.add(A, 5.0)
+    assert agenda.pop(0.9) is None
+    assert agenda.pop(1.0) == A
+    assert agenda.pop(9.0) is None
+
+
+def test_a_key_in_work_comes_again_after_and_never_beside_it() -> None:
+    agenda = Agenda()
+    agenda.add(A, 0.0)
+    agenda.add(B, 0.0)
+    assert (agenda.pop(0.0), agenda.pop(0.0)) == (A, B)
+    agenda.add(A, 0.0)
+    assert agenda.pop(1.0) is None
+    assert agenda.next_due() is None
+    agenda.done(A)
+    assert agenda.pop(1.0) == A
+
+
+def test_failures_back_off_and_events_do_not_shorten_the_delay() -> None:
+    agenda = Agenda()
+    delays = []
+    now = 0.0
+    for _ in range(9):
+        agenda.add(A, now)
+        assert agenda.pop(now) == A
+        delays.append(agenda.failed(A, now))
+        agenda.add(A, now)
+        assert agenda.pop(now) is None
+        now += delays[-1]
+    assert delays[:3] == [FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY]
+    assert delays[-1] == LONGEST_RETRY
+    assert agenda.pop(now) == A
+    agenda.done(A)
+    agenda.add(A, now)
+    assert agenda.pop(now) == A
+    assert agenda.failed(A, now) == FIRST_RETRY
+
+
+def test_repairs_are_free_at_first_then_ever_rarer_then_free_again_after_calm() -> None:
+    memory = Memory()
+    for _ in range(FREE_REPAIRS - 1):
+        memory.note_repair("d", 0.0)
+    assert memory.held(0.0) == {}
+    for _ in range(20):
+        memory.note_repair("d", 0.0)
+    assert memory.held(0.0) == {"d": LONGEST_HOLD}
+    assert memory.held(LONGEST_HOLD) == {}
+    memory.note_repair("d", CALM + 1)
+    assert memory.held(CALM + 1) == {}
+
+
+def test_refusals_are_forgotten_after_a_while_and_renderings_are_not() -> None:
+    memory = Memory()
+    memory.keep_rendered("good", Rendered(spec={}), 0.0)
+    memory.keep_rendered("bad", Rendered(refusal="no"), 0.0)
+    memory.keep_refused("apply x", "forbidden", 0.0)
+    assert memory.wake_after(10.0) == 20.0
+    assert memory.rendered(31.0).keys() == {"good"}
+    assert memory.refused(31.0) == {}
+    assert memory.wake_after(31.0) is None
+
+
+def versioned(raw: dict[str, Any], version: int) -> dict[str, Any]:
+    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(version)}}
+
+
+def test_an_old_event_does_not_undo_a_newer_view() -> None:
+    store: Store[int] = Store(lambda raw: int(raw["value"]))
+    raw = {"metadata": {"uid": "u"}}
+    assert store.put(versioned({**raw, "value": 2}, 20)) == (None, 2)
+    assert store.put(versioned({**raw, "value": 1}, 10)) == (2, 2)
+    assert list(store) == [2]
+
+
+def test_a_list_taken_before_a_deletion_does_not_bring_the_object_back() -> None:
+    store: Store[int] = Store(lambda raw: int(raw["value"]))
+    raw = {"metadata": {"uid": "u"}, "value": 1}
+    store.put(versioned(raw, 10))
+    assert store.drop(versioned(raw, 15)) == 1
+    store.relist([versioned(raw, 10)], 12)
+    assert list(store) == []
+    store.relist([], 20)
+    assert list(store) == []
+
+
+def test_a_full_list_ends_what_the_watch_has_lost() -> None:
+    store: Store[int] = Store(lambda raw: int(raw["value"]))
+    store.put(versioned({"metadata": {"uid": "u"}, "value": 1}, 10))
+    store.put(versioned({"metadata": {"uid": "newer"}, "value": 2}, 30))
+    assert store.relist([], 20)
+    assert list(store) == [2]
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.all: list[str | None] = []
+        self.feed = Feed(Cache(), self.keys.append, self.all.append)
+
+
+def test_a_pod_wakes_its_service_and_a_bound_one_everybody() -> None:
+    heard = Heard()
+    pod = versioned(gpu_pod("p"), 1)
+    pod["metadata"]["labels"]["hetserve.io/service"] = "rm2"
+    heard.feed.pod(pod, deleted=False)
+    assert (set(heard.keys), heard.all) == ({Key("default", "rm2")}, [])
+    bound = versioned({**pod, "spec": {**pod["spec"], "nodeName": "n"}}, 2)
+    heard.feed.pod(bound, deleted=False)
+    assert heard.all == [None]
+    heard.feed.pod(bound, deleted=False)
+    assert heard.all == [None], "an event without news wakes nobody"
+    heard.feed.pod(versioned(bound, 3), deleted=True)
+    assert heard.all == [None, None]
+
+
+def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
+    heard = Heard()
+    node = versioned(gpu_node(), 1)
+    heard.feed.node(node, deleted=False)
+    beat = versioned({**node, "status": {"conditions": [{"type": "Other", "lastHeartbeatTime": "x"}]}}, 2)
+    heard.feed.node(beat, deleted=False)
+    assert heard.all == [None]
+
+
+def test_a_new_price_wakes_everybody_once() -> None:
+    heard = Heard()
+    raw = instance_type()
+    raw["metadata"]["uid"] = "t"
+    heard.feed.instance_type(versioned(raw, 1), deleted=False)
+    heard.feed.instance_type(versioned(raw, 2), deleted=False)
+    assert heard.all == [None]
+
+
+def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text('probePort: 1\nsaturationThreshold: "0.9"\nlaunchWeight: "0.5"\ndebounce: 50ms\nresync: 2m\n')
+    found = load_settings(path, {"probe_port": 2, "log_level": None})
+    assert (found.probe_port, found.saturation_threshold, found.debounce, found.resync) == (2, 0.9, 0.05, 120.0)
+    assert found.planning.launch_weight == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("portt: 1", "portt: unknown setting"),
+        ("debounce: 5", "debounce: 5: a duration is a text"),
+        ("saturationThreshold: 0", "saturationThreshold: 0"),
+        ("- a", "settings are a mapping, not list"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
+        load_settings(path, {})

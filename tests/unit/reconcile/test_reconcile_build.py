@@ -1,0 +1,159 @@
+"""Desired Deployments: what hetserve sets, and what of a user's template it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.planning.offers import Offer, Offers, resolve_offers
+from hetserve.reconcile.build import deployment_name, desired_deployment, manifest_digest, with_replicas
+from hetserve.reconcile.observed import read_profiles, read_service, read_types
+from hetserve.reconcile.template import TemplateError
+from hetserve.testing.builders import REMOVED, Json, instance_type, model_profile, service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
+
+MODEL = "spec.template.spec.containers.0"
+
+
+def parsed(overrides: dict[str, Any] | None = None) -> InferenceService:
+    raw = service("rm2", overrides)
+    raw["metadata"]["uid"] = "uid-1"
+    found = read_service(raw)
+    assert isinstance(found, InferenceService)
+    return found
+
+
+def offer(kind: str = GPU_TYPE, type_overrides: dict[str, Any] | None = None, gpu_memory: str | None = None) -> Offer:
+    raws = [instance_type(GPU_TYPE, type_overrides) if kind == GPU_TYPE else cpu_type(type_overrides)]
+    profile = model_profile(overrides={"spec.gpuMemory": gpu_memory} if gpu_memory else {})
+    types, _ = read_types(raws)
+    profiles, _ = read_profiles([profile, cpu_profile()])
+    offers = resolve_offers(parsed(), types, profiles)
+    assert isinstance(offers, Offers)
+    return offers.usable[0]
+
+
+def built(overrides: dict[str, Any] | None = None, given: Offer | None = None) -> Json:
+    return desired_deployment(parsed(overrides), given or offer())
+
+
+def test_a_gpu_deployment_carries_scheduler_gate_memory_and_device() -> None:
+    found = built()
+    pod = found["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["schedulerName"] == "hetserve-scheduler"
+    assert pod["schedulingGates"] == [{"name": "hetserve.io/queue"}]
+    assert pod["nodeSelector"] == {"node.kubernetes.io/instance-type": GPU_TYPE}
+    expected = {"cpu": "3", "memory": "12Gi", "hetserve.io/gpu-memory": "15360"}
+    assert container["resources"] == {"limits": expected, "requests": expected}
+    field = {"fieldRef": {"fieldPath": "metadata.annotations['hetserve.io/gpu']"}}
+    assert container["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": field}]
+    assert found["spec"]["template"]["metadata"]["annotations"] == {"hetserve.io/gpu-product": "Tesla-T4"}
+    assert found["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert found["spec"]["progressDeadlineSeconds"] == 2147483647
+    assert "replicas" not in found["spec"]
+
+
+def test_a_cpu_deployment_goes_to_the_default_scheduler_without_a_gate() -> None:
+    found = built(given=offer(CPU_TYPE))
+    pod = found["spec"]["template"]["spec"]
+    assert not {"schedulerName", "schedulingGates"} & pod.keys()
+    assert "env" not in pod["containers"][0]
+    assert "annotations" not in found["spec"]["template"]["metadata"]
+
+
+def test_a_deployment_is_owned_by_uid_and_selected_by_service_and_type() -> None:
+    found = built()
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("uid-1", True, True)
+    selector = found["spec"]["selector"]["matchLabels"]
+    assert selector == {names.LABEL_SERVICE: "rm2", names.LABEL_INSTANCE_TYPE: GPU_TYPE}
+    assert found["spec"]["template"]["metadata"]["labels"].items() >= selector.items()
+    assert found["metadata"]["labels"][names.LABEL_MODEL] == "rm2"
+
+
+def test_a_share_of_a_gpu_is_asked_for_where_the_type_is_priced_per_gib() -> None:
+    given = offer(type_overrides={"spec.price.per": "GiB"}, gpu_memory="3Gi")
+    container = built(given=given)["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"]["hetserve.io/gpu-memory"] == "3072"
+
+
+def test_names_are_deterministic_short_enough_and_apart() -> None:
+    long = deployment_name("s" * 63, "g4dn.xlarge")
+    assert len(long) <= 63
+    assert deployment_name("a", "b-c") != deployment_name("a-b", "c")
+    assert deployment_name("rm2", GPU_TYPE).startswith("rm2-g4dn-xlarge-")
+
+
+def test_replicas_do_not_change_the_digest_and_the_annotation_tells_both() -> None:
+    manifest = built()
+    scaled = with_replicas(manifest, 7)
+    assert manifest_digest(scaled) == manifest_digest(manifest)
+    assert scaled["metadata"]["annotations"][names.ANNOTATION_APPLIED] == f"{manifest_digest(manifest)}/7"
+    assert "replicas" not in manifest["spec"]
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "our env": ({f"{MODEL}.env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}]}, "NVIDIA_VISIBLE_DEVICES is set"),
+    "resources that the type sets": ({f"{MODEL}.resources": {"limits": {"cpu": "1"}}}, "sets resources.limits.cpu"),
+    "our resource": (
+        {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu-memory": "1"}}},
+        "hetserve.io/gpu-memory is set by hetserve",
+    ),
+    "a scheduler": ({"spec.template.spec.schedulerName": "mine"}, "schedulerName: 'mine' must not be set"),
+    "a node": ({"spec.template.spec.nodeName": "n1"}, "nodeName: 'n1' must not be set"),
+    "a contrary node selector": (
+        {"spec.template.spec.nodeSelector": {"node.kubernetes.io/instance-type": "p3"}},
+        "contradicts InstanceType",
+    ),
+    "one of our labels": ({"spec.template.metadata": {"labels": {"hetserve.io/model": "x"}}}, "hetserve.io/model is"),
+    "several containers, none named model": (
+        {"spec.template.spec.containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]},
+        "none of a, b is named 'model'",
+    ),
+    "no containers": ({"spec.template.spec.containers": []}, "containers is empty"),
+    "no pod spec": ({"spec.template": {"metadata": {}}}, "spec.template.spec is missing"),
+    "containers that are no list": ({"spec.template.spec.containers": {"name": "a"}}, "is not a list of containers"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_template_that_contradicts_us_is_refused_with_the_field(what: str) -> None:
+    overrides, words = REFUSED[what]
+    with pytest.raises(TemplateError, match=r"spec\.template") as caught:
+        built(overrides)
+    assert words in str(caught.value)
+
+
+def test_users_own_gates_env_labels_and_tolerations_stay() -> None:
+    overrides = {
+        f"{MODEL}.env": [{"name": "A", "value": "1"}],
+        "spec.template.spec.schedulingGates": [{"name": "user/gate"}],
+        "spec.template.spec.tolerations": [{"key": "a", "operator": "Exists"}],
+        "spec.template.metadata": {"labels": {"team": "x"}},
+    }
+    found = built(overrides, offer(type_overrides={"spec.tolerations": [{"key": "gpu", "operator": "Exists"}]}))
+    template = found["spec"]["template"]
+    assert [e["name"] for e in template["spec"]["containers"][0]["env"]] == ["A", "NVIDIA_VISIBLE_DEVICES"]
+    assert [g["name"] for g in template["spec"]["schedulingGates"]] == ["user/gate", "hetserve.io/queue"]
+    assert [t["key"] for t in template["spec"]["tolerations"]] == ["a", "gpu"]
+    assert template["metadata"]["labels"]["team"] == "x"
+
+
+def test_the_container_named_model_is_the_one_among_several() -> None:
+    pair = [{"name": "proxy", "image": "p"}, {"name": "model", "image": "m"}]
+    found = built({"spec.template.spec.containers": pair})
+    proxy, model = found["spec"]["template"]["spec"]["containers"]
+    assert "resources" not in proxy
+    assert model["resources"]["limits"]["cpu"] == "3"
+
+
+def test_a_type_without_resources_leaves_the_users_resources_alone() -> None:
+    given = offer(CPU_TYPE, {"spec.resources": REMOVED})
+    found = built({f"{MODEL}.resources": {"limits": {"cpu": "1"}}}, given)
+    assert found["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
+    assert isinstance(given.type, InstanceType)

@@ -1,0 +1,94 @@
+"""What the cluster still holds for a service, type by type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.planning.inputs import TypeFacts
+from hetserve.planning.offers import Offer, Offers, resolve_offers
+from hetserve.reconcile.facts import cluster_facts
+from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_profiles, read_service, read_types
+from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
+from hetserve.units import MiB, MilliCPU
+
+GPU_NODE = node_fact(node("g", GPU_TYPE, gpus=2, pods=4))
+CPU_NODE = node_fact(node("c", CPU_TYPE))
+
+
+def offers() -> tuple[Offer, ...]:
+    found = read_service(service("rm2"))
+    assert isinstance(found, InferenceService)
+    per_gib = instance_type(GPU_TYPE, {"spec.price.per": "GiB"})
+    types, _ = read_types([per_gib, cpu_type()])
+    profiles, _ = read_profiles([model_profile(overrides={"spec.gpuMemory": "4Gi"}), cpu_profile()])
+    resolved = resolve_offers(found, types, profiles)
+    assert isinstance(resolved, Offers)
+    return resolved.usable
+
+
+def pod(**given: Any) -> PodFact:
+    base: dict[str, Any] = {"uid": "u", "namespace": "default", "name": "p", "node": "g", "gpu": "0"}
+    return PodFact(**{**base, "model": "other", "gpu_memory": MiB(4096), **given})
+
+
+def facts(
+    nodes: tuple[NodeFact, ...] = (GPU_NODE, CPU_NODE), own: tuple[PodFact, ...] = (), others: tuple[PodFact, ...] = ()
+) -> dict[str, TypeFacts]:
+    return dict(cluster_facts("rm2", offers(), nodes, own, others).types)
+
+
+ROOM: dict[str, tuple[dict[str, Any], int]] = {
+    "two idle GPUs": ({}, 2),
+    "another model on one, with room beside it": ({"others": (pod(),)}, 2),
+    "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
+    "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
+    "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),
+    "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "NoSchedule"),)),)}, 0),
+    "a taint that only prefers": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "PreferNoSchedule"),)),)}, 2),
+    "a node without CPU left": ({"others": (pod(gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(14000)),)}, 0),
+    "an unhealthy GPU": (
+        {"nodes": (replace(GPU_NODE, gpus=(GPU_NODE.gpus[0], replace(GPU_NODE.gpus[1], healthy=False))),)},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ROOM)
+def test_room_on_a_gpu_type(what: str) -> None:
+    given, room = ROOM[what]
+    assert facts(**given)[GPU_TYPE].room == room
+
+
+def test_own_instances_are_running_and_not_room_even_while_they_terminate() -> None:
+    own = pod(model="rm2", instance_type=GPU_TYPE, terminating=True)
+    assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=1, room=1)
+
+
+def test_own_instances_that_wait_reserve_nothing() -> None:
+    own = pod(model="rm2", instance_type=GPU_TYPE, node=None, gpu=None)
+    assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=0, room=2)
+
+
+def test_a_cpu_type_has_room_for_as_many_as_fit_on_its_nodes() -> None:
+    assert facts()[CPU_TYPE].room == 1
+    full = pod(node="c", gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(2000))
+    assert facts(others=(full,))[CPU_TYPE].room == 0
+    assert facts(nodes=())[CPU_TYPE].room == 0
+
+
+def test_a_finished_pod_is_no_fact_and_a_gated_one_is_not_refused() -> None:
+    raw: dict[str, Any] = {
+        "metadata": {"uid": "u", "name": "p", "namespace": "d"},
+        "spec": {"schedulingGates": [{"name": "hetserve.io/queue"}]},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]},
+    }
+    found = pod_fact(raw)
+    assert found is not None
+    assert found.gated
+    assert found.waiting is None
+    assert pod_fact({**raw, "status": {"phase": "Succeeded"}}) is None

@@ -1,0 +1,94 @@
+"""Conditions over time, announcements, the recorded plan, and the page of conditions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hetserve.api.condition_docs import render_conditions
+from hetserve.api.conditions import DOCS, Reason
+from hetserve.planning.plan import Candidate, Plan
+from hetserve.reconcile.announce import announcements
+from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
+from hetserve.reconcile.plan_record import plan_record, read_record
+from hetserve.reconcile.status import Seen, build_status, status_changed
+from hetserve.units import QPS, MicroDollarsPerHour
+
+PLAN = Plan(
+    True,
+    "PlanFeasible",
+    "fits",
+    "kairos",
+    (("a", 2), ("b", 0), ("c", 1)),
+    MicroDollarsPerHour(1_500_000),
+    bound_qps=QPS(12.34),
+    runner_up=Candidate((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),
+    why_not_runner_up="6.3 q/s less",
+)
+BAD = Decision(Finding("False", "SpecInvalid", "spec.slo: is required"), NOT_PLANNED, NOT_PLANNED)
+RAW = {"metadata": {"name": "s", "generation": 3}}
+
+
+def at(second: int) -> datetime:
+    return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
+def test_a_plan_is_recorded_without_its_zeros_and_read_back() -> None:
+    record = plan_record(PLAN, "abc")
+    assert record.raw["summary"] == "2xa+1xc"
+    assert record.raw["hourlyCost"] == "1.500"
+    assert record.raw["runnerUp"] == "1xa at 0.700 $/h for 6.0 q/s: 6.3 q/s less"
+    assert read_record({"status": {"plan": record.raw}}) == record
+
+
+def test_a_recorded_plan_that_somebody_has_spoilt_counts_as_none() -> None:
+    raw = plan_record(PLAN, "abc").raw
+    assert read_record({"status": {"plan": {**raw, "counts": [{"instanceType": "a", "count": 9}]}}}) is None
+    assert read_record({"status": {"plan": {**raw, "counts": "x"}}}) is None
+    assert read_record({}) is None
+
+
+def test_transition_times_move_only_with_the_status_of_a_condition() -> None:
+    first = build_status(RAW, BAD, Seen(), at(1))
+    worse = Decision(Finding("False", "LoadUnknown", "other words"), NOT_PLANNED, NOT_PLANNED)
+    second = build_status({**RAW, "status": first}, worse, Seen(), at(2))
+    assert {c["lastTransitionTime"] for c in second["conditions"]} == {"2026-01-01T00:00:01Z"}
+    good = Decision(Finding("True", "PlanComputed", ""), NOT_PLANNED, NOT_PLANNED)
+    third = build_status({**RAW, "status": second}, good, Seen(), at(3))
+    moved = {c["type"] for c in third["conditions"] if c["lastTransitionTime"].endswith("03Z")}
+    assert moved == {"Planned"}
+
+
+def test_an_equal_status_is_not_a_change_whatever_the_time() -> None:
+    first = build_status(RAW, BAD, Seen(), at(1))
+    raw = {**RAW, "status": {**first, "extra": "of another writer"}}
+    assert not status_changed(raw, build_status(raw, BAD, Seen(), at(9)))
+    assert status_changed(RAW, first)
+
+
+def test_ready_takes_the_reason_of_what_is_false_first() -> None:
+    status = build_status(RAW, BAD, Seen(), at(1))
+    assert status["reason"] == "SpecInvalid"
+    assert status["conditions"][0]["message"] == "spec.slo: is required"
+    assert status["observedGeneration"] == 3
+
+
+def test_the_same_state_is_announced_once_and_under_one_name() -> None:
+    status = build_status(RAW, BAD, Seen(), at(1))
+    (news,) = announcements({}, status)
+    assert (news.warning, news.reason, news.note) == (True, "SpecInvalid", "spec.slo: is required")
+    assert announcements(status, status) == ()
+    assert news.name("s", "u", 3) == news.name("s", "u", 3) != news.name("s", "u", 4)
+
+
+def test_a_note_is_no_longer_than_the_api_takes() -> None:
+    long = Decision(Finding("False", "SpecInvalid", "x" * 5000), NOT_PLANNED, NOT_PLANNED)
+    status = build_status(RAW, long, Seen(), at(1))
+    assert len(status["conditions"][0]["message"]) == 4096
+    assert len(announcements({}, status)[0].note) == 1024
+
+
+def test_every_reason_is_documented_and_the_page_is_current() -> None:
+    assert {doc.reason for doc in DOCS} == set(Reason)
+    page = Path(__file__).resolve().parents[3] / "docs" / "conditions.md"
+    assert page.read_text() == render_conditions(), "run `make generate`"
