@@ -7,10 +7,13 @@ since a watch that starts again never tells of what was deleted meanwhile.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
+
+log = logging.getLogger(__name__)
 
 RawObject = dict[str, Any]
 Fact = TypeVar("Fact")
@@ -29,7 +32,12 @@ class Store(Generic[Fact]):
         known = self._facts.get(uid)
         if known is not None and known[0] >= version:
             return known[1], known[1]
-        fact = self._reduce(raw)
+        try:
+            fact = self._reduce(raw)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # One object that cannot be read must not hide all the others.
+            log.warning("%s %s cannot be read: %s", raw.get("kind", "object"), raw["metadata"].get("name"), error)
+            fact = None
         self._facts[uid] = (version, fact)
         return (None if known is None else known[1]), fact
 

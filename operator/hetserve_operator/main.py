@@ -139,9 +139,10 @@ class Operator:
         while True:
             try:
                 keys, _ = await self.observer.relist()
-            except (ApiRefusalError, ApiUnreachableError) as error:
+            except Exception as error:
                 self.metrics.errors.labels("list").inc()
-                log.warning("cannot list: %s", error)
+                expected = isinstance(error, ApiRefusalError | ApiUnreachableError)
+                log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
             self.services = set(keys)

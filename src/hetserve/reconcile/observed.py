@@ -117,7 +117,10 @@ def _requested(spec: RawObject, resource: str) -> int:
 
     def of(container: RawObject) -> int:
         text = ((container.get("resources") or {}).get("requests") or {}).get(resource)
-        return 0 if text is None else int(convert(str(text)))
+        try:
+            return 0 if text is None else int(convert(str(text)))
+        except ValueError:  # such as 100n: less than we count in
+            return 0
 
     inits = spec.get("initContainers") or ()
     sidecars = sum(of(c) for c in inits if c.get("restartPolicy") == "Always")

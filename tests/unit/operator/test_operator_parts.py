@@ -115,6 +115,14 @@ def test_a_full_list_ends_what_the_watch_has_lost() -> None:
     assert list(store) == [2]
 
 
+def test_an_object_that_cannot_be_read_does_not_hide_the_others() -> None:
+    cache = Cache()
+    good, bad = (versioned({**gpu_node(name), "kind": "Node"}, 1) for name in ("good", "bad"))
+    bad["status"] = {"allocatable": {"cpu": "many"}}
+    cache.nodes.relist([bad, good], 5)
+    assert [node.name for node in cache.nodes] == ["good"]
+
+
 class Heard:
     def __init__(self) -> None:
         self.keys: list[Key] = []
