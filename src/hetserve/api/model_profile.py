@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ObjectMeta, Rule
 from hetserve.api.names import API_VERSION
-from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName
+from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName, Variation
 from hetserve.units import parse_duration
 
 MAX_BATCH = 1_000_000
+QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
+"""Fields of a table entry that say how latency varies, rising, with their probabilities."""
+
+_BESIDE_P99: Final = tuple(name for name, _ in QUANTILES if name != "p99")
+
+
+def _quantiles(entry: TableEntry) -> list[float]:
+    given = [getattr(entry, name) for name, _ in QUANTILES]
+    return [parse_duration(text) for text in given if text is not None]
 
 
 class TableEntry(ApiModel):
-    """Measured latency at one batch size."""
+    """Measured latency at one batch size, with its spread where that was measured too."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -23,11 +32,45 @@ class TableEntry(ApiModel):
             "p99 must not be shorter than mean",
             lambda e: e.p99 is None or parse_duration(e.p99) >= parse_duration(e.mean),
         ),
+        Rule(
+            f"has(self.p99) || !({' || '.join(f'has(self.{name})' for name in _BESIDE_P99)})",
+            "min, p50, p90, p95 and max need p99 beside them",
+            lambda e: e.p99 is not None or not _quantiles(e),
+        ),
+        Rule(
+            f"({' + '.join(f'(has(self.{name}) ? [duration(self.{name})] : [])' for name, _ in QUANTILES)}).isSorted()",
+            "min, p50, p90, p95, p99 and max must not decrease in this order",
+            lambda e: _quantiles(e) == sorted(_quantiles(e)),
+        ),
+        Rule(
+            "(!has(self.min) || duration(self.min) <= duration(self.mean))"
+            " && (!has(self.max) || duration(self.max) >= duration(self.mean))",
+            "mean must lie within min and max",
+            lambda e: (
+                (e.min is None or parse_duration(e.min) <= parse_duration(e.mean))
+                and (e.max is None or parse_duration(e.max) >= parse_duration(e.mean))
+            ),
+        ),
+        Rule(
+            "!has(self.p99) || !has(self.coefficientOfVariation)",
+            "p99 and coefficientOfVariation say the same thing twice: set one",
+            lambda e: e.p99 is None or e.coefficient_of_variation is None,
+        ),
     )
 
     batch: int = Field(ge=1, le=MAX_BATCH, description="items in the query")
     mean: PositiveDuration
-    p99: PositiveDuration | None = Field(default=None, description="99th percentile; absent: the spread is unknown")
+    min: PositiveDuration | None = None
+    p50: PositiveDuration | None = Field(default=None, description="median")
+    p90: PositiveDuration | None = None
+    p95: PositiveDuration | None = None
+    p99: PositiveDuration | None = Field(
+        default=None,
+        description="99th percentile; without it and coefficientOfVariation the spread of the neighbouring entries "
+        "holds, or, where no entry has one, latency does not vary",
+    )
+    max: PositiveDuration | None = None
+    coefficient_of_variation: Variation | None = None
 
 
 class Linear(ApiModel):
@@ -43,6 +86,7 @@ class Linear(ApiModel):
 
     intercept: Duration
     slope: Duration = Field(description="per item of the batch, for example 0.257456ms")
+    coefficient_of_variation: Variation | None = None
 
 
 class LatencySpec(ApiModel):

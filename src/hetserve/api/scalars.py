@@ -53,6 +53,7 @@ _PERCENTILE = Rule(
     "must be above 50 and below 100, for example 99",
     lambda s: 50 < Decimal(s) < 100,
 )
+_VARIATION = Rule("double(self) <= 10.0", "must be at most 10, for example 0.05", lambda s: Decimal(s) <= 10)
 Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
 PositiveDuration = Annotated[
     str,
@@ -68,6 +69,16 @@ Percentile = Annotated[
     str,
     _scalar(r"^[0-9]{1,2}(\.[0-9]{1,4})?$", 8, "share of queries in percent, for example 99", _PERCENTILE),
     _checked(_PERCENTILE),
+]
+Variation = Annotated[
+    str,
+    _scalar(
+        MONEY_PATTERN,
+        13,
+        "standard deviation / mean of the latency of equal queries (log-normal), for example 0.05",
+        _VARIATION,
+    ),
+    _checked(_VARIATION),
 ]
 # A quantity may be written as a number (cpu: 2), as everywhere in Kubernetes.
 Quantity = Annotated[

@@ -1,5 +1,18 @@
-"""Latency models: how long one query of a batch size takes on one instance type."""
+"""Latency models: how long a query of a batch size takes on an instance type, and how much that varies."""
 
-from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile, profile_from_spec
+from hetserve.profiles.dense import DenseLatency, dense
+from hetserve.profiles.from_spec import profile_from_spec
+from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
+from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 
-__all__ = ["LatencyProfile", "LinearProfile", "TableProfile", "profile_from_spec"]
+__all__ = [
+    "CONSTANT",
+    "KNOTS",
+    "DenseLatency",
+    "LatencyProfile",
+    "LinearProfile",
+    "Spread",
+    "TableProfile",
+    "dense",
+    "profile_from_spec",
+]

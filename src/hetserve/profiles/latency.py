@@ -7,14 +7,11 @@ says so (missing is not zero).
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from hetserve.api.model_profile import ModelProfileSpec
-from hetserve.units import Seconds, parse_duration
-
-_Z99 = NormalDist().inv_cdf(0.99)
+from hetserve.profiles.spread import CONSTANT, Spread
+from hetserve.units import Seconds
 
 
 class LatencyProfile(Protocol):
@@ -29,6 +26,10 @@ class LatencyProfile(Protocol):
         """Mean latency of a query of this many items; None beyond max_batch."""
         ...
 
+    def spread(self, batch: int) -> Spread | None:
+        """Distribution of such latencies around their mean, CONSTANT where it is unknown; None beyond max_batch."""
+        ...
+
     def quantile(self, batch: int, percentile: float) -> Seconds | None:
         """Latency that `percentile` percent of such queries stay within; the mean where no spread is known."""
         ...
@@ -36,74 +37,86 @@ class LatencyProfile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinearProfile:
-    """intercept + slope x batch, without spread (Kairos: Pearson r > 0.99 for all its pairs)."""
+    """intercept + slope x batch (Kairos: Pearson r > 0.99 for all its pairs), one spread for all batches."""
 
     intercept: Seconds
     slope: Seconds
     max_batch: int | None = None
+    variation: Spread | None = None
 
     def mean(self, batch: int) -> Seconds | None:
         if self.max_batch is not None and batch > self.max_batch:
             return None
         return Seconds(self.intercept + self.slope * batch)
 
-    def quantile(self, batch: int, percentile: float) -> Seconds | None:  # noqa: ARG002  a line carries no spread
-        return self.mean(batch)
+    def spread(self, batch: int) -> Spread | None:
+        return None if self.mean(batch) is None else self.variation or CONSTANT
+
+    def quantile(self, batch: int, percentile: float) -> Seconds | None:
+        return _quantile(self, batch, percentile)
 
 
 @dataclass(frozen=True, slots=True)
 class TableProfile:
-    """Measured means (and 99th percentiles) at strictly increasing batches, linear in between.
+    """Measured means and spreads at strictly increasing batches, linear in between.
 
     Below the first batch the first entry holds: the shortest latency that was ever seen is not extrapolated.
+    An entry without a spread has that of its neighbours which have one: means are often measured at more
+    batches than spreads.
     """
 
     batches: tuple[int, ...]
     means: tuple[Seconds, ...]
-    p99s: tuple[Seconds | None, ...]
+    spreads: tuple[Spread | None, ...] = ()
     max_batch: int | None = None
+    _measured: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _known: tuple[Spread, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.batches or not len(self.batches) == len(self.means) == len(self.p99s):
+        spreads = self.spreads or (None,) * len(self.batches)
+        if not self.batches or not len(self.batches) == len(self.means) == len(spreads):
             raise ValueError("a latency table needs at least one entry, each with a batch and a mean")
         if any(a >= b for a, b in zip(self.batches, self.batches[1:], strict=False)):
             raise ValueError(f"table batches must be strictly increasing, got {list(self.batches)}")
+        known = [(batch, one) for batch, one in zip(self.batches, spreads, strict=True) if one is not None]
         limit = self.batches[-1] if self.max_batch is None else min(self.max_batch, self.batches[-1])
+        object.__setattr__(self, "spreads", spreads)
         object.__setattr__(self, "max_batch", limit)
+        object.__setattr__(self, "_measured", tuple(batch for batch, _ in known))
+        object.__setattr__(self, "_known", tuple(one for _, one in known))
 
     def mean(self, batch: int) -> Seconds | None:
-        return self._interpolate(self.means, batch)
-
-    def quantile(self, batch: int, percentile: float) -> Seconds | None:
-        """Scales the known distance from mean to p99 by the normal quantile of `percentile`."""
-        mean = self.mean(batch)
-        if mean is None:
-            return None
-        filled = tuple(m if p is None else p for m, p in zip(self.means, self.p99s, strict=True))
-        p99 = self._interpolate(filled, batch)
-        assert p99 is not None  # noqa: S101  same batches as the mean above
-        return Seconds(mean + (p99 - mean) * NormalDist().inv_cdf(percentile / 100) / _Z99)
-
-    def _interpolate(self, values: tuple[Seconds, ...], batch: int) -> Seconds | None:
         if self.max_batch is not None and batch > self.max_batch:
             return None
-        i = bisect_left(self.batches, batch)
-        if i == 0 or self.batches[i] == batch:
-            return values[i]
-        left, right = self.batches[i - 1], self.batches[i]
-        weight = (batch - left) / (right - left)
-        return Seconds(values[i - 1] * (1 - weight) + values[i] * weight)
+        left, right, weight = _between(self.batches, batch)
+        return Seconds(self.means[left] * (1 - weight) + self.means[right] * weight)
+
+    def spread(self, batch: int) -> Spread | None:
+        if self.max_batch is not None and batch > self.max_batch:
+            return None
+        if not self._known:
+            return CONSTANT
+        left, right, weight = _between(self._measured, batch)
+        if left == right:
+            return self._known[left]
+        return self._known[left].toward(self._known[right], weight)
+
+    def quantile(self, batch: int, percentile: float) -> Seconds | None:
+        return _quantile(self, batch, percentile)
 
 
-def profile_from_spec(spec: ModelProfileSpec) -> LatencyProfile:
-    """Latency profile of a ModelProfile's spec (validated: exactly one of table and linear is set)."""
-    if spec.latency.linear is not None:
-        line = spec.latency.linear
-        return LinearProfile(parse_duration(line.intercept), parse_duration(line.slope), spec.max_batch)
-    table = spec.latency.table or []
-    return TableProfile(
-        tuple(e.batch for e in table),
-        tuple(parse_duration(e.mean) for e in table),
-        tuple(None if e.p99 is None else parse_duration(e.p99) for e in table),
-        spec.max_batch,
-    )
+def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds | None:
+    mean, spread = profile.mean(batch), profile.spread(batch)
+    if mean is None or spread is None:
+        return None
+    return Seconds(mean * spread.ratio(percentile / 100))
+
+
+def _between(batches: tuple[int, ...], batch: int) -> tuple[int, int, float]:
+    """Positions of the entries around a batch and the weight of the right one; equal at and beyond the ends."""
+    i = bisect_left(batches, batch)
+    if i == len(batches):
+        return i - 1, i - 1, 0.0
+    if i == 0 or batches[i] == batch:
+        return i, i, 0.0
+    return i - 1, i, (batch - batches[i - 1]) / (batches[i] - batches[i - 1])

@@ -11,7 +11,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION
 from hetserve.demand import BatchMix
 from hetserve.planning import Problem, Slo, TypeOption
-from hetserve.profiles import LinearProfile, TableProfile
+from hetserve.profiles import LinearProfile, Spread, TableProfile
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 
 
@@ -26,7 +26,7 @@ def table(entries: Mapping[int, float | tuple[float, float]]) -> TableProfile:
     return TableProfile(
         tuple(pairs),
         tuple(Seconds(mean / 1e3) for mean, _ in pairs.values()),
-        tuple(None if p99 is None else Seconds(p99 / 1e3) for _, p99 in pairs.values()),
+        tuple(None if p99 is None else Spread.of_quantiles({0.99: p99 / mean}) for mean, p99 in pairs.values()),
     )
 
 

@@ -25,11 +25,29 @@ def test_a_table_interpolates_holds_below_and_ends_above() -> None:
     assert profile.mean(9) is None
 
 
-def test_the_spread_is_scaled_to_the_percentile_and_missing_spread_is_the_mean() -> None:
-    profile = table({1: (100, 123.263), 2: 50})
+def test_a_p99_alone_stands_for_a_log_normal_around_the_mean() -> None:
+    profile = table({1: (100, 123.263)})
     assert profile.quantile(1, 99) == pytest.approx(0.123263)
-    assert profile.quantile(1, 84.134) == pytest.approx(0.110, abs=1e-5)
-    assert profile.quantile(2, 99) == pytest.approx(0.050)
+    assert profile.quantile(1, 90) == pytest.approx(0.1120, abs=2e-4)
+    assert profile.quantile(1, 50) == pytest.approx(0.0996, abs=2e-4)
+
+
+def test_an_entry_without_a_spread_has_that_of_its_neighbours() -> None:
+    profile = table({1: 10, 2: (20, 30), 3: 40, 4: (50, 100), 9: 60})
+    ratios = [profile.quantile(b, 99) / profile.mean(b) for b in (1, 2, 3, 4, 9)]  # type: ignore[operator]
+    assert ratios == pytest.approx([1.5, 1.5, 1.75, 2.0, 2.0])
+
+
+def test_where_nothing_is_known_of_the_spread_every_quantile_is_the_mean() -> None:
+    for profile in (line(10, 2), table({1: 12, 4: 18})):
+        assert profile.quantile(1, 99) == profile.quantile(1, 51) == profile.mean(1)
+
+
+def test_beyond_the_largest_batch_there_is_no_spread() -> None:
+    for profile in (line(10, max_batch=4), table({1: 12, 4: (18, 20)})):
+        assert profile.spread(4) is not None
+        assert profile.spread(5) is None
+        assert profile.quantile(5, 99) is None
 
 
 def test_a_table_ends_at_the_smaller_of_its_last_batch_and_max_batch() -> None:
@@ -41,9 +59,9 @@ def test_a_table_ends_at_the_smaller_of_its_last_batch_and_max_batch() -> None:
 
 def test_a_broken_table_is_refused() -> None:
     with pytest.raises(ValueError, match="strictly increasing, got \\[2, 2\\]"):
-        TableProfile((2, 2), (Seconds(1.0), Seconds(1.0)), (None, None))
+        TableProfile((2, 2), (Seconds(1.0), Seconds(1.0)))
     with pytest.raises(ValueError, match="at least one entry"):
-        TableProfile((), (), ())
+        TableProfile((), ())
 
 
 @pytest.mark.data

@@ -1,0 +1,127 @@
+"""How much the latency of equal queries varies: quantiles relative to the mean.
+
+Between the known quantiles the inverse distribution function is linear, which the simulator draws from directly.
+Where a tail is not given it takes the shape of a log-normal, the usual shape of service times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final, Self
+
+KNOTS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
+"""Probabilities at which spreads are kept; they hold every quantile that a ModelProfile can name."""
+
+# A log-normal has no end: what lies beyond is treated as the smallest and the largest latency.
+_END: Final = 1e-4
+_NORMAL: Final = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Inverse distribution function of latency / mean latency, linear between its knots.
+
+    probabilities: strictly increasing from 0 to 1. ratios: positive, not decreasing, one per probability.
+    """
+
+    probabilities: tuple[float, ...]
+    ratios: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        p, r = self.probabilities, self.ratios
+        if len(p) != len(r) or len(p) < 2 or p[0] != 0.0 or p[-1] != 1.0 or not _rises(p, strictly=True):
+            raise ValueError(f"the probabilities of a spread must rise from 0 to 1, one per ratio, got {list(p)}")
+        if not (all(math.isfinite(ratio) and ratio > 0 for ratio in r) and _rises(r, strictly=False)):
+            raise ValueError(f"the ratios of a spread must be positive and not decrease, got {list(r)}")
+
+    @classmethod
+    def of_quantiles(cls, ratios: Mapping[float, float]) -> Self:
+        """Spread through measured quantiles, {probability: quantile / mean}; at least one probability below 1.
+
+        A tail below or above what was measured is log-normal: its sigma is that between the median and the
+        highest quantile below 1, or, with no median, the one that gives this quantile to a mean of 1.
+        Raises ValueError for quantiles that decrease or are not positive.
+        """
+        known = sorted(ratios)
+        inner = [p for p in known if 0 < p < 1]
+        if not inner:
+            raise ValueError(f"a spread needs a quantile between min and max, for example p99, got {known}")
+        sigma = _sigma(ratios, inner[-1])
+        low, high = known[0], known[-1]
+        knots = tuple(sorted({*(p for p in KNOTS if p < low or p > high), *known}))
+        return cls(
+            knots,
+            tuple(
+                ratios[p] if low <= p <= high else _beyond(p, low if p < low else high, ratios, sigma) for p in knots
+            ),
+        )
+
+    @classmethod
+    def of_variation(cls, coefficient: float) -> Self:
+        """Log-normal spread with this coefficient of variation (standard deviation / mean).
+
+        Raises ValueError unless it is a finite number of at least 0.
+        """
+        if not (math.isfinite(coefficient) and coefficient >= 0):
+            raise ValueError(f"coefficient of variation {coefficient}: must be a finite number of at least 0")
+        sigma = math.sqrt(math.log1p(coefficient**2))
+        rough = cls(KNOTS, tuple(math.exp(sigma * _z(p)) for p in KNOTS))
+        # Chords lie above a convex curve: without this, what is drawn would be slower than the stated mean.
+        return cls(KNOTS, tuple(ratio / rough.mean for ratio in rough.ratios))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the piecewise linear distribution; near 1, by as much as the known quantiles tell of it."""
+        p, r = self.probabilities, self.ratios
+        return math.fsum((p[i + 1] - p[i]) * (r[i] + r[i + 1]) / 2 for i in range(len(p) - 1))
+
+    def ratio(self, probability: float) -> float:
+        """Latency / mean that a share `probability` (0 to 1) of the queries stays within."""
+        i = bisect_left(self.probabilities, probability)
+        if i == len(self.probabilities):
+            raise ValueError(f"probability {probability}: must be between 0 and 1")
+        if i == 0 or self.probabilities[i] == probability:
+            return self.ratios[i]
+        left, right = self.probabilities[i - 1], self.probabilities[i]
+        weight = (probability - left) / (right - left)
+        return self.ratios[i - 1] * (1 - weight) + self.ratios[i] * weight
+
+    def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
+        """Ratios at these probabilities."""
+        return tuple(self.ratio(p) for p in probabilities)
+
+    def toward(self, other: Spread, weight: float) -> Spread:
+        """Spread between this one (weight 0) and another (weight 1), quantile by quantile."""
+        knots = tuple(sorted({*self.probabilities, *other.probabilities}))
+        pairs = zip(self.on(knots), other.on(knots), strict=True)
+        return Spread(knots, tuple(a * (1 - weight) + b * weight for a, b in pairs))
+
+
+def _rises(values: tuple[float, ...], *, strictly: bool) -> bool:
+    return all(a < b or (a == b and not strictly) for a, b in itertools.pairwise(values))
+
+
+def _z(probability: float) -> float:
+    return _NORMAL.inv_cdf(min(max(probability, _END), 1 - _END))
+
+
+def _sigma(ratios: Mapping[float, float], top: float) -> float:
+    """Sigma of the log-normal behind the tails; 0 where the quantiles show no spread."""
+    z, median = _z(top), ratios.get(0.5)
+    if median is not None and top > 0.5:
+        return max(0.0, math.log(ratios[top] / median) / z)
+    # exp(sigma z - sigma^2 / 2) = ratio has two roots: the small one is meant, z where there is none.
+    return max(0.0, z - math.sqrt(max(0.0, z * z - 2 * math.log(ratios[top]))))
+
+
+def _beyond(probability: float, end: float, ratios: Mapping[float, float], sigma: float) -> float:
+    return ratios[end] * math.exp(sigma * (_z(probability) - _z(end)))
+
+
+CONSTANT: Final = Spread((0.0, 1.0), (1.0, 1.0))
+"""No variation: what is assumed where nothing is known of it."""
