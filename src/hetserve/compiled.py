@@ -25,9 +25,9 @@ def njit(function: F) -> F:
     """Compile a function in nopython mode at its first call, cached on disk where a folder for it is writable."""
     function.__qualname__ = f"{function.__qualname__}_{_digest_of_sources(function)}"
     try:
-        compiled = numba.njit(cache=True)(function)
+        compiled = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # "cannot cache function: no locator available": no folder is writable
-        compiled = numba.njit(function)
+        compiled = numba.njit(nogil=True)(function)
     return cast("F", compiled)
 
 

@@ -1,0 +1,95 @@
+"""Kairos's query distribution: min-cost bipartite matching of waiting queries and instances (section 5.1).
+
+Instances that are busy take part with the time they have left; a pair is sent only if its instance is idle now, the
+others stay queued and are matched anew at the next event. The plain reference is in kairos_reference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit
+from hetserve.dispatch.assignment import assign, carve
+from hetserve.dispatch.interface import Policy
+from hetserve.dispatch.kairos_reference import PENALTY, UNSERVABLE, WINDOW, XI, reference
+from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+
+
+@njit
+def decide(
+    now: float,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,
+    scratch: Scratch,
+    answer: Answer,
+) -> tuple[int, int, float]:
+    """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle."""
+    n = workers.types.shape[0]
+    m = min(queue.sizes.shape[0], int(parameters[2] * n))
+    # No pair can be sent without an idle instance: the matching need not be solved.
+    if m == 0 or workers.busy.all():
+        return 0, 0, math.inf
+    rows, columns = min(m, n), max(m, n)
+    cost = scratch.floats[: rows * columns].reshape(rows, columns)
+    for j in range(n):
+        _fill(j, m <= n, now, queue, workers, model, parameters, cost)
+    work = carve(rows, columns, scratch.floats[rows * columns :], scratch.integers)
+    assign(cost, work)
+    matched = work.row_of if m <= n else work.column_of
+    sent = 0
+    for j in range(n):
+        i = matched[j]
+        if i >= 0 and not workers.busy[j] and model.mean[workers.types[j], queue.sizes[i]] < math.inf:
+            answer.pairs[sent, 0] = i
+            answer.pairs[sent, 1] = j
+            sent += 1
+    return sent, 0, math.inf
+
+
+@njit
+def _fill(
+    j: int,
+    queries_are_rows: bool,
+    now: float,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,
+    cost: Floats,
+) -> None:
+    """Costs C_j L_ij of instance j (Eq. 2), penalised where the query would be late (Eq. 8)."""
+    kind = workers.types[j]
+    weight = model.coefficients[kind]
+    left = max(workers.free_at[j] - now, 0.0) if workers.busy[j] else 0.0
+    for i in range(cost.shape[0] if queries_are_rows else cost.shape[1]):
+        target = queue.deadlines[i] - queue.arrivals[i]
+        service = model.mean[kind, queue.sizes[i]]
+        finish = left + service
+        if finish + (now - queue.arrivals[i]) <= parameters[0] * target:
+            value = weight * finish
+        else:
+            value = weight * parameters[1] * target
+            if service == math.inf:
+                value = UNSERVABLE * parameters[1] * target
+        if queries_are_rows:
+            cost[i, j] = value
+        else:
+            cost[j, i] = value
+
+
+def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:
+    """Kairos's policy.
+
+    xi: share of the SLO within which the predicted completion counts as in time. penalty: latency put for a
+    late pair, in SLOs. window: queries that take part, per instance. Raises ValueError out of range.
+    """
+    if not (0 < xi <= 1 and penalty > 0 and window >= 1):
+        raise ValueError(f"xi={xi}, penalty={penalty}, window={window}: need 0 < xi <= 1, penalty > 0, window >= 1")
+
+    def scratch(workers: int, queries: int) -> tuple[int, int]:
+        wide = max(min(queries, int(window * workers)), workers)
+        return workers * wide + workers + 2 * wide, workers + 3 * wide
+
+    return Policy("kairos", decide, reference, (xi, penalty, window), scratch)

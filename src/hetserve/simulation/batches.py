@@ -1,0 +1,89 @@
+"""Batch-size mixes by name or from a file: `mixture`, `normal:165,16`, `lognormal:5.1,0.2`, `FILE.csv`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import NormalDist
+from typing import Final
+
+from hetserve.demand import BatchMix, kairos_mixture
+
+LARGEST_BATCH: Final = 1000
+"""Kairos limits queries to 1000 items (section 5.1)."""
+
+_FORMS: Final = "mixture, normal:MEAN,SD, lognormal:MU,SIGMA or the path of a CSV file"
+_BATCH_COLUMNS: Final = ("batch", "batch_bin")
+_WEIGHT_COLUMNS: Final = ("weight", "share", "probability")
+# Below this a batch would not be drawn once in a billion queries.
+_NEGLIGIBLE: Final = 1e-12
+
+
+def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
+    """Mix of batch sizes from its text form; the normal ones are cut off below 1 and above `largest`.
+
+    A file has a column `batch` and, optionally, `weight` (or share, probability); without it every line is one
+    recorded query. Raises ValueError naming the text, or file, line, column and value.
+    """
+    name, _, rest = text.partition(":")
+    if text == "mixture":
+        return kairos_mixture()
+    if name in {"normal", "lognormal"}:
+        return _bell(text, rest, largest, logarithmic=name == "lognormal")
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError(f"batches {text!r}: no such file; write {_FORMS}")
+    return BatchMix.of(_read(path))
+
+
+def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchMix:
+    try:
+        centre, width = (float(part) for part in numbers.split(","))
+    except ValueError:
+        raise ValueError(f"batches {text!r}: need two numbers, for example {text.partition(':')[0]}:165,16") from None
+    if not (math.isfinite(centre) and math.isfinite(width) and width > 0):
+        raise ValueError(f"batches {text!r}: the mean must be finite and the deviation a positive number")
+    bell = NormalDist(centre, width)
+
+    def up_to(size: float) -> float:
+        return bell.cdf(math.log(size) if logarithmic else size)
+
+    shares = [(b, up_to(b + 0.5) - up_to(b - 0.5)) for b in range(1, largest + 1)]
+    kept = [(b, share) for b, share in shares if share > _NEGLIGIBLE]
+    if not kept:
+        raise ValueError(f"batches {text!r}: no batch size between 1 and {largest} has any weight")
+    return BatchMix.of(kept)
+
+
+def _read(path: Path) -> Iterator[tuple[int, float]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        columns = rows.fieldnames or []
+        batch = next((c for c in _BATCH_COLUMNS if c in columns), None)
+        weight = next((c for c in _WEIGHT_COLUMNS if c in columns), None)
+        if batch is None:
+            raise ValueError(f"{path}: no column `batch`; columns are: {', '.join(columns) or 'none'}")
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            share = 1.0 if weight is None else _number(where, weight, row[weight])
+            if share != 0:
+                yield _whole(where, batch, row[batch]), share
+
+
+def _number(where: str, column: str, text: str | None) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{where}, column {column}: {text!r} is not a number of at least 0")
+    return value
+
+
+def _whole(where: str, column: str, text: str | None) -> int:
+    value = _number(where, column, text)
+    if value < 1 or value != int(value):
+        raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
+    return int(value)

@@ -1,0 +1,316 @@
+"""The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
+
+At equal times completions come before arrivals, arrivals before wake-ups, lower workers first. Each policy gets its
+own copy of the loop with its kernel compiled in (`compiled_loop`); `hetserve.simulation.reference` is the same in
+plain Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from hetserve.compiled import njit, specialise
+from hetserve.dispatch.kernel import (
+    Answer,
+    Flags,
+    Floats,
+    Integers,
+    Kernel,
+    ModelArrays,
+    QueueArrays,
+    Scratch,
+    WorkerArrays,
+)
+
+FINISHED, STOPPED = 0, 1
+# Faults of a policy: below zero.
+REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
+WAITING, DROPPED = -1, -2
+
+
+class Load(NamedTuple):
+    """Queries by id. knots and weights: where each query's uniform draw falls on the spread's probabilities."""
+
+    arrivals: Floats
+    sizes: Integers
+    deadlines: Floats
+    knots: Integers
+    weights: Floats
+
+
+class Truth(NamedTuple):
+    """Service times that are drawn from: mean [type, size] x ratios [type, size, knot]."""
+
+    means: Floats
+    ratios: Floats
+
+
+class Outcome(NamedTuple):
+    """By query id: start and finish of service (nan: none), worker (WAITING: never served, DROPPED)."""
+
+    start: Floats
+    finish: Floats
+    worker: Integers
+
+
+class State(NamedTuple):
+    """What changes while the loop runs.
+
+    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker,
+    first and last query that waits there, -1 for none; next_in_line: by query. pending: predicted work in line.
+    done_at: when the running query really ends, infinite for idle workers.
+    """
+
+    ends: Integers
+    ids: Integers
+    sizes: Integers
+    arrivals: Floats
+    deadlines: Floats
+    types: Integers
+    busy: Flags
+    free_at: Floats
+    done_at: Floats
+    pending: Floats
+    line: Integers
+    next_in_line: Integers
+
+
+def new_state(types: Integers, queries: int) -> State:
+    """State before the first event: every worker idle, nothing queued."""
+    n = len(types)
+    return State(
+        np.zeros(2, np.int64),
+        np.empty(queries, np.int64),
+        np.empty(queries, np.int64),
+        np.empty(queries),
+        np.empty(queries),
+        types,
+        np.zeros(n, np.bool_),
+        np.zeros(n),
+        np.full(n, math.inf),
+        np.zeros(n),
+        np.full((n, 2), -1, np.int64),
+        np.empty(queries, np.int64),
+    )
+
+
+@njit
+def _begin(
+    now: float, query: int, worker: int, load: Load, truth: Truth, state: State, outcome: Outcome, warm_up: int
+) -> int:
+    """Start serving; 1 if the query will be late and counts."""
+    kind, size, knot, weight = state.types[worker], load.sizes[query], load.knots[query], load.weights[query]
+    low, high = truth.ratios[kind, size, knot], truth.ratios[kind, size, knot + 1]
+    finish = now + truth.means[kind, size] * (low + (high - low) * weight)
+    outcome.start[query] = now
+    outcome.finish[query] = finish
+    outcome.worker[query] = worker
+    state.done_at[worker] = finish
+    state.busy[worker] = True
+    return 1 if finish > load.deadlines[query] and query >= warm_up else 0
+
+
+@njit
+def _complete(
+    now: float,
+    worker: int,
+    load: Load,
+    truth: Truth,
+    model: ModelArrays,
+    state: State,
+    outcome: Outcome,
+    warm_up: int,
+) -> int:
+    query = state.line[worker, 0]
+    if query < 0:
+        state.busy[worker] = False
+        state.done_at[worker] = math.inf
+        return 0
+    state.free_at[worker] = now + state.pending[worker]
+    state.line[worker, 0] = state.next_in_line[query]
+    if state.line[worker, 0] < 0:
+        state.line[worker, 1] = -1
+        state.pending[worker] = 0.0
+    else:
+        state.pending[worker] -= model.mean[state.types[worker], load.sizes[query]]
+    return _begin(now, query, worker, load, truth, state, outcome, warm_up)
+
+
+@njit
+def _hand_over(
+    now: float,
+    query: int,
+    worker: int,
+    load: Load,
+    truth: Truth,
+    model: ModelArrays,
+    state: State,
+    outcome: Outcome,
+    warm_up: int,
+) -> int:
+    """Give a query to a worker: it is served now, or queues there behind what the worker has."""
+    predicted = model.mean[state.types[worker], load.sizes[query]]
+    if not state.busy[worker]:
+        state.free_at[worker] = now + predicted
+        return _begin(now, query, worker, load, truth, state, outcome, warm_up)
+    state.free_at[worker] = max(state.free_at[worker], now) + predicted
+    state.pending[worker] += predicted
+    state.next_in_line[query] = -1
+    if state.line[worker, 0] < 0:
+        state.line[worker, 0] = query
+    else:
+        state.next_in_line[state.line[worker, 1]] = query
+    state.line[worker, 1] = query
+    return 0
+
+
+@njit
+def _enqueue(query: int, load: Load, state: State) -> None:
+    tail = state.ends[1]
+    state.ids[tail] = query
+    state.sizes[tail] = load.sizes[query]
+    state.arrivals[tail] = load.arrivals[query]
+    state.deadlines[tail] = load.deadlines[query]
+    state.ends[1] = tail + 1
+
+
+@njit
+def _move(source: int, target: int, state: State) -> None:
+    state.ids[target] = state.ids[source]
+    state.sizes[target] = state.sizes[source]
+    state.arrivals[target] = state.arrivals[source]
+    state.deadlines[target] = state.deadlines[source]
+
+
+@njit
+def _close_gaps(low: int, high: int, state: State) -> None:
+    """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
+    head, tail = state.ends[0], state.ends[1]
+    if high - head < tail - low:
+        target = high
+        for source in range(high, head - 1, -1):
+            if state.ids[source] >= 0:
+                _move(source, target, state)
+                target -= 1
+        state.ends[0] = target + 1
+    else:
+        target = low
+        for source in range(low, tail):
+            if state.ids[source] >= 0:
+                _move(source, target, state)
+                target += 1
+        state.ends[1] = target
+
+
+@njit
+def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: State) -> int:
+    """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
+    if position < state.ends[0] or position >= state.ends[1]:
+        return NO_SUCH_QUERY
+    if state.ids[position] < 0:
+        return REPEATED_QUERY
+    if worker < -1 or worker >= state.types.shape[0]:
+        return NO_SUCH_WORKER
+    if worker >= 0 and model.mean[state.types[worker], load.sizes[state.ids[position]]] == math.inf:
+        return UNSERVABLE
+    return 0
+
+
+@njit
+def _apply(
+    now: float,
+    dispatched: int,
+    dropped: int,
+    answer: Answer,
+    load: Load,
+    truth: Truth,
+    model: ModelArrays,
+    state: State,
+    outcome: Outcome,
+    warm_up: int,
+) -> int:
+    """Carry out an answer; violations that it makes, or a fault (negative)."""
+    violations = 0
+    head = state.ends[0]
+    low, high = state.ends[1], head
+    for k in range(dispatched + dropped):
+        is_drop = k >= dispatched
+        position = head + (answer.drops[k - dispatched] if is_drop else answer.pairs[k, 0])
+        worker = -1 if is_drop else answer.pairs[k, 1]
+        fault = NO_SUCH_WORKER if worker == -1 and not is_drop else _fault(position, worker, load, model, state)
+        if fault < 0:
+            return fault
+        query = state.ids[position]
+        state.ids[position] = -1
+        low, high = min(low, position), max(high, position)
+        if is_drop:
+            outcome.worker[query] = DROPPED
+            violations += 1 if query >= warm_up else 0
+        else:
+            violations += _hand_over(now, query, worker, load, truth, model, state, outcome, warm_up)
+    _close_gaps(low, high, state)
+    return violations
+
+
+def _simulate(
+    load: Load,
+    truth: Truth,
+    model: ModelArrays,
+    parameters: Floats,
+    scratch: Scratch,
+    answer: Answer,
+    state: State,
+    outcome: Outcome,
+    warm_up: int,
+    limit: int,
+) -> int:
+    """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
+    upcoming, violations, wakes, wake_at = 0, 0, 0, math.inf
+    total = load.arrivals.shape[0]
+    while True:
+        worker = int(np.argmin(state.done_at))
+        done_at = state.done_at[worker]
+        arrives_at = load.arrivals[upcoming] if upcoming < total else math.inf
+        now = min(done_at, arrives_at, wake_at)
+        if now == math.inf:
+            return FINISHED
+        if done_at <= now:
+            violations += _complete(now, worker, load, truth, model, state, outcome, warm_up)
+        elif arrives_at <= now:
+            _enqueue(upcoming, load, state)
+            upcoming += 1
+        else:
+            wakes += 1
+            if wakes > 10 * total + 1000:
+                return ENDLESS_WAKING
+        wake_at = math.inf
+        while state.ends[1] > state.ends[0]:
+            head, tail = state.ends[0], state.ends[1]
+            queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
+            workers = WorkerArrays(state.types, state.busy, state.free_at)
+            dispatched, dropped, asked = _decide(now, queue, workers, model, parameters, scratch, answer)
+            wake_at = asked if asked > now else math.inf
+            if dispatched + dropped == 0:
+                break
+            made = _apply(now, dispatched, dropped, answer, load, truth, model, state, outcome, warm_up)
+            if made < 0:
+                return made
+            violations += made
+            wake_at = math.inf
+        if violations > limit:
+            return STOPPED
+
+
+def _decide(*arguments: object) -> tuple[int, int, float]:
+    raise NotImplementedError  # stands for the kernel that `compiled_loop` binds
+
+
+@cache
+def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
+    """The event loop with this kernel compiled into it."""
+    return specialise(_simulate, f"simulate_{policy}", _decide=kernel)

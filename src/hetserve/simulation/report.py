@@ -1,0 +1,192 @@
+"""What a run tells: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.dispatch import Policy
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Workload
+
+if TYPE_CHECKING:
+    from hetserve.simulation.loop import Outcome
+
+_DROPPED = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Decile:
+    """A tenth of the queries by batch size, or several that one size fills; smallest and largest batch in it."""
+
+    smallest: int
+    largest: int
+    queries: int
+    violations: int
+
+    @property
+    def ratio(self) -> float:
+        return self.violations / self.queries
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "smallestBatch": self.smallest,
+            "largestBatch": self.largest,
+            "queries": self.queries,
+            "violationRatio": self.ratio,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TypeUse:
+    """One instance type in a run. utilisation: share of the run that its instances served, 0 to 1."""
+
+    name: str
+    instances: int
+    queries: int
+    utilisation: float
+
+    def as_json(self) -> dict[str, str | float]:
+        return {
+            "type": self.name,
+            "instances": self.instances,
+            "queries": self.queries,
+            "utilisation": self.utilisation,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run. Times in seconds, rates in queries/s; a query that was never served violates.
+
+    queries: those that count, after the first `warm_up`. latencies: {percentile: latency} of the served ones.
+    worst_delay: longest latency of a served query. stopped_early: the violations passed the limit of the run;
+    what had not happened by then is not in any figure.
+    """
+
+    policy: str
+    parameters: tuple[float, ...]
+    counts: Mapping[str, int]
+    slo: float
+    rate: float
+    arrivals: str
+    seed: int
+    queries: int
+    warm_up: int
+    violations: int
+    dropped: int
+    unfinished: int
+    mean_latency: float
+    latencies: Mapping[float, float]
+    worst_delay: float
+    deciles: tuple[Decile, ...]
+    types: tuple[TypeUse, ...]
+    duration: float
+    stopped_early: bool
+
+    @property
+    def violation_ratio(self) -> float:
+        return self.violations / self.queries
+
+    def as_json(self) -> dict[str, object]:
+        """Plain data; a latency that nothing has is null."""
+        return {
+            "policy": self.policy,
+            "parameters": list(self.parameters),
+            "counts": dict(self.counts),
+            "sloSeconds": self.slo,
+            "offeredQPS": self.rate,
+            "arrivals": self.arrivals,
+            "seed": self.seed,
+            "queries": self.queries,
+            "warmUp": self.warm_up,
+            "violations": self.violations,
+            "violationRatio": self.violation_ratio,
+            "dropped": self.dropped,
+            "unfinished": self.unfinished,
+            "meanLatencySeconds": _or_null(self.mean_latency),
+            "latencySeconds": {f"p{p:g}": _or_null(v) for p, v in self.latencies.items()},
+            "worstDelaySeconds": _or_null(self.worst_delay),
+            "deciles": [decile.as_json() for decile in self.deciles],
+            "types": [use.as_json() for use in self.types],
+            "durationSeconds": self.duration,
+            "stoppedEarly": self.stopped_early,
+        }
+
+
+def make_report(
+    system: System,
+    counts: Mapping[str, int],
+    policy: Policy,
+    workload: Workload,
+    rate: float,
+    warm_up: int,
+    outcome: Outcome,
+    *,
+    stopped_early: bool,
+) -> RunReport:
+    """Report of a run's outcome."""
+    times = workload.times(rate)
+    delays = outcome.finish - times
+    began = np.isfinite(delays)
+    counted = np.arange(len(times)) >= warm_up
+    given_up = outcome.worker == _DROPPED
+    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
+    violates = counted & (late_queries(outcome, times, system.slo) | unfinished)
+    served = delays[began & counted]
+    duration = float(np.nanmax(outcome.finish)) if began.any() else 0.0
+    return RunReport(
+        policy=policy.name,
+        parameters=policy.parameters,
+        counts={name: counts.get(name, 0) for name in system.types},
+        slo=system.slo,
+        rate=float(rate),
+        arrivals=workload.arrivals.value,
+        seed=workload.seed,
+        queries=int(counted.sum()),
+        warm_up=warm_up,
+        violations=int(violates.sum()),
+        dropped=int((given_up & counted).sum()),
+        unfinished=int((unfinished & counted).sum()),
+        mean_latency=float(served.mean()) if len(served) else math.nan,
+        latencies={p: float(np.percentile(served, p)) if len(served) else math.nan for p in (50.0, 90.0, 95.0, 99.0)},
+        worst_delay=float(served.max()) if len(served) else math.nan,
+        deciles=_deciles(np.array(workload.batches)[workload.sizes[counted]], violates[counted]),
+        types=_uses(system, counts, outcome, duration),
+        duration=duration,
+        stopped_early=stopped_early,
+    )
+
+
+def late_queries(outcome: Outcome, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
+    """[query] True where service ends after the deadline or the query was dropped; queries unserved are not in it."""
+    late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
+    return late
+
+
+def _deciles(batches: NDArray[np.int64], violates: NDArray[np.bool_]) -> tuple[Decile, ...]:
+    edges = np.quantile(batches, np.arange(1, 10) / 10, method="inverted_cdf")
+    tenth = np.searchsorted(edges, batches, side="left")
+    groups = [(batches[tenth == t], violates[tenth == t]) for t in range(10)]
+    return tuple(Decile(int(b.min()), int(b.max()), len(b), int(v.sum())) for b, v in groups if len(b))
+
+
+def _uses(system: System, counts: Mapping[str, int], outcome: Outcome, duration: float) -> tuple[TypeUse, ...]:
+    worker_types = system.workers(counts)
+    by = np.where(outcome.worker >= 0, worker_types[np.maximum(outcome.worker, 0)], -1)
+    service = np.nan_to_num(outcome.finish - outcome.start)
+    uses = []
+    for index, name in enumerate(system.types):
+        instances, mine = counts.get(name, 0), by == index
+        busy = float(service[mine].sum()) / (instances * duration) if instances and duration else 0.0
+        uses.append(TypeUse(name, instances, int(mine.sum()), busy))
+    return tuple(uses)
+
+
+def _or_null(value: float) -> float | None:
+    return value if math.isfinite(value) else None

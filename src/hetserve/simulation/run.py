@@ -1,0 +1,113 @@
+"""One run: a workload at a rate, on a configuration, under a policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetserve.dispatch import Policy
+from hetserve.dispatch.kernel import Answer, Scratch
+from hetserve.simulation import loop
+from hetserve.simulation.report import RunReport, late_queries, make_report
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Workload
+
+_FAULTS = {
+    loop.REPEATED_QUERY: "answered twice for one query",
+    loop.NO_SUCH_QUERY: "answered for a query that is not in the queue",
+    loop.NO_SUCH_WORKER: "dispatched to an instance that does not exist",
+    loop.UNSERVABLE: "dispatched a batch to a type that cannot serve it",
+    loop.ENDLESS_WAKING: "asks to be woken again and again without doing anything",
+}
+
+
+class PolicyContractError(RuntimeError):
+    """A policy broke the contract of hetserve.dispatch.interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What happened to every query, and whether the run ended before all of them had come."""
+
+    outcome: loop.Outcome
+    stopped_early: bool
+
+
+def simulate(
+    system: System,
+    counts: Mapping[str, int],
+    policy: Policy,
+    workload: Workload,
+    rate: float,
+    *,
+    warm_up: int = 0,
+    stop_after: int | None = None,
+) -> RunReport:
+    """Run and report.
+
+    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries that are served but do
+    not count. stop_after: end the run once more than this many violations are certain.
+    Raises ValueError for inputs that do not fit together, PolicyContractError for a policy that breaks its contract.
+    """
+    trace = run_trace(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
+    return make_report(
+        system, counts, policy, workload, rate, warm_up, trace.outcome, stopped_early=trace.stopped_early
+    )
+
+
+def run_trace(
+    system: System,
+    counts: Mapping[str, int],
+    policy: Policy,
+    workload: Workload,
+    rate: float,
+    *,
+    warm_up: int = 0,
+    stop_after: int | None = None,
+) -> Trace:
+    """As `simulate`, but every query's fate instead of a report."""
+    queries, types = len(workload), system.workers(counts)
+    if not 0 <= warm_up < queries:
+        raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
+    model, load = system.believed.arrays, make_load(system, workload, rate)
+    outcome = loop.Outcome(
+        np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, loop.WAITING, np.int64)
+    )
+    floats, integers = policy.scratch(len(types), queries)
+    status = loop.compiled_loop(policy.name, policy.kernel)(
+        load,
+        loop.Truth(system.served.means, system.served.ratios),
+        model,
+        np.array(policy.parameters, dtype=np.float64),
+        Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
+        Answer(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
+        loop.new_state(types, queries),
+        outcome,
+        warm_up,
+        queries if stop_after is None else stop_after,
+    )
+    if status < 0:
+        raise PolicyContractError(f"policy {policy.name} {_FAULTS[status]}")
+    return Trace(outcome, status == loop.STOPPED)
+
+
+def make_load(system: System, workload: Workload, rate: float) -> loop.Load:
+    """The workload's queries at a rate, with their service draws placed on the system's spread."""
+    if tuple(system.believed.batches.tolist()) != workload.batches:
+        raise ValueError("the system and the workload must be made for the same batch sizes")
+    times = workload.times(rate)
+    knots = system.served.probabilities
+    left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
+    weights = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
+    return loop.Load(times, workload.sizes, times + system.slo, left, weights)
+
+
+def count_violations(system: System, workload: Workload, rate: float, trace: Trace, warm_up: int) -> int:
+    """Violations among the queries that count; those never served are violations unless the run was stopped."""
+    late = late_queries(trace.outcome, workload.times(rate), system.slo)
+    if not trace.stopped_early:
+        late |= ~np.isfinite(trace.outcome.finish)
+    return int(late[warm_up:].sum())

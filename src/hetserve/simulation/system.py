@@ -1,0 +1,74 @@
+"""What is simulated: the types with their real service times, and what the dispatcher believes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.dispatch import LatencyModel
+from hetserve.profiles import DenseLatency, LatencyProfile, dense
+
+FEASIBILITY_PERCENTILE: Final = 95.0
+"""Service-time quantile by which a policy may judge whether a query will be in time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """Instance types, in order of preference, that serve one model.
+
+    served: service times that are drawn from. believed: what policies are told.
+    """
+
+    served: DenseLatency
+    believed: LatencyModel
+
+    @classmethod
+    def of(
+        cls,
+        profiles: Mapping[str, LatencyProfile],
+        batches: tuple[int, ...],
+        slo: float,
+        feasibility: float = FEASIBILITY_PERCENTILE,
+        base: str | None = None,
+    ) -> System:
+        """System of these types (by name) at these batch sizes; slo in seconds.
+
+        Policies are told the means and the `feasibility` percentile of the same profiles. base: the type with
+        C_j = 1, by default the fastest at the largest batch.
+        """
+        served = dense(list(profiles.values()), batches)
+        names = tuple(profiles)
+        model = LatencyModel.of(
+            names,
+            batches,
+            served.means,
+            slo,
+            served.quantiles(feasibility),
+            None if base is None else names.index(base),
+        )
+        return cls(served, model)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.believed.types
+
+    @property
+    def slo(self) -> float:
+        return self.believed.arrays.slo
+
+    def workers(self, counts: Mapping[str, int]) -> NDArray[np.int64]:
+        """Type of every instance of a configuration, in the order of the types.
+
+        Raises ValueError for a type that is not of this system, a negative count, or no instance at all.
+        """
+        for name, count in counts.items():
+            if name not in self.types or count < 0:
+                raise ValueError(f"{count} x {name!r}: need counts of at least 0 of {', '.join(self.types)}")
+        out = np.repeat(np.arange(len(self.types)), [counts.get(name, 0) for name in self.types])
+        if not len(out):
+            raise ValueError("the configuration has no instance")
+        return out.astype(np.int64)

@@ -1,0 +1,133 @@
+"""Queries drawn before a run: when they come, how many items they carry, how lucky their service is.
+
+Common random numbers: two runs with one seed see the same gaps (scaled to their rates), batches and service draws
+whatever the policy, the configuration and the rate, so that differences between runs are differences of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.demand import BatchMix
+
+
+class Arrivals(StrEnum):
+    """How queries arrive.
+
+    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number
+    of milliseconds: more regular than a Poisson process at long gaps, bursts at short ones. RECORDED: times that
+    were measured, stretched to the rate asked for.
+    """
+
+    EXPONENTIAL = "exponential"
+    INTEGER_POISSON = "integer-poisson"
+    RECORDED = "recorded"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Queries in order of arrival; arrays are read-only.
+
+    batches: the distinct sizes; sizes: [query], index into them. gaps: [query], before each arrival: in mean
+    gaps, or for INTEGER_POISSON the uniform draw behind it. luck: [query], uniform draw of the service time.
+    seed: None for arrivals and batches that were both recorded.
+    """
+
+    arrivals: Arrivals
+    batches: tuple[int, ...]
+    sizes: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+    luck: NDArray[np.float64]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def times(self, rate: float) -> NDArray[np.float64]:
+        """Arrival times [query] in seconds at this mean rate [queries/s]."""
+        if not (math.isfinite(rate) and rate > 0):
+            raise ValueError(f"rate {rate}: must be a positive number of queries/s")
+        if self.arrivals is Arrivals.INTEGER_POISSON:
+            times = np.cumsum(_poisson_quantiles(self.gaps, 1000 / rate)) / 1000
+        else:
+            times = np.cumsum(self.gaps) / rate
+        return times
+
+
+def draw_workload(mix: BatchMix, queries: int, seed: int, arrivals: Arrivals = Arrivals.EXPONENTIAL) -> Workload:
+    """Workload of so many queries; each kind of draw has a stream of its own."""
+    if queries < 1:
+        raise ValueError(f"queries {queries}: at least one is needed")
+    if arrivals is Arrivals.RECORDED:
+        raise ValueError("recorded arrivals are not drawn; use record_workload")
+    gaps, sizes, luck = _streams(seed)
+    return _frozen(
+        arrivals,
+        mix.batches,
+        _sizes(mix, sizes, queries),
+        gaps.random(queries) if arrivals is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries),
+        luck.random(queries),
+        seed,
+    )
+
+
+def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, seed: int) -> Workload:
+    """Workload that replays arrival times [s], with recorded batches, one per time, or drawn from a mix.
+
+    Raises ValueError naming the position of a time that is not finite or comes before its predecessor.
+    """
+    at = np.asarray(times, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(at) | (np.diff(at, prepend=-math.inf) < 0))
+    if len(at) < 2 or len(bad) or at[-1] <= at[0]:
+        what = f"time {at[bad[0]]} at position {bad[0]}" if len(bad) else f"{len(at)} times"
+        raise ValueError(f"recorded arrivals need at least two times that do not decrease, got {what}")
+    gaps = np.diff(at, prepend=at[0]) / (at[-1] - at[0]) * (len(at) - 1)
+    _, sizes, luck = _streams(seed)
+    if isinstance(batches, BatchMix):
+        distinct, drawn = batches.batches, _sizes(batches, sizes, len(at))
+    else:
+        if len(batches) != len(at) or min(batches) < 1:
+            raise ValueError(f"{len(at)} times need as many batches of at least 1, got {len(batches)}")
+        known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
+        distinct = tuple(known.tolist())
+    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, luck.random(len(at)), seed)
+
+
+def _streams(seed: int) -> list[np.random.Generator]:
+    if seed < 0:
+        raise ValueError(f"seed {seed}: must be at least 0")
+    return [np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(3)]
+
+
+def _sizes(mix: BatchMix, source: np.random.Generator, queries: int) -> NDArray[np.int64]:
+    cumulative = np.cumsum(mix.shares)
+    found = np.searchsorted(cumulative, source.random(queries) * cumulative[-1], side="right")
+    return np.minimum(found, len(mix.shares) - 1).astype(np.int64)
+
+
+def _frozen(
+    arrivals: Arrivals,
+    batches: tuple[int, ...],
+    sizes: NDArray[np.int64],
+    gaps: NDArray[np.float64],
+    luck: NDArray[np.float64],
+    seed: int,
+) -> Workload:
+    for array in (sizes, gaps, luck):
+        array.flags.writeable = False
+    return Workload(arrivals, batches, sizes, gaps, luck, seed)
+
+
+def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:
+    """Poisson numbers by inversion, so that the same draw gives comparable gaps at every rate."""
+    top = int(mean + 12 * math.sqrt(mean) + 30)
+    logs = np.arange(top + 1) * math.log(mean) - mean - np.cumsum(np.log(np.maximum(np.arange(top + 1), 1)))
+    numbers = np.searchsorted(np.cumsum(np.exp(logs)), uniform, side="right")
+    capped: NDArray[np.int64] = np.minimum(numbers, top).astype(np.int64)
+    return capped
