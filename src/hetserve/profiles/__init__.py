@@ -3,6 +3,7 @@
 from hetserve.profiles.dense import DenseLatency, dense
 from hetserve.profiles.from_spec import profile_from_spec
 from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
+from hetserve.profiles.learner import LearnedProfile, Learner
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 
 __all__ = [
@@ -10,6 +11,8 @@ __all__ = [
     "KNOTS",
     "DenseLatency",
     "LatencyProfile",
+    "LearnedProfile",
+    "Learner",
     "LinearProfile",
     "Spread",
     "TableProfile",

@@ -88,8 +88,9 @@ class Spread:
         if i == 0 or self.probabilities[i] == probability:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
-        weight = (probability - left) / (right - left)
-        return self.ratios[i - 1] * (1 - weight) + self.ratios[i] * weight
+        low, high = self.ratios[i - 1], self.ratios[i]
+        # In this form rounding neither moves equal ratios apart nor lets one pass the next.
+        return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
         """Ratios at these probabilities."""
@@ -98,8 +99,8 @@ class Spread:
     def toward(self, other: Spread, weight: float) -> Spread:
         """Spread between this one (weight 0) and another (weight 1), quantile by quantile."""
         knots = tuple(sorted({*self.probabilities, *other.probabilities}))
-        pairs = zip(self.on(knots), other.on(knots), strict=True)
-        return Spread(knots, tuple(a * (1 - weight) + b * weight for a, b in pairs))
+        mixed = (a + (b - a) * weight for a, b in zip(self.on(knots), other.on(knots), strict=True))
+        return Spread(knots, tuple(itertools.accumulate(mixed, max)))
 
 
 def _rises(values: tuple[float, ...], *, strictly: bool) -> bool:

@@ -1,0 +1,155 @@
+"""Learns a latency profile from served queries (Kairos section 5.1): a line at first, a table once it can be one.
+
+Kairos takes latencies as they come. Here one cold start in a hundred must not move a prediction, and the spread
+around it is learnt too. State is a value: observing gives a new learner, so a replay gives the same predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from hetserve.profiles.latency import LinearProfile, TableProfile
+from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line
+from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
+from hetserve.units import Seconds
+
+# Latencies this many standard deviations from the median of their batch are outliers, and so are none that are
+# within 5 %: on steady hardware the deviation is so small that ordinary jitter would count as wild.
+_WILD: Final = 10.0
+_TAME: Final = 0.05
+# A median of few observations can itself be wild. Until there are more, what is this many times off the line does
+# not count; a real latency is not: lines miss the smallest batches by a factor of three at most (kairos data).
+_FEW: Final = 8
+_OFF_THE_LINE: Final = 5.0
+# Fewer residuals than this give a standard deviation, not quantiles.
+_ENOUGH_FOR_QUANTILES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedProfile:
+    """What has been learnt so far; a latency profile for every batch up to max_batch.
+
+    table: None while too few batches are known. Beyond the batches of the table it goes on with the line's slope.
+    """
+
+    line: Line
+    table: TableProfile | None
+    variation: Spread | None
+    max_batch: int | None = None
+
+    def mean(self, batch: int) -> Seconds | None:
+        if self.max_batch is not None and batch > self.max_batch:
+            return None
+        if self.table is None:
+            return Seconds(self.line.at(batch))
+        nearest = min(max(batch, self.table.batches[0]), self.table.batches[-1])
+        known = self.table.mean(nearest)
+        assert known is not None  # noqa: S101  within the table
+        # Below the first batch a steep line could fall to nothing: half of the shortest known stays.
+        return Seconds(max(known + self.line.slope * (batch - nearest), known / 2))
+
+    def spread(self, batch: int) -> Spread | None:
+        return None if self.mean(batch) is None else self.variation or CONSTANT
+
+    def quantile(self, batch: int, percentile: float) -> Seconds | None:
+        mean = self.mean(batch)
+        return None if mean is None else Seconds(mean * (self.variation or CONSTANT).ratio(percentile / 100))
+
+    def as_linear(self) -> LinearProfile:
+        """The line alone, whatever else is known."""
+        return LinearProfile(Seconds(self.line.intercept), Seconds(self.line.slope), self.max_batch, self.variation)
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """Latencies of one model on one instance type, as they were served.
+
+    table_after: distinct batches that must be settled before a table replaces the line. settled: observations
+    that settle a batch; with 3 a single wild one is outvoted. window: latest observations kept per batch, so
+    that a lasting change is learnt after half of it. samples: {batch: latencies in seconds, oldest first}.
+    """
+
+    table_after: int = 10
+    settled: int = 3
+    window: int = 64
+    max_batch: int | None = None
+    samples: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, least in (("table_after", 2), ("settled", 1), ("window", self.settled)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
+
+    def observe(self, batch: int, seconds: float) -> Learner:
+        """Learner that has also seen a query of `batch` items served in so many seconds.
+
+        Raises ValueError for a batch below 1 and a latency that is not a positive finite number.
+        """
+        if batch < 1:
+            raise ValueError(f"batch {batch}: a query carries at least one item")
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise ValueError(f"latency {seconds} s of batch {batch}: must be a positive finite number")
+        recent = (*self.samples.get(batch, ()), float(seconds))[-self.window :]
+        return replace(self, samples={**self.samples, batch: recent})
+
+    @property
+    def observations(self) -> int:
+        """Observations kept."""
+        return sum(len(recent) for recent in self.samples.values())
+
+    def profile(self) -> LearnedProfile | None:
+        """The profile as far as it is known; None before the first observation."""
+        if not self.samples:
+            return None
+        batches = sorted(self.samples)
+        line = robust_line(batches, [float(np.median(self.samples[batch])) for batch in batches])
+        credible = {batch: _credible(self.samples[batch], line.at(batch)) for batch in batches}
+        known = {batch: kept for batch, kept in credible.items() if len(kept) >= self.settled}
+        if len(known) < self.table_after:
+            return LearnedProfile(line, None, self._spread_around({b: line.at(b) for b in batches}), self.max_batch)
+        medians = {batch: float(np.median(kept)) for batch, kept in known.items()}
+        tolerance = _tolerance([x / medians[batch] for batch, kept in known.items() for x in kept])
+        means = {batch: _trimmed_mean(kept, medians[batch], tolerance) for batch, kept in known.items()}
+        table = TableProfile(tuple(known), tuple(Seconds(means[b]) for b in known))
+        return LearnedProfile(line, table, self._spread_around(means, own_means=True), self.max_batch)
+
+    def _spread_around(self, means: Mapping[int, float], *, own_means: bool = False) -> Spread | None:
+        """Spread of latency / mean over all batches; own_means: each mean is of just these samples."""
+        pooled: list[float] = []
+        for batch, mean in means.items():
+            count = len(self.samples[batch])
+            # Deviations from a mean of one's own are too small by this factor (Bessel).
+            wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
+            pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
+        tolerance = _tolerance(pooled)
+        middle = float(np.median(pooled))
+        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= tolerance])
+        if len(ratios) < self.settled:
+            return None
+        if len(ratios) < _ENOUGH_FOR_QUANTILES:
+            return Spread.of_variation(MAD_TO_SD * float(np.median(np.abs(ratios / middle - 1))))
+        # A quantile needs two observations beyond it; the tails beyond take the shape of a log-normal.
+        inner = [p for p in KNOTS if len(ratios) * min(p, 1 - p) >= 2]
+        return Spread.of_quantiles({p: float(np.quantile(ratios, p)) for p in inner})
+
+
+def _tolerance(ratios: list[float]) -> float:
+    """How far from the median, relative to it, a latency may lie before it is an outlier."""
+    middle = float(np.median(ratios))
+    return max(_TAME, _WILD * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))
+
+
+def _credible(samples: tuple[float, ...], expected: float) -> tuple[float, ...]:
+    if len(samples) >= _FEW:
+        return samples
+    return tuple(x for x in samples if expected / _OFF_THE_LINE <= x <= expected * _OFF_THE_LINE)
+
+
+def _trimmed_mean(samples: tuple[float, ...], median: float, tolerance: float) -> float:
+    kept = [x for x in samples if abs(x / median - 1) <= tolerance]
+    return math.fsum(kept) / len(kept) if kept else median
