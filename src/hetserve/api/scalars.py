@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any
@@ -21,6 +22,11 @@ from hetserve.units import (
 DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 # Names of InstanceTypes look like cloud instance types: g4dn.xlarge.
 DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def dns_label(text: str) -> str:
+    """The DNS label nearest to a name that people use: ``MT-WND`` -> ``mt-wnd``; empty where nothing is left."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-")
 
 
 def _checked(rule: Rule) -> AfterValidator:

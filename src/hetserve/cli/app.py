@@ -6,6 +6,7 @@ import click
 
 from hetserve import __version__
 from hetserve.cli.plan import plan
+from hetserve.cli.profile import profile
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -15,3 +16,4 @@ def app() -> None:
 
 
 app.add_command(plan)
+app.add_command(profile)

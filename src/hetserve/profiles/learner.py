@@ -14,14 +14,11 @@ from typing import Final
 import numpy as np
 
 from hetserve.profiles.latency import LinearProfile, TableProfile
+from hetserve.profiles.outliers import tolerance
 from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 from hetserve.units import Seconds
 
-# Latencies this many standard deviations from the median of their batch are outliers, and so are none that are
-# within 5 %: on steady hardware the deviation is so small that ordinary jitter would count as wild.
-_WILD: Final = 10.0
-_TAME: Final = 0.05
 # A median of few observations can itself be wild. Until there are more, what is this many times off the line does
 # not count; a real latency is not: lines miss the smallest batches by a factor of three at most (kairos data).
 _FEW: Final = 8
@@ -113,8 +110,8 @@ class Learner:
         if len(known) < self.table_after:
             return LearnedProfile(line, None, self._spread_around({b: line.at(b) for b in batches}), self.max_batch)
         medians = {batch: float(np.median(kept)) for batch, kept in known.items()}
-        tolerance = _tolerance([x / medians[batch] for batch, kept in known.items() for x in kept])
-        means = {batch: _trimmed_mean(kept, medians[batch], tolerance) for batch, kept in known.items()}
+        wild = tolerance([x / medians[batch] for batch, kept in known.items() for x in kept])
+        means = {batch: _trimmed_mean(kept, medians[batch], wild) for batch, kept in known.items()}
         table = TableProfile(tuple(known), tuple(Seconds(means[b]) for b in known))
         return LearnedProfile(line, table, self._spread_around(means, own_means=True), self.max_batch)
 
@@ -126,9 +123,9 @@ class Learner:
             # Deviations from a mean of one's own are too small by this factor (Bessel).
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
-        tolerance = _tolerance(pooled)
+        wild = tolerance(pooled)
         middle = float(np.median(pooled))
-        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= tolerance])
+        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= wild])
         if len(ratios) < self.settled:
             return None
         if len(ratios) < _ENOUGH_FOR_QUANTILES:
@@ -138,18 +135,12 @@ class Learner:
         return Spread.of_quantiles({p: float(np.quantile(ratios, p)) for p in inner})
 
 
-def _tolerance(ratios: list[float]) -> float:
-    """How far from the median, relative to it, a latency may lie before it is an outlier."""
-    middle = float(np.median(ratios))
-    return max(_TAME, _WILD * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))
-
-
 def _credible(samples: tuple[float, ...], expected: float) -> tuple[float, ...]:
     if len(samples) >= _FEW:
         return samples
     return tuple(x for x in samples if expected / _OFF_THE_LINE <= x <= expected * _OFF_THE_LINE)
 
 
-def _trimmed_mean(samples: tuple[float, ...], median: float, tolerance: float) -> float:
-    kept = [x for x in samples if abs(x / median - 1) <= tolerance]
+def _trimmed_mean(samples: tuple[float, ...], median: float, wild: float) -> float:
+    kept = [x for x in samples if abs(x / median - 1) <= wild]
     return math.fsum(kept) / len(kept) if kept else median

@@ -1,0 +1,147 @@
+"""`hetserve profile`: latency profiles from measurements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from hetserve.cli import profile_values
+
+if TYPE_CHECKING:
+    from hetserve.profiles.fit import Fit
+    from hetserve.profiles.samples import Samples
+
+EXIT_BAD_INPUT = 2
+_KINDS = ("auto", "linear", "table")
+_FORMATS = ("yaml", "json", "table")
+
+
+@click.group()
+def profile() -> None:
+    """Latency profiles: how long a model takes on an instance type."""
+
+
+@profile.command()
+@click.argument("samples", metavar="SAMPLES.CSV")
+@click.option("--model", required=True, metavar="NAME", callback=profile_values.label, help="As in spec.model.name.")
+@click.option(
+    "--instance-type", required=True, metavar="TYPE", callback=profile_values.subdomain, help="As the InstanceType."
+)
+@click.option("--name", metavar="NAME", callback=profile_values.subdomain, help="Default: MODEL-TYPE.")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=profile_values.label)
+@click.option(
+    "--kind", type=click.Choice(_KINDS), default="auto", help="Default: auto, a line if none is over 5 % off."
+)
+@click.option("--keep-wild", is_flag=True, help="Count single cold starts and stalls too, which are left out else.")
+@click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
+@click.option("--plot", metavar="FILE", callback=profile_values.picture, help="Draw samples and fit: .png or .svg.")
+def fit(  # noqa: PLR0917  options arrive by name
+    samples: str,
+    model: str,
+    instance_type: str,
+    name: str | None,
+    namespace: str,
+    kind: Any,
+    keep_wild: bool,
+    output: str,
+    plot: str | None,
+) -> None:
+    """Make a ModelProfile from the measured latencies in SAMPLES.CSV (- for standard input).
+
+    The first line names the columns: `batch` (items in the query) and `latency_ms` (milliseconds) or `latency`
+    (seconds); each further line is one query. Where there are columns `model`, `instance` or `instance_type`,
+    only the lines of this model and type count. Batches with 20 samples or more get measured quantiles,
+    with fewer a coefficient of variation.
+
+    \b
+    Exit code: 0 the profile was written, 2 bad input.
+
+    \b
+    Examples:
+      hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge > profile.yaml
+      hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge -o table --plot fit.png
+      hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge --kind linear | kubectl apply -f -
+    """
+    from hetserve.cli.profile_report import as_table  # noqa: PLC0415
+    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
+    from hetserve.profiles.fit import fit_samples  # noqa: PLC0415
+    from hetserve.profiles.samples import read_samples  # noqa: PLC0415
+
+    title = f"{model} on {instance_type}"
+    try:
+        measured = read_samples(_text(samples), _shown(samples), model, instance_type)
+    except CsvError as error:
+        _refuse(error.errors)
+    fitted = fit_samples(measured, kind, keep_wild=keep_wild)
+    manifest = _manifest(measured, fitted, name or f"{model}-{instance_type}", namespace, (model, instance_type))
+    if plot is not None:
+        _draw(measured, fitted, title, plot)
+    for note in fitted.notes:
+        click.echo(f"note: {note}", err=True)
+    text = as_table(measured, fitted, title) if output == "table" else _document(manifest, output)
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tuple[str, str]) -> dict[str, Any]:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from hetserve.api.manifest_errors import field_errors  # noqa: PLC0415
+    from hetserve.api.model_profile import ModelProfile  # noqa: PLC0415
+    from hetserve.profiles.to_spec import latency_of, profile_manifest  # noqa: PLC0415
+
+    how = "least-squares line through the means" if fitted.kind == "linear" else "table of the means"
+    source = f"{how} of {samples.count} samples at {len(fitted.entries)} batches in {Path(samples.name).name}"
+    model, instance_type = of
+    latency = latency_of(fitted)
+    manifest = profile_manifest(
+        name, namespace, model=model, instance_type=instance_type, latency=latency, source=source
+    )
+    try:
+        ModelProfile.model_validate(manifest)
+    except ValidationError as error:
+        _refuse([f"{samples.name}: the profile made of it is not valid: {line}" for line in field_errors(error)])
+    return manifest
+
+
+def _document(manifest: dict[str, Any], output: str) -> str:
+    if output == "json":
+        import json  # noqa: PLC0415
+
+        return json.dumps(manifest, indent=2, allow_nan=False)
+    import yaml  # noqa: PLC0415
+
+    # None: one line per entry of the table.
+    return str(yaml.safe_dump(manifest, sort_keys=False, default_flow_style=None, width=200))
+
+
+def _draw(samples: Samples, fitted: Fit, title: str, path: str) -> None:
+    try:
+        from hetserve.cli.profile_plot import draw  # noqa: PLC0415
+    except ImportError as error:
+        _refuse([f"--plot needs {error.name}: install hetserve[plot]"])
+    try:
+        draw(samples, fitted, title, path)
+    except OSError as error:
+        _refuse([f"--plot {path}: cannot be written: {error.strerror}"])
+
+
+def _text(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        _refuse([f"{_shown(path)}: cannot be read: it is not UTF-8 text"])
+    except OSError as error:
+        _refuse([f"{_shown(path)}: cannot be read: {error.strerror}"])
+
+
+def _shown(path: str) -> str:
+    return "stdin" if path == "-" else path
+
+
+def _refuse(errors: tuple[str, ...] | list[str]) -> NoReturn:
+    for line in errors:
+        click.echo(f"error: {line}", err=True)
+    sys.exit(EXIT_BAD_INPUT)

@@ -1,0 +1,110 @@
+"""Numbers of a CSV file, checked where they enter: every error names the file, the line, the column and the value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_MOST_ERRORS = 20
+
+
+class CsvError(Exception):
+    """The file cannot be used; one line per error."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = tuple(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line below the header; line: its number in the file, from 1."""
+
+    line: int
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows:
+    """Rows of one file and what is wrong with their values; `done` raises when something is."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    errors: list[str] = field(default_factory=list)
+
+    def whole(self, row: Row, column: str, most: int) -> int:
+        """Whole number from 1 to `most`; 0 where it is none, with an error noted."""
+        text = row.values[column]
+        if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
+            return int(text)
+        return self._wrong(row, column, f"must be a whole number from 1 to {most}")
+
+    def positive(self, row: Row, column: str, least: float, most: float, unit: str) -> float:
+        """Number from `least` to `most`; 0 where it is none, with an error noted."""
+        text = row.values[column]
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if least <= number <= most:
+            return number
+        return self._wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
+
+    def done(self) -> None:
+        """Raises CsvError if any value was wrong, with the first twenty errors."""
+        if len(self.errors) > _MOST_ERRORS:
+            raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
+        if self.errors:
+            raise CsvError(self.errors)
+
+    def _wrong(self, row: Row, column: str, right: str) -> int:
+        text = row.values[column]
+        what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
+        self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
+        return 0
+
+
+def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
+    """Rows of a CSV text whose first line names the columns; blank lines are passed over.
+
+    name: of the file, for errors. needed: columns that must be there; others are kept as they are.
+    Raises CsvError for a text without rows or header, a missing or repeated column, a line of another length.
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    rows: list[Row] = []
+    errors: list[str] = []
+    header: tuple[str, ...] = ()
+    try:
+        for values in reader:
+            cells = [value.strip() for value in values]
+            if not any(cells):
+                continue
+            if not header:
+                header = tuple(cells)
+                continue
+            if len(cells) != len(header):
+                counts = f"{len(cells)} values for {len(header)} columns ({', '.join(header)})"
+                errors.append(f"{name}, line {reader.line_num}: {counts}")
+                continue
+            rows.append(Row(reader.line_num, dict(zip(header, cells, strict=True))))
+    except csv.Error as error:
+        raise CsvError([f"{name}, line {reader.line_num}: not valid CSV: {error}"]) from None
+    _check_header(header, name, needed)
+    if not rows and not errors:
+        raise CsvError([f"{name}: there is no line below the header"])
+    return CsvRows(name, header, tuple(rows), errors)
+
+
+def _check_header(header: tuple[str, ...], name: str, needed: Sequence[str]) -> None:
+    if not header:
+        raise CsvError([f"{name}: is empty; its first line must name the columns {', '.join(needed)}"])
+    there = f"there are: {', '.join(header)}"
+    missing = [f"{name}, line 1: no column {column}; {there}" for column in needed if column not in header]
+    twice = sorted({column for column in header if header.count(column) > 1})
+    repeated = [f"{name}, line 1: column {column} is there {header.count(column)} times" for column in twice]
+    if missing or repeated:
+        raise CsvError([*missing, *repeated])

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetserve.api.model_profile import ModelProfile
+from hetserve.cli.app import app
+
+OF = ("--model", "rm2", "--instance-type", "g4dn.xlarge")
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path) -> Path:
+    lines = [f"{batch},{5 + 0.25 * batch + 0.1 * (i % 5)}" for batch in range(10, 110, 10) for i in range(25)]
+    path = tmp_path / "samples.csv"
+    path.write_text("batch,latency_ms\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def fit(*args: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["profile", "fit", *map(str, args)], input=stdin)
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_the_answer_is_a_manifest_that_kubectl_takes(csv_file: Path, form: str) -> None:
+    result = fit(csv_file, *OF, "-o", form)
+    assert (result.exit_code, result.stderr) == (0, "")
+    profile = ModelProfile.model_validate((yaml.safe_load if form == "yaml" else json.loads)(result.stdout))
+    assert (profile.metadata.name, profile.metadata.namespace) == ("rm2-g4dn.xlarge", "default")
+    assert profile.spec.source == "least-squares line through the means of 250 samples at 10 batches in samples.csv"
+    assert profile.spec.latency.linear is not None
+    assert profile.spec.latency.linear.slope == "0.25ms"
+
+
+def test_name_namespace_and_kind_can_be_given(csv_file: Path) -> None:
+    result = fit(csv_file, *OF, "--name", "mine", "--namespace", "ns", "--kind", "table")
+    profile = ModelProfile.model_validate(yaml.safe_load(result.stdout))
+    assert (profile.metadata.name, profile.metadata.namespace) == ("mine", "ns")
+    assert len(profile.spec.latency.table or []) == 10
+
+
+def test_a_table_for_the_eye_says_units_and_how_far_the_line_is_off(csv_file: Path) -> None:
+    shown = fit(csv_file, *OF, "-o", "table").stdout
+    assert "rm2 on g4dn.xlarge: 5.2ms + 0.25ms per item" in shown
+    assert "kind     linear: the line is at most 0.0 % off at a measured batch" in shown
+    assert "P99 MS" in shown
+
+
+@pytest.mark.parametrize(("name", "magic"), [("fit.png", b"\x89PNG"), ("fit.svg", b"<?xml")])
+def test_a_picture_is_drawn_and_is_the_same_each_time(csv_file: Path, tmp_path: Path, name: str, magic: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    first, second = tmp_path / name, tmp_path / f"again-{name}"
+    for path in (first, second):
+        assert fit(csv_file, *OF, "--plot", path).exit_code == 0
+    assert first.read_bytes().startswith(magic)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_samples_come_from_a_pipe_too() -> None:
+    result = fit("-", *OF, stdin="batch,latency\n1,0.01\n1,NaN\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: stdin, line 3: latency 'NaN': must be a number from 1e-09 to 86400 s\n"
+
+
+def test_what_was_left_out_is_noted_beside_the_answer(csv_file: Path) -> None:
+    csv_file.write_text(csv_file.read_text() + "10,9000\n")
+    result = fit(csv_file, *OF)
+    assert result.stderr == "note: 1 of 251 samples left out as cold starts or stalls (--keep-wild counts them)\n"
+    assert fit(csv_file, *OF, "--keep-wild").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        (("absent.csv", *OF), "error: absent.csv: cannot be read: No such file or directory"),
+        (("samples.csv", *OF, "--plot", "fit.pdf"), "'fit.pdf' must end in .png or .svg"),
+        (("samples.csv", *OF, "--plot", "absent/fit.svg"), "error: --plot absent/fit.svg: cannot be written: No such"),
+        (("samples.csv", "--model", "MT-WND", "--instance-type", "t4"), "write for example mt-wnd"),
+        (("samples.csv", "--model", "m", "--instance-type", "T 4"), "'T 4' is not a DNS subdomain"),
+        (("samples.csv", *OF, "--namespace", "a.b"), "'a.b' is not a DNS label"),
+        (("samples.csv", "--model", "m"), "Missing option '--instance-type'"),
+        (("latin1.csv", *OF), "error: latin1.csv: cannot be read: it is not UTF-8 text"),
+        (("tiny.csv", *OF, "--kind", "linear"), "intercept + slope must be longer than zero"),
+    ],
+)
+def test_bad_input_is_told_and_nothing_else(
+    csv_file: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], error: str
+) -> None:
+    monkeypatch.chdir(csv_file.parent)
+    Path("latin1.csv").write_bytes(b"batch,latency\n1,\xe9\n")
+    Path("tiny.csv").write_text("batch,latency_ms\n100000,0.000001\n1000000,0.0001\n")
+    result = fit(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert error in result.stderr
+
+
+def test_help_shows_how() -> None:
+    for line in ("Examples:", "hetserve profile fit samples.csv --model rm2"):
+        assert line in fit("--help").stdout
