@@ -1,0 +1,62 @@
+"""Bayesian optimisation over counts, as Ribbon does it (SC'21): Gaussian process, expected improvement.
+
+Counts are scaled to 0..1 by the most of each type. The space is finite, so the acquisition is compared on every
+configuration that is still open instead of being maximised and rounded. Ties go to the first.
+"""
+
+from __future__ import annotations
+
+import warnings
+from random import Random
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from hetserve.planning.search.session import Session
+
+FIRST: Final = 5
+"""Random evaluations before the first model."""
+
+Floats = NDArray[np.float64]
+
+
+def run(session: Session, seed: int) -> None:
+    """Evaluate where the expected improvement is largest until the session is over."""
+    scale = np.maximum(session.space.counts.max(axis=0), 1)
+    points = session.space.counts / scale
+    order = list(range(len(session.space)))
+    Random(seed).shuffle(order)  # noqa: S311  reproducible, nothing secret
+    first = iter(order)
+    while not session.over and len(session.evaluations) < FIRST:
+        session.value(next(first))
+    while not session.over:
+        measured, candidates = session.measured, session.candidates
+        values = np.array([session.value(int(i)) for i in measured])
+        mean, deviation = _predict(points[measured], values, points[candidates])
+        improvement = expected_improvement(mean, deviation, float(values.max()))
+        session.value(int(candidates[int(np.argmax(improvement))]))
+
+
+def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Expected gain over the best known value at points with these predictions."""
+    gain = mean - best
+    z = np.divide(gain, deviation, out=np.zeros_like(gain), where=deviation > 0)
+    uncertain = gain * norm.cdf(z) + deviation * norm.pdf(z)
+    return np.asarray(np.where(deviation > 0, uncertain, np.maximum(gain, 0.0)))
+
+
+def _predict(known: Floats, values: Floats, asked: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation at the points asked for."""
+    from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415  late: a second to import
+    from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
+
+    kernel = 1.0 * Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
+    process = GaussianProcessRegressor(kernel + WhiteKernel(1e-3, (1e-6, 0.1)), normalize_y=True)
+    with warnings.catch_warnings():
+        # Few points leave length scales at their bounds, which is said in a warning and does no harm.
+        warnings.simplefilter("ignore")
+        process.fit(known, values)
+        mean, deviation = process.predict(asked, return_std=True)
+    return cast("Floats", mean), cast("Floats", deviation)

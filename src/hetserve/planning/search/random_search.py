@@ -1,0 +1,17 @@
+"""Random search: any configuration that is still open, all equally likely."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hetserve.planning.search.session import Session
+
+
+def run(session: Session, seed: int) -> None:
+    """Try the space in a random order until the session is over."""
+    order = list(range(len(session.space)))
+    Random(seed).shuffle(order)  # noqa: S311  reproducible, nothing secret
+    for index in order:
+        if session.over:
+            return
+        session.value(index)

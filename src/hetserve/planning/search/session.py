@@ -1,0 +1,77 @@
+"""What all methods share: evaluate each configuration once, count, prune, and know when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.planning.plan import Counts
+from hetserve.planning.search.space import SearchSpace
+from hetserve.planning.search.trace import Evaluation
+
+Evaluator = Callable[[Counts], float]
+"""Queries/s that a configuration holds: simulated, measured, or looked up."""
+
+
+class Session:
+    """One search under way; the methods of `search` drive it."""
+
+    def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
+        self.space = space
+        self.evaluations: list[Evaluation] = []
+        self._evaluate = evaluate
+        self._limit = len(space) if limit is None else limit
+        self._prune = prune
+        self._open = np.ones(len(space), dtype=np.bool_)
+        # The most that a configuration can hold by what is known: its value once it was evaluated.
+        self._at_most = np.full(len(space), math.inf)
+        self._measured = np.zeros(len(space), dtype=np.bool_)
+
+    @property
+    def over(self) -> bool:
+        """Nothing may, or need, be evaluated any more."""
+        return len(self.evaluations) >= self._limit or not self._open.any()
+
+    @property
+    def pruned(self) -> int:
+        return int((~self._open & ~self._measured).sum())
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """Configurations that were neither evaluated nor pruned."""
+        return np.flatnonzero(self._open).astype(np.int64)
+
+    @property
+    def measured(self) -> NDArray[np.int64]:
+        return np.flatnonzero(self._measured).astype(np.int64)
+
+    def value(self, index: int) -> float:
+        """Queries/s of an evaluated configuration, or the most that a pruned one can hold.
+
+        Evaluates it where neither is known yet, and counts that; not to be called for such a one when `over`.
+        """
+        if self._open[index]:
+            self._measure(index)
+        return float(self._at_most[index])
+
+    def known(self, index: int) -> bool:
+        return not self._open[index]
+
+    def _measure(self, index: int) -> None:
+        if self.over:
+            raise RuntimeError("the search goes on after its last evaluation")
+        counts = self.space.configuration(index)
+        qps = float(self._evaluate(counts))
+        if not (math.isfinite(qps) and qps >= 0):
+            raise ValueError(f"the evaluator returned {qps} for {dict(counts)}: must be a rate of at least 0")
+        self.evaluations.append(Evaluation(counts, qps))
+        self._measured[index] = True
+        self._at_most[index] = qps
+        self._open[index] = False
+        if self._prune:
+            below = self.space.below(index) & ~self._measured
+            self._at_most[below] = np.minimum(self._at_most[below], qps)
+            self._open &= ~below

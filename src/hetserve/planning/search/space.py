@@ -1,0 +1,77 @@
+"""The configurations that a search may try: all within the budget, with at least one base instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.planning.base import NoBase, choose_base
+from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
+from hetserve.planning.plan import Counts
+from hetserve.planning.problem import Problem
+
+LARGEST_SPACE: Final = 1_000_000
+"""Configurations to hold at once; a search by evaluations is hopeless long before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchSpace:
+    """Configurations in lexicographic order. counts: [configuration, type], in the order of `types`."""
+
+    types: tuple[str, ...]
+    counts: Ints
+    _index: dict[tuple[int, ...], int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = [tuple(row) for row in self.counts.tolist()]
+        if not rows or self.counts.shape[1] != len(self.types):
+            raise ValueError(f"a search space needs configurations of {len(self.types)} types, got {self.counts.shape}")
+        object.__setattr__(self, "_index", {row: i for i, row in enumerate(rows)})
+        if len(self._index) != len(rows):
+            raise ValueError("a search space holds every configuration once")
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def configuration(self, index: int) -> Counts:
+        return tuple(zip(self.types, self.counts[index].tolist(), strict=True))
+
+    def find(self, counts: tuple[int, ...]) -> int | None:
+        """Index of a configuration; None: it is not in the space."""
+        return self._index.get(counts)
+
+    def below(self, index: int) -> NDArray[np.bool_]:
+        """Which configurations hold no more of any type than this one (it is one of them)."""
+        return np.asarray((self.counts <= self.counts[index]).all(axis=1))
+
+    def neighbours(self, index: int) -> list[int]:
+        """Configurations one instance away, or one instance moved to another type; in a fixed order."""
+        row = self.counts[index]
+        distance = self.counts - row
+        moved = np.abs(distance)
+        near = (moved.max(axis=1) == 1) & (moved.sum(axis=1) <= 2) & (np.abs(distance.sum(axis=1)) <= 1)
+        return [int(i) for i in np.flatnonzero(near)]
+
+
+def search_space(problem: Problem) -> SearchSpace:
+    """Space of a problem with a budget: its caps and minima hold, and the base is the one Kairos would take.
+
+    Raises ValueError where there is no budget, no base, nothing to buy, or more than LARGEST_SPACE to try.
+    """
+    if problem.budget is None:
+        raise ValueError("a search needs a budget: set spec.budget.hourly")
+    budget = int(problem.budget)
+    base = choose_base(problem, budget)
+    if isinstance(base, NoBase):
+        raise ValueError(base.message)  # noqa: TRY004  a problem without a base, not a wrong type
+    dimensions = tuple(
+        Dimension(o.price, max(o.min_instances, int(o.name == base.name)), o.max_instances) for o in problem.types
+    )
+    size = count_configurations(dimensions, budget)
+    if not 1 <= size <= LARGEST_SPACE:
+        raise ValueError(f"the budget buys {size:.4g} configurations: a search needs 1 to {LARGEST_SPACE:,}")
+    counts, _ = enumerate_configurations(dimensions, budget)
+    return SearchSpace(tuple(o.name for o in problem.types), counts)
