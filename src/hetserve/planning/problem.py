@@ -37,14 +37,15 @@ class TypeOption:
     price: of one instance of this service, micro-dollars per hour. max_instances: most instances that this
     service can hold in all, running ones included (the smaller of the type's own limit and, on GPUs, the
     healthy GPUs with room and without this model plus those it already holds); None: no limit known.
-    running: instances it holds now. demand: what one new instance takes from its pool; pool: name, or None
-    without a cluster.
+    min_instances: a feasible plan holds at least so many. running: instances it holds now. demand: what one new
+    instance takes from its pool; pool: name, or None without a cluster.
     """
 
     name: str
     price: MicroDollarsPerHour
     profile: LatencyProfile
     max_instances: int | None = None
+    min_instances: int = 0
     running: int = 0
     launch_time: Seconds = Seconds(0.0)
     demand: Resources = Resources()

@@ -1,0 +1,109 @@
+"""The best configurations of a space: listed where they are few, searched by compiled code where they are many."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from hetserve.planning.configurations import count_configurations, enumerate_configurations
+from hetserve.planning.kbest.grid import Grid, grid_of
+from hetserve.planning.kbest.space import Floats, Ints, Space
+
+LISTED: Final = 100_000
+"""Most configurations that are listed rather than searched: some 10 ms, less than it takes to load compiled code."""
+
+_NODES: Final = 20_000_000
+_TIE_NODES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """The best configurations by key descending, cost ascending, then counts.
+
+    counts: one row each, base first. size: configurations in all (about, where they were not listed). tied: further
+    configurations have the last entry's bound and cost, and which of them come first by counts was not settled.
+    proven: False where the search gave up at its node limit; the entries are then good but may not be the best.
+    nodes: visited by the search.
+    """
+
+    counts: Ints
+    costs: Ints
+    keys: Floats
+    size: float
+    tied: bool = False
+    proven: bool = True
+    nodes: int = 0
+
+
+def best_configurations(space: Space, top: int = 10) -> Ranking:
+    """The `top` best configurations of a space; empty where the budget or a limit leaves none."""
+    size = count_configurations(space.dimensions, space.budget)
+    if size <= LISTED // len(space.prices) * 5:
+        return list_all(space, top)
+    return search_best(space, top, size=size)
+
+
+def list_all(space: Space, top: int | None = None) -> Ranking:
+    """The same by enumeration; top: None for the ranking of every configuration."""
+    if space.empty:
+        return _nothing(space)
+    counts, costs = enumerate_configurations(space.dimensions, space.budget)
+    if len(space.free):
+        new = np.maximum(counts - space.running, 0)
+        fits = (new @ space.demand.T <= space.free).all(axis=1)
+        counts, costs = counts[fits], costs[fits]
+    size = len(counts)
+    keys = grid_of(space).keys(space, counts)
+    if top is not None and size > top:
+        kept = np.flatnonzero(keys >= -np.partition(-keys, top - 1)[top - 1])
+        counts, costs, keys = counts[kept], costs[kept], keys[kept]
+    columns = [counts[:, i] for i in range(counts.shape[1] - 1, -1, -1)]
+    order = np.lexsort([*columns, costs, -keys])[:top]
+    return Ranking(counts[order], costs[order], keys[order], float(size))
+
+
+def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: float = math.nan) -> Ranking:
+    """The same by branch and bound; loads compiled code, half a second in a process that has not yet.
+
+    ceiling: highest key that counts; bounds above it are equal, so that the first entry is the cheapest to reach it.
+    """
+    from hetserve.planning.kbest.run import run  # noqa: PLC0415
+
+    if space.empty:
+        return _nothing(space)
+    found = run(space, grid_of(space), top, ceiling, _NODES, _TIE_NODES)
+    return Ranking(found.counts, found.costs, found.keys, size, found.tied, found.proven, found.nodes)
+
+
+def cheapest_reaching(space: Space, grid: Grid, qps: float) -> tuple[Ints, int] | None:
+    """Counts and cost of the cheapest configuration with a bound of at least `qps`; None: the space has none.
+
+    Of several at that cost the one with the highest bound.
+    """
+    target = grid.key_for(qps)
+    if count_configurations(space.dimensions, space.budget) <= LISTED // len(space.prices) * 5:
+        listed = list_all(space)
+        reach = np.flatnonzero(listed.keys >= target)
+        if not len(reach):
+            return None
+        first = reach[np.argmin(listed.costs[reach])]  # sorted by key: the first of equal costs has the highest
+        return listed.counts[first], int(listed.costs[first])
+    found = search_best(space, 1, target)
+    if not len(found.keys) or found.keys[0] < target:
+        return None
+    cost = int(found.costs[0])
+    richest = search_best(_limited(space, cost), 1)
+    return richest.counts[0], cost
+
+
+def _nothing(space: Space) -> Ranking:
+    return Ranking(np.zeros((0, len(space.prices)), np.int64), np.zeros(0, np.int64), np.zeros(0), 0.0)
+
+
+def _limited(space: Space, budget: int) -> Space:
+    import dataclasses  # noqa: PLC0415
+
+    return dataclasses.replace(space, budget=budget, most=np.minimum(space.most, budget // space.prices))

@@ -1,0 +1,145 @@
+"""Branch and bound in one part: the configurations of one leader and one base count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hetserve.compiled import njit
+from hetserve.planning.kbest.grid import UNIT
+from hetserve.planning.kbest.search import (
+    BASE_PRICE,
+    BUDGET,
+    KEEP,
+    LIMIT,
+    NODES,
+    TIED,
+    Best,
+    Part,
+    Rows,
+    charge,
+    judge,
+    key,
+    note_tie,
+    offer,
+    part_of,
+    room,
+    start_of_part,
+    threshold,
+)
+from hetserve.planning.kbest.space import Floats, Ints
+from hetserve.planning.kbest.tables import Leaders
+
+
+@njit
+def explore(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None:  # noqa: C901, PLR0915  one hot loop
+    """Depth first, the free types one by one.
+
+    At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
+    left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
+    the plateau becomes cheaper on the way down.
+    """
+    size = table.size[leader]
+    counts = np.empty(best.counts.shape[1], np.int64)
+    spare = np.empty((size + 1, len(rows.free)), np.int64)
+    if not start_of_part(table, leader, u, rows, counts, spare[0]):
+        return
+    part = part_of(best, table, leader, u)
+    left, rate = np.empty(size + 1, np.int64), np.empty(size + 1)
+    left[0] = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
+    rate[0] = table.first[leader]
+    if size == 0:
+        offer(best, key(best, part.base + min(rate[0], part.full)), part.budget - left[0], counts)
+        return
+    # Rows of this leader: the whole table is too large to be passed at every node.
+    before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
+    columns, prices, weights = table.column[leader], table.price[leader], table.weight[leader]
+    limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
+    last, last_cost = threshold(best)
+    now, turn, most = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    falling = np.zeros(size, np.bool_)
+    level, entering = 0, True
+    while level >= 0:
+        column = columns[level]
+        if entering:
+            most[level] = min(limits[level], left[level] // prices[level])
+            if len(rows.free) > 0:
+                most[level] = min(most[level], room(rows, spare[level], column, placed[column]))
+            turn[level] = _turn(part.full - rate[level], weights[level], most[level])
+            now[level] = turn[level] + 1
+            falling[level] = True
+            entering = False
+        _step(now, turn, falling, level)
+        if now[level] > most[level]:
+            counts[column] = placed[column]
+            level -= 1
+            continue
+        best.numbers[NODES] += 1
+        if best.numbers[NODES] > best.numbers[LIMIT]:
+            return
+        after = level + 1
+        below, money = rate[level] + now[level] * weights[level], left[level] - now[level] * prices[level]
+        verdict, rest = _judge_both(
+            before, served, per_price, size, after, commons[after], below, money, part, last, last_cost
+        )
+        if verdict != KEEP:
+            if verdict == TIED:
+                note_tie(best, last, last_cost)
+            # Falling, bound and cost floor get worse with every step once what is fixed falls short of the last
+            # entry's bound; while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
+            short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
+            if rest != KEEP and (short or not falling[level]):
+                now[level] = 0 if falling[level] else most[level]
+            continue
+        counts[column] = placed[column] + now[level]
+        if after == size:
+            offer(best, key(best, part.base + min(below, part.full)), part.budget - money, counts)
+            last, last_cost = threshold(best)
+            continue
+        spare[after] = spare[level]
+        charge(rows, spare[after], column, placed[column], now[level])
+        level = after
+        rate[level], left[level] = below, money
+        entering = True
+
+
+@njit
+def _turn(lacking: float, weight: float, most: int) -> int:
+    """Count from which to fall and to rise: the fewest instances that reach the plateau, or as many as there may be."""
+    if weight <= 0.0 or lacking <= 0.0:
+        return 0
+    return int(min(float(most), np.ceil(lacking / weight)))
+
+
+@njit
+def _step(now: Ints, turn: Ints, falling: Floats, level: int) -> None:
+    """Next count of a level: one less, or beyond the turning point one more."""
+    if falling[level] and now[level] == 0:
+        falling[level] = False
+        now[level] = turn[level] + 1
+    elif falling[level]:
+        now[level] -= 1
+    else:
+        now[level] += 1
+
+
+@njit
+def _judge_both(
+    before: Ints,
+    served: Ints,
+    per_price: Floats,
+    size: int,
+    start: int,
+    common: int,
+    rate: float,
+    left: int,
+    part: Part,
+    last: float,
+    last_cost: int,
+) -> tuple[int, int]:
+    """The sharp verdict on a node and, where it is against it, the monotone one."""
+    if last < 0.0:
+        return KEEP, KEEP
+    sharp = judge(before, served, per_price, size, start, common, rate, left, part, last, last_cost)
+    if sharp == KEEP or common <= 1:
+        return sharp, sharp
+    return sharp, judge(before, served, per_price, size, start, 1, rate, left, part, last, last_cost)

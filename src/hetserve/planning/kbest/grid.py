@@ -1,0 +1,96 @@
+"""Bounds as whole numbers, so that sums are exact and equal bounds compare equal.
+
+Every rate becomes a multiple of 2**-50 of a bound that no configuration exceeds; sums of such numbers are exact in
+float64. Two bounds tie when they round to the same multiple of 2**-36 (1.5e-11) of it: rates that reach us through
+divisions differ in the last digits where the true ones are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from hetserve.planning.kbest.space import Floats, Ints, Space
+
+FINE: Final = 2.0**50
+UNIT: Final = 2.0**14
+"""Fine steps per step of a key."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Rates in fine steps. With auxiliary i leading, the bound is u base + min(sum of v_j weights[i, j], u slack[i]).
+
+    This is the closed form min(u Q_b + (t/f) A, u Q_b / (1 - t)); slack is infinite where there is no plateau.
+    scale: queries/s of one fine step.
+    """
+
+    base: float
+    weights: Floats
+    slack: Floats
+    scale: float
+
+    def keys(self, space: Space, counts: Ints) -> Floats:
+        """Key of every configuration (one row each): the higher the better, equal where bounds tie."""
+        u = counts[:, 0].astype(np.float64)
+        if counts.shape[1] == 1:
+            return key_of(u * self.base)
+        order = np.array(space.leading)
+        present = counts[:, 1:] > 0
+        leader = order[np.argmax(present[:, order], axis=1)]
+        served = np.empty(len(counts))
+        for i in range(len(order)):
+            rows = leader == i
+            served[rows] = counts[rows, 1:] @ self.weights[i]
+        # A base instance is always there, so that an infinite slack stays infinite.
+        served = np.where(present.any(axis=1), np.minimum(served, u * self.slack[leader]), 0.0)
+        return key_of(u * self.base + served)
+
+    def key_for(self, qps: float) -> float:
+        """Lowest key whose bounds are at least `qps`, up to the grid."""
+        return float(np.ceil(qps / self.scale / UNIT))
+
+
+def key_of(fine: Floats) -> Floats:
+    """Key of bounds in fine steps."""
+    return np.asarray(np.floor((fine + UNIT / 2) / UNIT))
+
+
+def grid_of(space: Space) -> Grid:
+    """Grid of a space; it depends on the space alone, not on which configurations are looked at."""
+    useful = (space.f > 0) & (space.t > 0)
+    ratio = np.divide(space.t, space.f, out=np.zeros_like(space.t), where=useful)
+    weights = space.q_aux * ratio[:, None]
+    below = useful & (space.t < 1)
+    slack = np.where(useful, np.inf, 0.0)
+    slack[below] = space.q_base * space.t[below] / (1 - space.t[below])
+    ceiling = _ceiling(space, weights, slack)
+    step = FINE / ceiling
+    # Nothing above the ceiling tells configurations apart, so that weights may be cut there.
+    return Grid(
+        base=float(np.round(space.q_base * step)),
+        weights=np.minimum(np.round(weights * step), FINE),
+        slack=np.where(slack * step > FINE, np.inf, np.round(np.where(np.isinf(slack), 0, slack) * step)),
+        scale=ceiling / FINE,
+    )
+
+
+def _ceiling(space: Space, weights: Floats, slack: Floats) -> float:
+    """A bound that no configuration exceeds: by money (fractional knapsack), or by the base that money buys."""
+    bases = float(space.most[0])
+    highest = bases * space.q_base
+    spend = (space.most * space.prices).astype(np.float64)
+    per_price = np.empty(len(space.prices))
+    per_price[0] = space.q_base / space.prices[0]
+    for i in range(len(space.limits)):
+        # A type of a larger limit would lead in place of i.
+        allowed = np.concatenate([[True], space.limits <= space.limits[i]])
+        per_price[1:] = weights[i] / space.prices[1:]
+        order = np.argsort(-np.where(allowed, per_price, 0.0), kind="stable")
+        money = np.minimum(np.cumsum(spend[order]), float(space.budget))
+        share = np.diff(money, prepend=0.0)
+        by_money = float((share * np.where(allowed, per_price, 0.0)[order]).sum())
+        highest = max(highest, min(by_money, bases * (space.q_base + float(slack[i]))))
+    return highest

@@ -1,0 +1,201 @@
+"""The k best configurations by (bound, cost): partition by leader and base count, branch and bound in each part.
+
+Parts are visited in falling order of their relaxation (a fractional knapsack), which is concave in the base count:
+from each leader's peak outwards, to the left and to the right, so that most parts are never looked at. Within a part
+the free types are fixed one by one, the best rate per price first. Keys and costs are exact; only the relaxations are
+floats, and they err to the safe side by MARGIN.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hetserve.compiled import njit
+from hetserve.planning.kbest.grid import UNIT
+from hetserve.planning.kbest.space import Floats, Ints
+from hetserve.planning.kbest.tables import Leaders, least_money, most_rate
+
+MARGIN: Final = 8.0
+"""Fine steps by which a relaxation may be wrong: its terms are below 2**53 steps, each rounded once."""
+
+FOUND: Final = 0
+NODES: Final = 1
+LIMIT: Final = 2
+TIED_COST: Final = 3
+BUDGET: Final = 4
+BASE_PRICE: Final = 5
+
+KEEP: Final = 0
+WORSE: Final = 1
+TIED: Final = 2
+
+
+class Best(NamedTuple):
+    """The best so far, and the numbers of the search.
+
+    keys, costs, counts: sorted by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited),
+    LIMIT (of nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the
+    key of the last candidate that was passed over although it might tie with the last entry (its cost: TIED_COST).
+    """
+
+    keys: Floats
+    costs: Ints
+    counts: Ints
+    numbers: Ints
+    rates: Floats
+
+
+class Part(NamedTuple):
+    """Numbers of one part: rate of the base, plateau of the auxiliaries (fine steps), key there, ceiling, budget."""
+
+    base: float
+    full: float
+    key_full: float
+    ceiling: float
+    budget: int
+
+
+class Rows(NamedTuple):
+    """Resources that several columns share: need of one new instance, what is free, and what runs already."""
+
+    demand: Ints
+    free: Ints
+    running: Ints
+
+
+@njit
+def key(best: Best, fine: float) -> float:
+    """Key of a bound in fine steps, cut at the highest that counts."""
+    return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
+
+
+@njit
+def saturation(best: Best, table: Leaders, leader: int, u: int) -> float:
+    """Auxiliary rate beyond which the key of a part does not rise: the plateau, or the highest key that counts."""
+    enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
+    return float(min(u * table.slack[leader], enough))
+
+
+@njit
+def offer(best: Best, found: float, cost: int, counts: Ints) -> None:
+    """Enter a configuration if it is better than the last entry, or if there is room."""
+    last, last_cost = threshold(best)
+    if found < last or (found == last and cost >= last_cost):
+        if found == last and cost == last_cost:
+            note_tie(best, last, last_cost)
+        return
+    at = min(best.numbers[FOUND], len(best.keys) - 1)
+    if best.numbers[FOUND] == len(best.keys):
+        # It may have been equal to the entry that is last from now on.
+        note_tie(best, last, last_cost)
+    while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
+        best.keys[at] = best.keys[at - 1]
+        best.costs[at] = best.costs[at - 1]
+        best.counts[at] = best.counts[at - 1]
+        at -= 1
+    best.keys[at] = found
+    best.costs[at] = cost
+    best.counts[at] = counts
+    best.numbers[FOUND] = min(best.numbers[FOUND] + 1, len(best.keys))
+
+
+@njit
+def relaxation(best: Best, table: Leaders, leader: int, u: int) -> float:
+    """Bound of a part in fine steps, fractions of instances allowed; concave in u."""
+    money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
+    more = most_rate(table.before[leader], table.served[leader], table.per_price[leader], table.size[leader], 0, money)
+    rate = table.first[leader] + more
+    return float(u * best.rates[0] + min(rate, saturation(best, table, leader, u)))
+
+
+@njit
+def judge(
+    before: Ints,
+    served: Ints,
+    per_price: Floats,
+    size: int,
+    start: int,
+    common: int,
+    rate: float,
+    left: int,
+    part: Part,
+    last: float,
+    last_cost: int,
+) -> int:
+    """KEEP, WORSE or TIED: whether anything below a node can enter, or could but for its counts.
+
+    rate, left: served by what is fixed, and money not spent on it. common: divisor of all prices that follow, which
+    makes the verdict sharper but not monotone; 1 leaves it out. last, last_cost: the entry to beat.
+    """
+    margin = MARGIN if start < size else 0.0
+    money = left - left % common if common > 1 else left
+    reach = min(rate + most_rate(before, served, per_price, size, start, money) + margin, part.full)
+    highest = min(np.floor((part.base + reach + UNIT / 2) / UNIT), part.ceiling)
+    if highest != last:
+        return WORSE if highest < last else KEEP
+    cost = part.budget - left
+    needed = last * UNIT - UNIT / 2 - part.base - rate
+    if needed > 0.0:
+        money_needed = least_money(before, served, per_price, size, start, needed - margin)
+        if money_needed > part.budget:
+            return WORSE
+        whole = max(int(np.ceil(money_needed - 1e-6 - 1e-12 * money_needed)), 0)
+        cost += -(-whole // common) * common if common > 1 else whole
+    if cost < last_cost:
+        return KEEP
+    return TIED if cost == last_cost else WORSE
+
+
+@njit
+def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
+    """Most further instances of a column that shared resources allow."""
+    most = 2**62
+    for r in range(len(rows.free)):
+        need = rows.demand[r, column]
+        if need > 0:
+            most = min(most, max(rows.running[column] - placed, 0) + spare[r] // need)
+    return most
+
+
+@njit
+def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None:
+    """Take what `more` further instances of a column need; running ones are charged already."""
+    if len(rows.free) > 0 and more > 0:
+        new = max(placed + more - rows.running[column], 0) - max(placed - rows.running[column], 0)
+        for r in range(len(rows.free)):
+            spare[r] -= rows.demand[r, column] * new
+
+
+@njit
+def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints, spare: Ints) -> bool:
+    """Counts and free resources of a part before any free type is fixed; False: not even that fits."""
+    counts[:] = table.placed[leader]
+    counts[0] = u
+    spare[:] = rows.free
+    for column in range(len(counts)):
+        charge(rows, spare, column, 0, counts[column])
+    return len(spare) == 0 or bool(spare.min() >= 0)
+
+
+@njit
+def part_of(best: Best, table: Leaders, leader: int, u: int) -> Part:
+    """Numbers of the part of a leader and a base count."""
+    base, full = u * best.rates[0], saturation(best, table, leader, u)
+    return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
+
+
+@njit
+def threshold(best: Best) -> tuple[float, int]:
+    """Key and cost to beat; a key of -1 while there is room."""
+    if best.numbers[FOUND] < len(best.keys):
+        return -1.0, 0
+    return best.keys[-1], best.costs[-1]
+
+
+@njit
+def note_tie(best: Best, found: float, cost: int) -> None:
+    """Remember that a configuration of this key and cost may have been passed over."""
+    best.rates[2] = found
+    best.numbers[TIED_COST] = cost

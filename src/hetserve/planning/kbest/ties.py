@@ -1,0 +1,200 @@
+"""Third key of the ranking: of all configurations with the last entry's bound and cost, the first by counts.
+
+How many there are is not known: identical types make them exponentially many. They are visited in the order of their
+counts, so that the first few end the search; a node limit keeps it from looking for ever for one that is not there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hetserve.compiled import njit
+from hetserve.planning.kbest.grid import UNIT
+from hetserve.planning.kbest.search import (
+    BASE_PRICE,
+    BUDGET,
+    LIMIT,
+    MARGIN,
+    NODES,
+    Best,
+    Rows,
+    charge,
+    key,
+    room,
+    saturation,
+    start_of_part,
+)
+from hetserve.planning.kbest.space import Ints
+from hetserve.planning.kbest.tables import Leaders, gcd
+
+
+@njit
+def first_by_counts(best: Best, table: Leaders, rows: Rows, least: Ints, most: Ints, seen: Ints, target: float) -> int:
+    """Fill best.counts with those of key `target` that cost exactly the budget of `best`, in order; answers how many.
+
+    least, most: per column. seen: per leader, the base counts that may hold one.
+    """
+    found = 0
+    if least[1:].sum() == 0:
+        found = _base_alone(best, rows, least[0], most[0], target)
+    low, high = most[0], least[0]
+    for leader in range(len(table.size)):
+        if table.size[leader] >= 0:
+            low, high = min(low, seen[leader, 0]), max(high, seen[leader, 1])
+    for u in range(low, high + 1):
+        if found == len(best.counts) and best.counts[found - 1, 0] < u:
+            break
+        for leader in range(len(table.size)):
+            if table.size[leader] >= 0 and seen[leader, 0] <= u <= seen[leader, 1]:
+                found = _part(best, table, leader, u, rows, target, found)
+                if best.numbers[NODES] > best.numbers[LIMIT]:
+                    return found
+    return found
+
+
+@njit
+def _base_alone(best: Best, rows: Rows, low: int, high: int, target: float) -> int:
+    u = best.numbers[BUDGET] // best.numbers[BASE_PRICE]
+    if u * best.numbers[BASE_PRICE] != best.numbers[BUDGET] or not low <= u <= high:
+        return 0
+    new = max(u - rows.running[0], 0)
+    for r in range(len(rows.free)):
+        if rows.demand[r, 0] * new > rows.free[r]:
+            return 0
+    if key(best, u * best.rates[0]) != target:
+        return 0
+    best.counts[0] = 0
+    best.counts[0, 0] = u
+    return 1
+
+
+@njit
+def _before(one: Ints, other: Ints) -> bool:
+    for i in range(len(one)):
+        if one[i] != other[i]:
+            return bool(one[i] < other[i])
+    return False
+
+
+@njit
+def _after(one: Ints, other: Ints, column: int) -> bool:
+    """Whether the columns up to this one, all fixed, already come after those of the other."""
+    for i in range(column + 1):
+        if one[i] != other[i]:
+            return bool(one[i] > other[i])
+    return False
+
+
+@njit
+def _enter(best: Best, found: int, counts: Ints) -> int:
+    """Keep a configuration in order; -1: it comes after all of a full list."""
+    top = len(best.counts)
+    if found == top and not _before(counts, best.counts[top - 1]):
+        return -1
+    at = min(found, top - 1)
+    while at > 0 and _before(counts, best.counts[at - 1]):
+        best.counts[at] = best.counts[at - 1]
+        at -= 1
+    best.counts[at] = counts
+    return min(found + 1, top)
+
+
+@njit
+def _can(table: Leaders, leader: int, column: int, money: int, least: float, most: float) -> bool:
+    """Whether spending exactly `money` on free types from a column on can serve a rate in [least, most]."""
+    rate, left = 0.0, money
+    size = table.size[leader]
+    for i in range(size):
+        if table.column[leader, i] >= column:
+            part = min(left, table.spend[leader, i])
+            rate += part * table.per_price[leader, i]
+            left -= part
+            if left == 0:
+                break
+    if left > 0 or rate + MARGIN < least:
+        return False
+    if most == np.inf:
+        return True
+    rate, left = 0.0, money
+    for i in range(size - 1, -1, -1):
+        if table.column[leader, i] >= column:
+            part = min(left, table.spend[leader, i])
+            rate += part * table.per_price[leader, i]
+            left -= part
+            if left == 0:
+                break
+    return bool(rate - MARGIN <= most)
+
+
+@njit
+def _part(  # noqa: C901, PLR0911, PLR0912, PLR0915  one hot loop
+    best: Best, table: Leaders, leader: int, u: int, rows: Rows, target: float, found: int
+) -> int:
+    """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
+    size = table.size[leader]
+    base = u * best.rates[0]
+    least = target * UNIT - UNIT / 2 - base
+    full = saturation(best, table, leader, u)
+    highest = key(best, base + full)
+    if highest < target:
+        return found
+    most = np.inf if highest == target else (target + 1) * UNIT - UNIT / 2 - base - 1
+    money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
+    counts = np.empty(best.counts.shape[1], np.int64)
+    spare = np.empty((size + 1, len(rows.free)), np.int64)
+    if money < 0 or not start_of_part(table, leader, u, rows, counts, spare[0]):
+        return found
+    order = np.argsort(table.column[leader, :size], kind="mergesort")
+    common = np.zeros(size + 1, np.int64)
+    for i in range(size - 1, -1, -1):
+        common[i] = gcd(table.price[leader, order[i]], common[i + 1])
+    left = np.empty(size + 1, np.int64)
+    rate = np.empty(size + 1)
+    left[0], rate[0] = money, table.first[leader]
+    now = np.full(size + 1, -1, np.int64)
+    top = np.zeros(size + 1, np.int64)
+    level = 0
+    if size > 0:
+        top[0] = _most(table, leader, order[0], left[0], rows, spare[0])
+    elif money == 0 and least <= rate[0] <= most:
+        entered = _enter(best, found, counts)
+        return max(entered, found)
+    while level >= 0:
+        at = order[level] if level < size else -1
+        column = table.column[leader, at]
+        now[level] += 1
+        if now[level] > top[level]:
+            counts[column] = table.placed[leader, column]
+            level -= 1
+            continue
+        best.numbers[NODES] += 1
+        if best.numbers[NODES] > best.numbers[LIMIT]:
+            return found
+        money = left[level] - now[level] * table.price[leader, at]
+        below = rate[level] + now[level] * table.weight[leader, at]
+        counts[column] = table.placed[leader, column] + now[level]
+        if found == len(best.counts) and _after(counts, best.counts[found - 1], column):
+            return found
+        if level + 1 == size:
+            if money == 0 and least <= below <= most:
+                entered = _enter(best, found, counts)
+                if entered < 0:
+                    return found
+                found = entered
+            continue
+        after = table.column[leader, order[level + 1]]
+        if money % common[level + 1] != 0 or not _can(table, leader, after, money, least - below, most - below):
+            continue
+        spare[level + 1] = spare[level]
+        charge(rows, spare[level + 1], column, table.placed[leader, column], now[level])
+        level += 1
+        left[level], rate[level], now[level] = money, below, -1
+        top[level] = _most(table, leader, order[level], money, rows, spare[level])
+    return found
+
+
+@njit
+def _most(table: Leaders, leader: int, at: int, money: int, rows: Rows, spare: Ints) -> int:
+    column = table.column[leader, at]
+    most = min(table.most[leader, at], money // table.price[leader, at])
+    return int(min(most, room(rows, spare, column, table.placed[leader, column])))
