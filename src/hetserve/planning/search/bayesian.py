@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from random import Random
-from typing import Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from hetserve.planning.search.session import Session
 
 FIRST: Final = 5
 """Random evaluations before the first model."""
+EVERY: Final = 20
+"""The kernel is learnt at each evaluation up to this one, then every so many: fitting it is most of the time."""
 
 Floats = NDArray[np.float64]
 
@@ -31,10 +33,13 @@ def run(session: Session, seed: int) -> None:
     first = iter(order)
     while not session.over and len(session.evaluations) < FIRST:
         session.value(next(first))
+    kernel: object = None
     while not session.over:
         measured, candidates = session.measured, session.candidates
         values = np.array([session.value(int(i)) for i in measured])
-        mean, deviation = _predict(points[measured], values, points[candidates])
+        learn = kernel is None or len(measured) <= EVERY or len(measured) % EVERY == 0
+        model, kernel = _fit(points[measured], values, kernel, learn=learn)
+        mean, deviation = model.predict(points[candidates], return_std=True)
         improvement = expected_improvement(mean, deviation, float(values.max()))
         session.value(int(candidates[int(np.argmax(improvement))]))
 
@@ -47,16 +52,17 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats
     return np.asarray(np.where(deviation > 0, uncertain, np.maximum(gain, 0.0)))
 
 
-def _predict(known: Floats, values: Floats, asked: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation at the points asked for."""
+def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple[Any, object]:
+    """Process through the known values, and its kernel; learn: fit the kernel too, else take the one given."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415  late: a second to import
     from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
-    kernel = 1.0 * Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
-    process = GaussianProcessRegressor(kernel + WhiteKernel(1e-3, (1e-6, 0.1)), normalize_y=True)
+    if learn:
+        matern = Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
+        kernel = 1.0 * matern + WhiteKernel(1e-3, (1e-6, 0.1))
+    process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
     with warnings.catch_warnings():
         # Few points leave length scales at their bounds, which is said in a warning and does no harm.
         warnings.simplefilter("ignore")
         process.fit(known, values)
-        mean, deviation = process.predict(asked, return_std=True)
-    return cast("Floats", mean), cast("Floats", deviation)
+    return process, process.kernel_
