@@ -7,6 +7,7 @@ import click
 from hetserve import __version__
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
+from hetserve.cli.reference import reference
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -17,3 +18,4 @@ def app() -> None:
 
 app.add_command(plan)
 app.add_command(profile)
+app.add_command(reference)

@@ -1,0 +1,168 @@
+"""The public measurements of Kairos (HPDC'23) as manifests: tables, spread and batch mix, nothing fitted.
+
+SLOs, prices and the budget are those of the paper (Tables 3 and 4); the measurements are read from
+latency.csv, latency_spread.csv and batch_sizes.csv, extracted from its artifact (boringlee24/hpdc23-kairos).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hetserve.api.manifests import Document, ManifestError, parse_documents
+from hetserve.api.model_profile import MAX_BATCH
+from hetserve.api.names import API_VERSION
+from hetserve.api.scalars import dns_label
+from hetserve.profiles.csv_rows import CsvError, CsvRows, read_rows
+from hetserve.profiles.samples import LONGEST, SHORTEST
+from hetserve.profiles.to_spec import milliseconds, profile_manifest
+
+Json = dict[str, Any]
+
+SLO: Final = {"NCF": "5ms", "RM2": "350ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}
+BUDGET: Final = "2.5"
+_SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boringlee24/hpdc23-kairos), with their spread"
+_QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
+# One instance requests more than half of its node: it has the node to itself.
+_TYPES: Final[dict[str, Json]] = {
+    "g4dn.xlarge": {
+        "price": {"hourly": "0.526", "per": "Instance"},
+        "launchTime": "90s",
+        "resources": {"cpu": "3", "memory": "12Gi"},
+        "gpu": {"product": "Tesla-T4", "memory": "15360Mi"},
+    },
+    "c5n.2xlarge": {
+        "price": {"hourly": "0.432", "per": "Instance"},
+        "launchTime": "60s",
+        "resources": {"cpu": "6", "memory": "14Gi"},
+    },
+    "r5n.large": {
+        "price": {"hourly": "0.149", "per": "Instance"},
+        "launchTime": "60s",
+        "resources": {"cpu": "1500m", "memory": "10Gi"},
+    },
+    "t3.xlarge": {
+        "price": {"hourly": "0.1664", "per": "Instance"},
+        "launchTime": "60s",
+        "resources": {"cpu": "3", "memory": "10Gi"},
+    },
+}
+
+
+def kairos_manifests(folder: Path, model: str) -> list[Json]:
+    """InstanceTypes, ModelProfiles and the InferenceService of one model, in that order.
+
+    folder: holds the three CSV files. model: a key of SLO. Profiles have a table entry per batch of latency.csv;
+    those that latency_spread.csv measured too carry its quantiles, the others take them from their neighbours.
+    Raises CsvError for a file that cannot be read or holds a wrong value, ManifestError for a profile that no
+    apiserver would take.
+    """
+    means = _latencies(folder / "latency.csv", model)
+    spreads = _spreads(folder / "latency_spread.csv", model, means)
+    mix = _mix(folder / "batch_sizes.csv")
+    documents = [_instance_type(name, _TYPES[name]) for name in means]
+    documents += [_profile(model, name, means[name], spreads[name]) for name in means]
+    documents.append(_service(model, mix))
+    parse_documents(Document(f"{folder}, {one['kind']}", one) for one in documents)
+    return documents
+
+
+def _read(path: Path, columns: list[str]) -> CsvRows:
+    try:
+        return read_rows(path.read_text(encoding="utf-8"), str(path), columns)
+    except UnicodeDecodeError:
+        raise CsvError([f"{path}: cannot be read: it is not UTF-8 text"]) from None
+    except OSError as error:
+        raise CsvError([f"{path}: cannot be read: {error.strerror}"]) from None
+
+
+def _milliseconds(table: CsvRows, row: Any, column: str) -> str:
+    return milliseconds(table.positive(row, column, SHORTEST * 1e3, LONGEST * 1e3, "ms") / 1e3)
+
+
+def _latencies(path: Path, model: str) -> dict[str, dict[int, str]]:
+    """{type: {batch: mean}}, types in the paper's order."""
+    table = _read(path, ["model", "instance", "batch", "latency_ms"])
+    found: dict[str, dict[int, str]] = {name: {} for name in _TYPES}
+    for row in table.rows:
+        if row.values["model"] != model:
+            continue
+        batch = table.whole(row, "batch", MAX_BATCH)
+        own = found.get(row.values["instance"])
+        if own is None:
+            raise CsvError([f"{path}, line {row.line}: no price is known of instance {row.values['instance']!r}; "
+                            f"there are: {', '.join(_TYPES)}"])  # fmt: skip
+        if batch in own:
+            table.errors.append(f"{path}, line {row.line}: batch {batch} is there twice")
+        own[batch] = _milliseconds(table, row, "latency_ms")
+    table.done()
+    missing = [name for name, own in found.items() if not own]
+    if missing:
+        raise CsvError([f"{path}: no line of model {model} on {', '.join(missing)}"])
+    return {name: dict(sorted(own.items())) for name, own in found.items()}
+
+
+def _spreads(path: Path, model: str, means: Mapping[str, Mapping[int, str]]) -> dict[str, dict[int, Json]]:
+    table = _read(path, ["model", "instance", "batch", *_QUANTILES.values()])
+    found: dict[str, dict[int, Json]] = {name: {} for name in means}
+    for row in table.rows:
+        name, batch = row.values["instance"], table.whole(row, "batch", MAX_BATCH)
+        if row.values["model"] != model or name not in found:
+            continue
+        if batch not in means[name]:
+            table.errors.append(f"{path}, line {row.line}: batch {batch} of {name} has no mean in latency.csv")
+        found[name][batch] = {field: _milliseconds(table, row, column) for field, column in _QUANTILES.items()}
+    table.done()
+    return found
+
+
+def _mix(path: Path) -> list[Json]:
+    table = _read(path, ["batch_bin", "probability"])
+    mix = [
+        {"batch": table.whole(row, "batch_bin", MAX_BATCH), "weight": table.positive(row, "probability", 1e-12, 1, "")}
+        for row in table.rows
+    ]
+    table.done()
+    return mix
+
+
+def _instance_type(name: str, spec: Json) -> Json:
+    node = {"nodeSelector": {"node.kubernetes.io/instance-type": name}}
+    return {"apiVersion": API_VERSION, "kind": "InstanceType", "metadata": {"name": name}, "spec": {**spec, **node}}
+
+
+def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[int, Json]) -> Json:
+    table = [{"batch": batch, "mean": mean, **spreads.get(batch, {})} for batch, mean in means.items()]
+    label = dns_label(model)
+    return profile_manifest(
+        f"{label}-{name}", "default", model=label, instance_type=name, latency={"table": table}, source=_SOURCE
+    )
+
+
+def _service(model: str, mix: list[Json]) -> Json:
+    label = dns_label(model)
+    container = {
+        "name": "model",
+        "image": "docker.io/tensorflow/serving:2.18.0",
+        "args": [f"--model_name={label}", f"--model_base_path=/models/{label}"],
+        "ports": [{"name": "grpc", "containerPort": 8500}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod_security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "InferenceService",
+        "metadata": {"name": label, "namespace": "default"},
+        "spec": {
+            "model": {"name": label},
+            "objective": "MaxThroughput",
+            "slo": {"latency": SLO[model], "percentile": "99"},
+            "budget": {"hourly": BUDGET},
+            "load": {"batchSizes": mix},
+            "template": {"spec": {"securityContext": pod_security, "containers": [container]}},
+        },
+    }
+
+
+__all__ = ["BUDGET", "SLO", "CsvError", "ManifestError", "kairos_manifests"]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetserve.api.manifests import read_manifests
+from hetserve.cli.app import app
+from hetserve.profiles import profile_from_spec
+from hetserve.testing.data import reference_data
+
+MODELS = {"RM2": 350.0, "NCF": 5.0, "WND": 25.0, "MT-WND": 25.0, "DIEN": 35.0}
+PRICES = {"g4dn.xlarge": 526_000, "c5n.2xlarge": 432_000, "r5n.large": 149_000, "t3.xlarge": 166_400}
+FILES = ("latency.csv", "latency_spread.csv", "batch_sizes.csv")
+
+
+@pytest.fixture
+def data() -> Path:
+    folders = {reference_data(f"kairos/{name}").parent for name in FILES}
+    assert len(folders) == 1
+    return folders.pop()
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, args)])
+
+
+def write(data: Path, model: str, folder: Path) -> Path:
+    path = folder / "manifests.yaml"
+    result = run("reference", "kairos", "--data", data, "--model", model, "-o", path)
+    assert (result.exit_code, result.output) == (0, "")
+    return path
+
+
+def rows(data: Path, name: str, model: str = "") -> list[dict[str, str]]:
+    with (data / name).open(encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row.get("model", "") == model]
+
+
+def enumerated(data: Path, model: str, slo: float) -> dict[tuple[int, ...], float]:
+    """Upper bound of every configuration under 2.5 $/h with a g4dn base, straight from the files (Eq. 9-15)."""
+    mix = {int(r["batch_bin"]): float(r["probability"]) for r in rows(data, "batch_sizes.csv")}
+    ms = {name: {} for name in PRICES}  # type: dict[str, dict[int, float]]
+    for r in rows(data, "latency.csv", model):
+        ms[r["instance"]][int(r["batch"])] = float(r["latency_ms"])
+
+    def rate(name: str, low: int, high: int) -> float:
+        part = {b: p for b, p in mix.items() if low < b <= high}
+        return 1e3 * sum(part.values()) / sum(p * ms[name][b] for b, p in part.items())
+
+    base, *others = PRICES
+    assert max(ms[base].values()) <= slo, "g4dn serves every batch"
+    limit = {name: max(itertools.takewhile(lambda b: ms[name][b] <= slo, sorted(mix))) for name in others}  # noqa: B023
+    bounds = {}
+    for counts in itertools.product(*(range(2_500_000 // price + 1) for price in PRICES.values())):
+        if not counts[0] or sum(n * p for n, p in zip(counts, PRICES.values(), strict=True)) > 2_500_000:
+            continue
+        u, aux = counts[0], {name: n for name, n in zip(others, counts[1:], strict=True) if n}
+        q_b = rate(base, 0, 1000)
+        s = max((limit[name] for name in aux), default=0)
+        f = sum(p for b, p in mix.items() if b <= s) / sum(mix.values())
+        small = sum(n * rate(name, 0, s) for name, n in aux.items())
+        if s in {0, 1000}:
+            bounds[counts] = u * q_b + small
+            continue
+        large = u * rate(base, s, 1000)
+        if small / f * (1 - f) >= large:
+            bounds[counts] = large / (1 - f)
+        else:
+            bounds[counts] = small / f + (1 - small / f * (1 - f) / large) * u * q_b
+    return bounds
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("model", MODELS)
+def test_the_ranking_of_the_planner_is_that_of_an_independent_enumeration(
+    model: str, data: Path, tmp_path: Path
+) -> None:
+    bounds = enumerated(data, model, MODELS[model])
+    assert len(bounds) == 331, "as many configurations as the artifact enumerates"
+    result = run("plan", write(data, model, tmp_path), "--planner", "kairos", "-o", "json")
+    assert result.exit_code == 0
+    ranking = json.loads(result.stdout)["ranking"]
+    highest = sorted(bounds.values(), reverse=True)
+    assert len(ranking) == 10
+    for place, entry in enumerate(ranking):
+        counts = tuple(entry["counts"][name] for name in PRICES)
+        assert entry["boundQPS"] == pytest.approx(bounds[counts], rel=1e-3)
+        assert entry["boundQPS"] == pytest.approx(highest[place], rel=1e-3)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("model", "bound"), [("RM2", 143.4), ("NCF", 7300.4)])
+def test_the_bounds_of_the_published_tables_come_out(model: str, bound: float, data: Path, tmp_path: Path) -> None:
+    answer = json.loads(run("plan", write(data, model, tmp_path), "--planner", "kairos", "-o", "json").stdout)
+    assert answer["counts"] == {"g4dn.xlarge": 1, "c5n.2xlarge": 0, "r5n.large": 13, "t3.xlarge": 0}
+    assert answer["boundQPS"] == pytest.approx(bound, abs=0.05)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("model", MODELS)
+def test_every_measured_mean_and_quantile_is_in_the_profiles(model: str, data: Path, tmp_path: Path) -> None:
+    manifests = read_manifests([str(write(data, model, tmp_path))])
+    assert [t.metadata.name for t in manifests.types] == list(PRICES)
+    profiles = {p.spec.instance_type: profile_from_spec(p.spec) for p in manifests.profiles}
+    for row in rows(data, "latency.csv", model):
+        mean = profiles[row["instance"]].mean(int(row["batch"]))
+        assert mean == pytest.approx(float(row["latency_ms"]) / 1e3)
+    for row in rows(data, "latency_spread.csv", model):
+        for column, percentile in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
+            slow = profiles[row["instance"]].quantile(int(row["batch"]), percentile)
+            assert slow == pytest.approx(float(row[column]) / 1e3, rel=1e-6)
+
+
+@pytest.mark.data
+def test_names_become_labels_and_the_slo_is_the_papers(data: Path) -> None:
+    result = run("reference", "kairos", "--data", data, "--model", "mt-wnd")
+    *_, service = yaml.safe_load_all(result.stdout)
+    assert service["metadata"]["name"] == service["spec"]["model"]["name"] == "mt-wnd"
+    assert service["spec"]["slo"] == {"latency": "25ms", "percentile": "99"}
+    assert math.fsum(e["weight"] for e in service["spec"]["load"]["batchSizes"]) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("file", "old", "new", "error"),
+    [
+        ("latency.csv", "0.6107", "NaN", "latency.csv, line 2: latency_ms 'NaN': must be a number from"),
+        ("latency.csv", "g4dn.xlarge,20,", "g4dn.xlarge,10,", "latency.csv, line 3: batch 10 is there twice"),
+        ("latency.csv", "NCF,g4dn.xlarge,10", "NCF,p5.large,10", "line 2: no price is known of instance 'p5.large'"),
+        ("latency.csv", "latency_ms", "ms", "latency.csv, line 1: no column latency_ms"),
+        ("latency.csv", "NCF,t3", "XXX,t3", "latency.csv: no line of model NCF on t3.xlarge"),
+        ("latency_spread.csv", "0.5400", "-0.54", "latency_spread.csv, line 2: min_ms '-0.54'"),
+        ("latency_spread.csv", "0.5400", "0.9", "min, p50, p90, p95, p99 and max must not decrease"),
+        ("latency_spread.csv", "xlarge,10,", "xlarge,11,", "line 2: batch 11 of g4dn.xlarge has no mean"),
+        ("batch_sizes.csv", "10,0.00816243", "10,-1", "batch_sizes.csv, line 2: probability '-1'"),
+    ],
+)
+def test_wrong_data_is_told_by_file_line_and_column(
+    data: Path, tmp_path: Path, file: str, old: str, new: str, error: str
+) -> None:
+    for name in FILES:
+        shutil.copyfile(data / name, tmp_path / name)
+    (tmp_path / file).write_text((data / file).read_text().replace(old, new))
+    result = run("reference", "kairos", "--data", tmp_path, "--model", "NCF")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert error in result.stderr
+
+
+def test_data_that_is_not_there_is_told(tmp_path: Path) -> None:
+    result = run("reference", "kairos", "--data", tmp_path, "--model", "RM2")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {tmp_path}/latency.csv: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.data
+def test_a_file_that_cannot_be_written_is_told(data: Path, tmp_path: Path) -> None:
+    result = run("reference", "kairos", "--data", data, "--model", "RM2", "-o", tmp_path / "absent" / "f.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "cannot be written: No such file or directory" in result.stderr
+
+
+def test_help_of_the_reference_shows_how() -> None:
+    assert "hetserve reference kairos --data DIR --model RM2" in run("reference", "kairos", "--help").stdout
