@@ -1,0 +1,236 @@
+"""The pull dispatcher, hetserve's own and the default: idle instances choose, no query is given up.
+
+An idle ordinary instance takes the query with the earliest latest start (deadline less safe service time); a plan
+of the queue finds overload early and spares the largest queries (Moore and Hodgson), which strong instances rescue.
+Strong instances first serve what nobody else can, and fill up with what they speed up most. Queries that cannot be
+in time any more wait for idle moments, at most `patience` SLOs. Kairos's matching, with more queries than
+instances, serves the cheapest first: large queries starve until they are penalised. Reference: hetserve_reference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit
+from hetserve.dispatch.hetserve_plan import (
+    CHANCE,
+    ORDINARY,
+    OVERFLOW,
+    READY,
+    SPARED,
+    STRONG,
+    STRONG_ONLY,
+    TAKEN,
+    Board,
+    assign_roles,
+    board_sizes,
+    carve_board,
+    plan_group,
+    read_queue,
+    sort_entries,
+)
+from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
+from hetserve.dispatch.interface import Policy
+from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+
+_MOST_TYPES = 256
+
+
+@njit
+def decide(
+    now: float,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,
+    scratch: Scratch,
+    answer: Answer,
+) -> tuple[int, int, float]:
+    """Give every idle instance what it should serve now."""
+    n, types = workers.types.shape[0], model.largest.shape[0]
+    if queue.sizes.shape[0] == 0 or workers.busy.all():
+        return 0, 0, math.inf
+    board = carve_board(n, max(int(parameters[2]), 8 * n), types, scratch)
+    assign_roles(workers, model, board.role)
+    live, hopeless = read_queue(now, queue, model, board)
+    strong_idle = False
+    for j in range(n):
+        board.free[j] = max(workers.free_at[j], now) if workers.busy[j] else now
+        strong_idle |= not workers.busy[j] and board.role[workers.types[j]] == STRONG
+    sent = 0
+    if strong_idle:
+        count = sort_entries(live, STRONG_ONLY, board.latest_strong, board)
+        plan_group(count, STRONG, OVERFLOW, queue, workers, model, board)
+    count = sort_entries(live, READY, board.latest, board)
+    plan_group(count, ORDINARY, SPARED, queue, workers, model, board)
+    if strong_idle:
+        sent = _serve_strong(now, live, sent, queue, workers, model, board, answer)
+    sent = _serve_ordinary(now, live, count, sent, queue, workers, model, board, answer)
+    if hopeless > 0:
+        sent = _serve_hopeless(now, hopeless, sent, queue, workers, model, parameters, board, answer)
+    return sent, 0, math.inf
+
+
+@njit
+def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -> int:
+    """Note the pair; infinite planned work marks the instance as taken."""
+    answer.pairs[sent, 0] = position
+    answer.pairs[sent, 1] = worker
+    board.free[worker] = math.inf
+    return sent + 1
+
+
+@njit
+def _serve_strong(
+    now: float,
+    live: int,
+    sent: int,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    board: Board,
+    answer: Answer,
+) -> int:
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if workers.busy[j] or board.role[kind] != STRONG:
+            continue
+        entry = -1
+        for state in (STRONG_ONLY, SPARED, OVERFLOW):
+            if entry < 0:
+                entry = _most_urgent(now, live, state, kind, queue, model, board)
+        if entry < 0:
+            entry = _by_chance(now, live, kind, queue, model, board)
+        if entry < 0:
+            entry = _most_sped_up(now, live, kind, queue, model, board)
+        if entry >= 0:
+            board.state[entry] = TAKEN
+            sent = _send(board.position[entry], j, sent, board, answer)
+    return sent
+
+
+@njit
+def _most_urgent(
+    now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
+) -> int:
+    """The entry in this state with the earliest latest start that this type can serve in time; -1 for none."""
+    best, earliest = -1, math.inf
+    for e in range(live):
+        i = board.position[e]
+        if (
+            board.state[e] == state
+            and board.latest_strong[e] < earliest
+            and now <= queue.deadlines[i] - model.safe[kind, queue.sizes[i]]
+        ):
+            best, earliest = e, board.latest_strong[e]
+    return best
+
+
+@njit
+def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
+    """The oldest entry that only a service time not above the mean can save, on this type; -1 for none."""
+    for e in range(live):
+        i = board.position[e]
+        if board.state[e] == CHANCE and now <= queue.deadlines[i] - model.mean[kind, queue.sizes[i]]:
+            return e
+    return -1
+
+
+@njit
+def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
+    """The entry that the ordinary types serve the slowest compared to this one; -1 for none."""
+    best, most = -1, 0.0
+    for e in range(live):
+        if board.state[e] != READY:
+            continue
+        i = board.position[e]
+        size, deadline, fastest = queue.sizes[i], queue.deadlines[i], math.inf
+        for other in range(board.role.shape[0]):
+            if board.role[other] == ORDINARY and now <= deadline - model.safe[other, size]:
+                fastest = min(fastest, model.mean[other, size])
+        gain = fastest / model.mean[kind, size]
+        if gain > most:
+            best, most = e, gain
+    return best
+
+
+@njit
+def _serve_ordinary(
+    now: float,
+    live: int,
+    count: int,
+    sent: int,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    board: Board,
+    answer: Answer,
+) -> int:
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if workers.busy[j] or board.role[kind] != ORDINARY:
+            continue
+        entry = -1
+        for k in range(count):
+            i = board.position[board.order[k]]
+            if board.state[board.order[k]] == READY and now <= queue.deadlines[i] - model.safe[kind, queue.sizes[i]]:
+                entry = board.order[k]
+                break
+        if entry < 0:
+            entry = _by_chance(now, live, kind, queue, model, board)
+        if entry >= 0:
+            board.state[entry] = TAKEN
+            sent = _send(board.position[entry], j, sent, board, answer)
+    return sent
+
+
+@njit
+def _serve_hopeless(
+    now: float,
+    hopeless: int,
+    sent: int,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,
+    board: Board,
+    answer: Answer,
+) -> int:
+    """Late queries, oldest first, to instances that are idle beyond the reserve, or at once past `patience`."""
+    idle, ordinary = 0, 0
+    for j in range(workers.types.shape[0]):
+        if board.role[workers.types[j]] == ORDINARY:
+            ordinary += 1
+            idle += not workers.busy[j] and board.free[j] < math.inf
+    reserve = min(int(parameters[0]), ordinary)
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if workers.busy[j] or board.free[j] == math.inf:
+            continue
+        spare = idle >= (1 if board.role[kind] == STRONG else reserve)
+        for k in range(hopeless):
+            i = board.hopeless[k]
+            overdue = now - queue.arrivals[i] > parameters[1] * (queue.deadlines[i] - queue.arrivals[i])
+            if i >= 0 and (spare or overdue) and model.mean[kind, queue.sizes[i]] < math.inf:
+                sent = _send(i, j, sent, board, answer)
+                board.hopeless[k] = -1
+                idle -= board.role[kind] == ORDINARY
+                break
+    return sent
+
+
+def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WINDOW) -> Policy:
+    """The pull dispatcher.
+
+    reserve: idle ordinary instances from which on late queries are served. patience: age, in SLOs, past which a
+    late query is served on the first idle instance. window: queries that are looked at, at least 8 per instance.
+    Raises ValueError out of range.
+    """
+    if not (reserve >= 1 and patience >= 1 and window >= 1):
+        raise ValueError(f"reserve={reserve}, patience={patience}, window={window}: each must be at least 1")
+
+    def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
+        floats, integers = board_sizes(workers, max(int(window), 8 * workers))
+        return floats, integers + _MOST_TYPES
+
+    return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window)), scratch)

@@ -1,0 +1,173 @@
+"""The pull dispatcher in plain Python, from the same rules: what its compiled kernel is tested against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+from hetserve.dispatch.interface import Decision, Dispatch, Query, Snapshot, Worker
+
+RESERVE: Final = 3
+PATIENCE: Final = 10.0
+WINDOW: Final = 64
+
+
+def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+    """One decision; parameters: reserve, patience, window."""
+    if not snapshot.queue or all(w.busy for w in snapshot.workers):
+        return Decision()
+    round_ = _Round(snapshot, parameters)
+    round_.serve_strong()
+    round_.serve_ordinary()
+    round_.serve_hopeless()
+    return Decision(tuple(round_.sent))
+
+
+@dataclass(slots=True)
+class _Round:
+    """One decision in the making: the queries by what they can still expect, and what was sent."""
+
+    snapshot: Snapshot
+    parameters: tuple[float, ...]
+    strong: frozenset[int] = frozenset()
+    ordinary: frozenset[int] = frozenset()
+    ready: list[Query] = field(default_factory=list)
+    strong_only: list[Query] = field(default_factory=list)
+    chance: list[Query] = field(default_factory=list)
+    hopeless: list[Query] = field(default_factory=list)
+    spared: list[Query] = field(default_factory=list)
+    overflow: list[Query] = field(default_factory=list)
+    sent: list[Dispatch] = field(default_factory=list)
+    taken: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        types = {w.type for w in self.snapshot.workers}
+        arrays = self.snapshot.model.arrays
+        strength = {t: (int(arrays.largest[t]), float(arrays.coefficients[t])) for t in types}
+        best = max(strength.values())
+        self.strong = frozenset(t for t in types if strength[t] == best)
+        self.ordinary = frozenset(types) - self.strong
+        if not self.ordinary:
+            self.strong, self.ordinary = frozenset(), frozenset(types)
+        self._sort_queue()
+        self.ready, self.spared = self._plan(sorted(self.ready, key=self._latest_ordinary), self.ordinary)
+        if any(not w.busy and w.type in self.strong for w in self.snapshot.workers):
+            by_urgency = sorted(self.strong_only, key=self._latest_strong)
+            kept, self.overflow = self._plan(by_urgency, self.strong)
+            self.strong_only = kept
+
+    def _sort_queue(self) -> None:
+        now, workers = self.snapshot.now, len(self.snapshot.workers)
+        window = max(int(self.parameters[2]), 8 * workers)
+        for query in self.snapshot.queue:
+            mean = min(self._mean(t, query) for t in self.ordinary | self.strong)
+            if now <= self._latest_ordinary(query):
+                group = self.ready
+            elif now <= self._latest_strong(query):
+                group = self.strong_only
+            elif now <= query.deadline - mean:
+                group = self.chance
+            else:
+                if len(self.hopeless) < workers:
+                    self.hopeless.append(query)
+                continue
+            if len(self.ready) + len(self.strong_only) + len(self.chance) < window:
+                group.append(query)
+
+    def _plan(self, queries: list[Query], types: frozenset[int]) -> tuple[list[Query], list[Query]]:
+        """Split the sorted queries into those that the workers of these types can serve in time and the rest."""
+        free = {j: self._free_at(w) for j, w in enumerate(self.snapshot.workers) if w.type in types}
+        planned: dict[Query, int] = {}
+        for query in queries:
+            while query not in planned:
+                fits = [
+                    (free[j], j)
+                    for j in free
+                    if free[j] <= query.deadline - self._safe(self.snapshot.workers[j].type, query)
+                ]
+                if fits:
+                    worker = min(fits)[1]
+                    planned[query] = worker
+                    free[worker] += self._mean(self.snapshot.workers[worker].type, query)
+                    continue
+                victim = max([query, *planned], key=self._size)
+                if victim == query:
+                    break
+                worker = planned.pop(victim)
+                free[worker] -= self._mean(self.snapshot.workers[worker].type, victim)
+        return [q for q in queries if q in planned], [q for q in queries if q not in planned]
+
+    def serve_strong(self) -> None:
+        for j, worker in self._idle(self.strong):
+            choice = None
+            for group in (self.strong_only, self.spared, self.overflow):
+                fits = [q for q in self._in_arrival_order(group) if self._in_time(worker.type, q)]
+                choice = choice or min(fits, key=self._latest_strong, default=None)
+            choice = choice or self._by_chance(worker)
+            if choice is None:
+                gains = [(self._gain(worker.type, q), q) for q in self._in_arrival_order(self.ready)]
+                choice = max(gains, key=lambda pair: pair[0], default=(0.0, None))[1]
+            self._send(choice, j)
+
+    def serve_ordinary(self) -> None:
+        for j, worker in self._idle(self.ordinary):
+            fits = (q for q in self.ready if q.id not in self.taken and self._in_time(worker.type, q))
+            self._send(next(fits, None) or self._by_chance(worker), j)
+
+    def serve_hopeless(self) -> None:
+        reserve, patience, _ = self.parameters
+        reserve = min(int(reserve), sum(w.type in self.ordinary for w in self.snapshot.workers))
+        for j, worker in self._idle(self.ordinary | self.strong):
+            spare = len(self._idle(self.ordinary)) >= (1 if worker.type in self.strong else reserve)
+            for query in self.hopeless:
+                overdue = self.snapshot.now - query.arrival > patience * (query.deadline - query.arrival)
+                servable = math.isfinite(self._mean(worker.type, query))
+                if query.id not in self.taken and (spare or overdue) and servable:
+                    self._send(query, j)
+                    break
+
+    def _send(self, query: Query | None, worker: int) -> None:
+        if query is not None:
+            self.taken.add(query.id)
+            self.sent.append(Dispatch(query.id, worker))
+
+    def _idle(self, types: frozenset[int]) -> list[tuple[int, Worker]]:
+        used = {d.worker for d in self.sent}
+        return [(j, w) for j, w in enumerate(self.snapshot.workers) if not w.busy and j not in used and w.type in types]
+
+    def _in_arrival_order(self, group: list[Query]) -> list[Query]:
+        members = set(group)
+        return [q for q in self.snapshot.queue if q in members and q.id not in self.taken]
+
+    def _by_chance(self, worker: Worker) -> Query | None:
+        now = self.snapshot.now
+        for query in self._in_arrival_order(self.chance):
+            if now <= query.deadline - self._mean(worker.type, query):
+                return query
+        return None
+
+    def _gain(self, kind: int, query: Query) -> float:
+        others = [self._mean(t, query) for t in self.ordinary if self._in_time(t, query)]
+        return min(others) / self._mean(kind, query)
+
+    def _in_time(self, kind: int, query: Query) -> bool:
+        return self.snapshot.now <= query.deadline - self._safe(kind, query)
+
+    def _latest_ordinary(self, query: Query) -> float:
+        return query.deadline - min(self._safe(t, query) for t in self.ordinary)
+
+    def _latest_strong(self, query: Query) -> float:
+        return query.deadline - min((self._safe(t, query) for t in self.strong), default=math.inf)
+
+    def _free_at(self, worker: Worker) -> float:
+        return max(worker.free_at, self.snapshot.now) if worker.busy else self.snapshot.now
+
+    def _size(self, query: Query) -> int:
+        return self.snapshot.model.size_of(query.batch)
+
+    def _mean(self, kind: int, query: Query) -> float:
+        return float(self.snapshot.model.arrays.mean[kind, self._size(query)])
+
+    def _safe(self, kind: int, query: Query) -> float:
+        return float(self.snapshot.model.arrays.safe[kind, self._size(query)])
