@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
-from kubernetes.aio import config
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 
-JSON: Final = "application/json"
+from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
+
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
-TIMEOUT: Final = 30.0
-RawObject = dict[str, Any]
-
-
-class ApiUnreachableError(Exception):
-    """No answer: the request may or may not have been carried out."""
+TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
 
 
 class ApiRefusalError(Exception):
@@ -76,29 +68,10 @@ def _safe(text: str) -> str:
 
 
 class KubernetesApi:
-    """The real API server, reached by a kubeconfig or from inside the cluster."""
+    """The real API server."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-        self._tls = RESTClientObject(configuration).ssl_context
-        self._base = str(configuration.host).rstrip("/")
-        self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    async def connect(cls, kubeconfig: Path | None) -> KubernetesApi:
-        """Client for a kubeconfig, or for the account of the pod we run in. Raises ConfigException."""
-        configuration = Configuration()
-        if kubeconfig is None:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig), client_configuration=configuration, persist_config=False
-            )
-        return cls(configuration)
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+    def __init__(self, connection: ApiConnection) -> None:
+        self._connection = connection
 
     async def request(
         self,
@@ -109,38 +82,19 @@ class KubernetesApi:
         body: object = None,
         content_type: str = JSON,
     ) -> RawObject:
-        headers = await self._headers()
-        if body is not None:
-            headers["Content-Type"] = content_type
+        data = None if body is None else json.dumps(body).encode()
+        exchange = await self._connection.request(
+            method, path, query=query, body=data, content_type=content_type, timeout=TIMEOUT
+        )
         try:
-            async with self._open().request(
-                method,
-                self._base + path,
-                params=query,
-                data=None if body is None else json.dumps(body),
-                headers=headers,
-            ) as response:
+            async with exchange as response:
                 status, content = response.status, _decoded(await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except NO_ANSWER as error:
             raise ApiUnreachableError(f"{method} {path}: {error or type(error).__name__}") from error
         if status >= 300:
             message = str(content.get("message") or f"the API server answered {status}")
             raise ApiRefusalError(status, str(content.get("reason", "")), message)
         return content
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=10.0)
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls), timeout=timeout)
-        return self._session
-
-    async def _headers(self) -> dict[str, str]:
-        headers = {"Accept": JSON, "User-Agent": "hetserve-operator"}
-        # Asked for every time: a pod's token is renewed on disk while we run.
-        settings: Mapping[str, Any] = await self._configuration.auth_settings()
-        for setting in settings.values():
-            headers[setting["key"]] = setting["value"]
-        return headers
 
 
 def _decoded(body: bytes) -> RawObject:

@@ -13,11 +13,11 @@ from hetserve_operator.api import (
     MERGE,
     Api,
     ApiRefusalError,
-    RawObject,
     deployments_path,
     events_path,
     service_path,
 )
+from hetserve_shell.connection import RawObject
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 DRY_RUN_NAME: Final = 50

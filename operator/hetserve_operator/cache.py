@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
+from hetserve_shell.connection import RawObject
 
 log = logging.getLogger(__name__)
 
-RawObject = dict[str, Any]
 Fact = TypeVar("Fact")
 
 

@@ -25,12 +25,13 @@ from hetserve.reconcile import (
     failure_status,
     step,
 )
-from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
+from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import DRY_RUN_NAME, StrangerError, Writer
 from hetserve_operator.memory import Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.queue import Key
+from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

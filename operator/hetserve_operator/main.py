@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +14,8 @@ from typing import Any, Final
 
 import click
 import kopf
-from kubernetes.aio.config import ConfigException
 
-from hetserve_operator.api import ApiRefusalError, ApiUnreachableError, KubernetesApi
+from hetserve_operator.api import Api, ApiRefusalError, KubernetesApi
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
@@ -27,7 +24,17 @@ from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.probes import start_probes
 from hetserve_operator.queue import Key, WorkQueue
-from hetserve_operator.settings import Settings, SettingsError, load_settings
+from hetserve_operator.settings import Settings
+from hetserve_shell.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.process import (
+    config_option,
+    kubeconfig_option,
+    log_level_option,
+    log_to_stderr,
+    run_or_exit,
+    settings_or_exit,
+    stop_on_signals,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,44 +44,34 @@ SYNC_RETRY: Final = 1.0
 
 
 @click.command()
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Default: the account of our own pod.")
+@config_option
+@kubeconfig_option
 @click.option("--host", help="Address of the probe port.")
 @click.option("--probe-port", type=int, help="Port of health, readiness and metrics.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+@log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
-    try:
-        settings = load_settings(config_path, dict(flags))
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    settings = settings_or_exit(Settings, config_path, flags)
+    log_to_stderr(settings.log_level)
     # kopf tells of every event it passes on.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    try:
-        asyncio.run(serve(settings, kubeconfig))
-    except (ConfigException, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
-    api = await KubernetesApi.connect(kubeconfig)
+    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
     try:
-        await Operator(settings, api, kubeconfig).run()
+        await Operator(settings, KubernetesApi(connection), kubeconfig).run()
     finally:
-        await api.close()
+        await connection.close()
 
 
 class Operator:
     """All parts put together."""
 
-    def __init__(self, settings: Settings, api: KubernetesApi, kubeconfig: Path | None) -> None:
+    def __init__(self, settings: Settings, api: Api, kubeconfig: Path | None) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
@@ -95,8 +92,7 @@ class Operator:
 
     async def run(self) -> None:
         """Serve probes, fill the cache, then watch and work until a signal ends it."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
+        stop_on_signals(self.stop)
         settings = self.settings
         runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))

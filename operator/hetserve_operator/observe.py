@@ -16,10 +16,11 @@ from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
 from hetserve.reconcile.observed import pod_fact, read_profiles, read_types
-from hetserve_operator.api import Api, ApiRefusalError, RawObject, deployments_path, pods_path, service_path
+from hetserve_operator.api import Api, ApiRefusalError, deployments_path, pods_path, service_path
 from hetserve_operator.cache import Cache, Store, list_version
 from hetserve_operator.memory import Memory
 from hetserve_operator.queue import Key
+from hetserve_shell.connection import RawObject
 
 GROUP_PATH: Final = "/apis/hetserve.io/v1alpha1"
 PAGE: Final = 500

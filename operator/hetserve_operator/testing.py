@@ -13,13 +13,14 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.testing.apiserver import FakeApiServer
 from hetserve.testing.controllers import Controllers
-from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
+from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.queue import Key
+from hetserve_shell.connection import ApiUnreachableError
 
 Json = dict[str, Any]
 _GROUP = "/apis/hetserve.io/v1alpha1"

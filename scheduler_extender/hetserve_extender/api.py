@@ -1,34 +1,21 @@
-"""The API server as this component needs it: raw JSON in and out, and the four calls it makes.
-
-Raw requests over the client library's configuration and TLS context instead of its models: a watch event
-costs microseconds this way, and a filter answers while thousands of them arrive.
-"""
+"""The API server as this component needs it: one request, and the lines of a watch."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
 import orjson
-from kubernetes.aio import config
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 
-JSON: Final = "application/json"
+from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
+
 JSON_PATCH: Final = "application/json-patch+json"
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
-
-RawObject = dict[str, Any]
-
-
-class ApiUnreachableError(Exception):
-    """No answer: the request may or may not have been carried out."""
 
 
 class ApiStatusError(Exception):
@@ -96,29 +83,10 @@ def pod_path(namespace: str, name: str, subresource: str = "") -> str:
 
 
 class KubernetesApi:
-    """The real API server, reached by a kubeconfig or from inside the cluster."""
+    """The real API server."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-        self._tls = RESTClientObject(configuration).ssl_context
-        self._base = str(configuration.host).rstrip("/")
-        self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    async def connect(cls, kubeconfig: Path | None) -> KubernetesApi:
-        """Client for a kubeconfig, or for the account of the pod we run in. Raises ConfigException."""
-        configuration = Configuration()
-        if kubeconfig is None:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig), client_configuration=configuration, persist_config=False
-            )
-        return cls(configuration)
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+    def __init__(self, connection: ApiConnection) -> None:
+        self._connection = connection
 
     async def request(
         self,
@@ -130,46 +98,33 @@ class KubernetesApi:
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109
     ) -> Answer:
-        headers = await self._headers()
-        if body is not None:
-            headers["Content-Type"] = content_type
-        data = None if body is None else orjson.dumps(body)
-        limit = aiohttp.ClientTimeout(total=timeout)
+        exchange = await self._connection.request(
+            method,
+            path,
+            query=query,
+            body=None if body is None else orjson.dumps(body),
+            content_type=content_type,
+            timeout=aiohttp.ClientTimeout(total=timeout),
+        )
         try:
-            async with self._open().request(
-                method, self._base + path, params=query, data=data, headers=headers, timeout=limit
-            ) as response:
+            async with exchange as response:
                 return Answer(response.status, await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except NO_ANSWER as error:
             raise ApiUnreachableError(_words(error)) from error
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         limit = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=WATCH_SILENCE)
-        headers = await self._headers()
+        exchange = await self._connection.request("GET", path, query=query, timeout=limit)
         try:
-            async with self._open().get(self._base + path, params=query, headers=headers, timeout=limit) as response:
+            async with exchange as response:
                 if response.status != 200:
                     answer = Answer(response.status, await response.read())
                     raise ApiStatusError(answer.status, answer.message)
                 async with aclosing(_lines(response.content)) as lines:
                     async for line in lines:
                         yield line
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except NO_ANSWER as error:
             raise ApiUnreachableError(_words(error)) from error
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # As many connections as binds may be under way: waiting for one would hold a reservation up.
-            connector = aiohttp.TCPConnector(ssl=self._tls, limit=256)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
-        return self._session
-
-    async def _headers(self) -> dict[str, str]:
-        headers = {"Accept": JSON, "User-Agent": "hetserve-extender"}
-        settings: Mapping[str, Any] = await self._configuration.auth_settings()
-        for setting in settings.values():
-            headers[setting["key"]] = setting["value"]
-        return headers
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

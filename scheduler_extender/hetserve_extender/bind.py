@@ -17,9 +17,10 @@ from hetserve.api import names
 from hetserve.placement import GpuRequest, LedgerError, State
 from hetserve.placement.index import Place
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer, ApiServer, ApiUnreachableError, pod_path
+from hetserve_extender.api import Answer, ApiServer, pod_path
 from hetserve_extender.placement import VERIFY_AFTER, Placement
 from hetserve_extender.wire import BindArgs
+from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 import orjson
 
-from hetserve_extender.api import Answer, ApiServer, ApiStatusError, ApiUnreachableError, RawObject
+from hetserve_extender.api import Answer, ApiServer, ApiStatusError
+from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
 

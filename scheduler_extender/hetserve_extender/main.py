@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Final
 import click
 import uvicorn
 import uvloop
-from kubernetes.aio.config import ConfigException
 
 from hetserve.units import Seconds
 from hetserve_extender.api import ApiServer, KubernetesApi
@@ -26,7 +23,17 @@ from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement import NodeSink, Placement, PodSink
 from hetserve_extender.queue import QueueController
-from hetserve_extender.settings import Settings, SettingsError, load_settings
+from hetserve_extender.settings import Settings
+from hetserve_shell.connection import ApiConnection
+from hetserve_shell.process import (
+    config_option,
+    kubeconfig_option,
+    log_level_option,
+    log_to_stderr,
+    run_or_exit,
+    settings_or_exit,
+    stop_on_signals,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,43 +42,32 @@ DRAIN_WITHIN: Final = 5.0
 
 
 @click.command()
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Default: the account of our own pod.")
+@config_option
+@kubeconfig_option
 @click.option("--host", help="Address of both ports.")
 @click.option("--port", type=int, help="Port of the scheduler's verbs.")
 @click.option("--probe-port", type=int, help="Port of health, metrics and the ledger.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+@log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Scheduler extender of hetserve: places pods on GPUs and releases them from their queues."""
-    try:
-        settings = load_settings(config_path, dict(flags))
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
+    settings = settings_or_exit(Settings, config_path, flags)
     if kubeconfig is not None and not kubeconfig.is_file():
         raise click.ClickException(f"kubeconfig {kubeconfig} does not exist")
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    try:
-        uvloop.run(serve(settings, kubeconfig))
-    except (ConfigException, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    log_to_stderr(settings.log_level)
+    run_or_exit(uvloop.run, serve(settings, kubeconfig))
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    api = await KubernetesApi.connect(kubeconfig)
+    stop_on_signals(stop)
+    # As many connections as binds may be under way: waiting for one would hold a reservation up.
+    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender", connections=256)
     try:
-        await Extender(settings, api).run(stop)
+        await Extender(settings, KubernetesApi(connection)).run(stop)
     finally:
-        await api.close()
+        await connection.close()
 
 
 class Extender:

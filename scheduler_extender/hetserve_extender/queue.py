@@ -16,8 +16,9 @@ from typing import Final
 from hetserve.api import names
 from hetserve.placement import Fairness, PodView, QueueSettings, Round, State, Waiting, next_round
 from hetserve.units import MiB, Seconds
-from hetserve_extender.api import JSON_PATCH, ApiServer, ApiUnreachableError, pod_path
+from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
 from hetserve_extender.placement import Placement
+from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

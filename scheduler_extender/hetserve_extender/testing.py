@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import orjson
 
-from hetserve_extender.api import JSON, Answer, ApiUnreachableError, RawObject
+from hetserve_extender.api import Answer
+from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
 
 Fault = Literal["lost before", "lost after"] | int
 """What happens to a request: its answer is lost before or after it is carried out, or this status is answered."""

@@ -52,8 +52,8 @@ def test_the_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"hetserve", "hetserve_operator", "hetserve_extender"}
-    for path in tracked("src/**/*.py", "operator/**/*.py", "scheduler_extender/**/*.py"):
+    assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell"}
+    for path in tracked("src/**/*.py", "operator/**/*.py", "scheduler_extender/**/*.py", "shell_kit/**/*.py"):
         assert path.split("/", 1)[1] in names
 
 

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from hetserve_extender.main import main
-from hetserve_extender.settings import SettingsError, load_settings
+from hetserve_extender.settings import Settings
+from hetserve_shell.settings import SettingsError, load_settings
 
 EVERYTHING = """\
 host: 127.0.0.1
@@ -27,7 +28,7 @@ def _file(folder: Path, text: str) -> Path:
 
 
 def test_defaults_are_those_of_the_chart() -> None:
-    settings = load_settings(None, {})
+    settings = load_settings(Settings, None, {})
     assert settings.host == "0.0.0.0"  # noqa: S104
     assert (settings.port, settings.probe_port, settings.log_level) == (8888, 8889, "info")
     assert settings.hold == 30.0
@@ -37,7 +38,7 @@ def test_defaults_are_those_of_the_chart() -> None:
 
 
 def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
-    settings = load_settings(_file(tmp_path, EVERYTHING), {"port": 7, "probe_port": None, "host": None})
+    settings = load_settings(Settings, _file(tmp_path, EVERYTHING), {"port": 7, "probe_port": None, "host": None})
     assert (settings.host, settings.port, settings.probe_port) == ("127.0.0.1", 7, 2)
     assert settings.hold == 90.0
     assert settings.queue.core.beta == 3
@@ -60,7 +61,7 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
 )
 def test_a_bad_file_is_refused_by_key(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SettingsError) as refusal:
-        load_settings(_file(tmp_path, text), {})
+        load_settings(Settings, _file(tmp_path, text), {})
     assert words in str(refusal.value)
 
 

@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.api import ApiStatusError, ApiUnreachableError
+from hetserve_extender.api import ApiStatusError
 from hetserve_extender.cluster import Reflector
 from hetserve_extender.testing import FakeApi, Fault
+from hetserve_shell.connection import ApiUnreachableError
 
 
 @dataclass

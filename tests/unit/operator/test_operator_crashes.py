@@ -10,8 +10,9 @@ import pytest
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.api import ApiRefusalError, ApiUnreachableError
+from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import CrashError, Lab, path_of
+from hetserve_shell.connection import ApiUnreachableError
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))

@@ -14,7 +14,8 @@ from hetserve_operator.cache import Cache, Store
 from hetserve_operator.handlers import Feed
 from hetserve_operator.memory import CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.queue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
-from hetserve_operator.settings import SettingsError, load_settings
+from hetserve_operator.settings import Settings
+from hetserve_shell.settings import SettingsError, load_settings
 
 A, B = Key("ns", "a"), Key("ns", "b")
 
@@ -166,7 +167,7 @@ def test_a_new_price_wakes_everybody_once() -> None:
 def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text('probePort: 1\nsaturationThreshold: "0.9"\nlaunchWeight: "0.5"\ndebounce: 50ms\nresync: 2m\n')
-    found = load_settings(path, {"probe_port": 2, "log_level": None})
+    found = load_settings(Settings, path, {"probe_port": 2, "log_level": None})
     assert (found.probe_port, found.saturation_threshold, found.debounce, found.resync) == (2, 0.9, 0.05, 120.0)
     assert found.planning.launch_weight == 0.5
 
@@ -184,4 +185,4 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words
     path = tmp_path / "settings.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
-        load_settings(path, {})
+        load_settings(Settings, path, {})

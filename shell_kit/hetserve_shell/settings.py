@@ -1,0 +1,67 @@
+"""Settings of a component: one YAML file, every key checked, flags of the command line on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from hetserve.units import parse_duration
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; the text names the key, the value and what would be right."""
+
+
+class SettingsModel(BaseModel):
+    """Base of settings: camelCase keys, none of them unknown, defaults checked like what is given."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, validate_default=True
+    )
+
+
+def _duration(value: object) -> float:
+    if not isinstance(value, str):
+        raise ValueError("a duration is a text such as 50ms or 30s")  # noqa: TRY004  (pydantic wants ValueError)
+    return parse_duration(value)
+
+
+Duration = Annotated[float, BeforeValidator(_duration)]
+"""Seconds, written as a text with a unit."""
+Port = Annotated[int, Field(ge=0, le=65535)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+Settings = TypeVar("Settings", bound=SettingsModel)
+
+
+def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Settings of a YAML file (none: the defaults) with `overrides` (None: not given) on top.
+
+    Raises SettingsError, naming file and key, for an unreadable file, an unknown key or a value out of range.
+    """
+    content: object = {}
+    if path is not None:
+        try:
+            content = yaml.safe_load(path.read_text()) or {}
+        except (OSError, yaml.YAMLError) as error:
+            raise SettingsError(f"{path}: {error}") from None
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: settings are a mapping, not {type(content).__name__}")
+    given = {to_camel(key): value for key, value in overrides.items() if value is not None}
+    try:
+        return model.model_validate({**content, **given})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_line(path, item) for item in error.errors())) from None
+
+
+def _line(path: Path | None, item: Any) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    where = f"{path}: " if path else ""
+    if item["type"] == "extra_forbidden":
+        return f"{where}{key}: unknown setting"
+    return f"{where}{key}: {item['input']!r}: {item['msg'].removeprefix('Value error, ')}"
