@@ -114,6 +114,9 @@ def test_every_measured_mean_and_quantile_is_in_the_profiles(model: str, data: P
         mean = profiles[row["instance"]].mean(int(row["batch"]))
         assert mean == pytest.approx(float(row["latency_ms"]) / 1e3)
     for row in rows(data, "latency_spread.csv", model):
+        spread = profiles[row["instance"]].spread(int(row["batch"]))
+        assert spread is not None
+        assert spread.mean == pytest.approx(1.0), "what is drawn would not have the measured mean"
         for column, percentile in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
             slow = profiles[row["instance"]].quantile(int(row["batch"]), percentile)
             assert slow == pytest.approx(float(row[column]) / 1e3, rel=1e-6)

@@ -9,18 +9,26 @@ from hetserve.profiles import CONSTANT, KNOTS, LatencyProfile, Spread, dense
 from hetserve.testing.planning import line, table
 
 
-def test_measured_quantiles_are_kept_and_straight_in_between() -> None:
-    spread = Spread.of_quantiles({0.0: 0.8, 0.5: 1.0, 0.9: 1.2, 0.99: 1.5, 1.0: 2.0})
-    assert [spread.ratio(p) for p in (0.0, 0.5, 0.9, 0.99, 1.0)] == [0.8, 1.0, 1.2, 1.5, 2.0]
-    assert spread.ratio(0.25) == pytest.approx(0.9)
-    assert spread.ratio(0.995) == pytest.approx(1.75)
+def test_measured_quantiles_are_kept_and_the_curve_between_them_is_bent_to_the_mean() -> None:
+    measured = {0.0: 0.8, 0.5: 0.97, 0.9: 1.2, 0.99: 1.5, 1.0: 2.0}
+    spread = Spread.of_quantiles(measured)
+    assert spread.on(tuple(measured)) == pytest.approx(tuple(measured.values()))
+    assert spread.mean == pytest.approx(1.0)
+    assert 0.97 < spread.ratio(0.75) < 1.2
+
+
+def test_quantiles_that_contradict_their_mean_are_believed() -> None:
+    measured = {0.0: 1.5, 0.5: 2.0, 0.99: 3.0, 1.0: 4.0}
+    spread = Spread.of_quantiles(measured)
+    assert spread.on(tuple(measured)) == pytest.approx(tuple(measured.values()))
+    assert spread.mean > 1.5
 
 
 def test_a_tail_that_was_not_measured_is_log_normal() -> None:
-    sigma = math.log(1.5) / 2.3263478740
-    spread = Spread.of_quantiles({0.5: 1.0, 0.99: 1.5})
-    assert spread.ratio(0.999) == pytest.approx(math.exp(3.0902323 * sigma))
-    assert spread.ratio(0.01) == pytest.approx(1 / 1.5)
+    sigma = math.log(1.5 / 0.985) / 2.3263478740
+    spread = Spread.of_quantiles({0.5: 0.985, 0.99: 1.5})
+    assert spread.ratio(0.999) == pytest.approx(math.exp(3.0902323 * sigma), rel=0.02)
+    assert spread.ratio(0.01) == pytest.approx(0.985**2 / 1.5, rel=0.02)
     assert spread.ratio(0.0) > 0
 
 
