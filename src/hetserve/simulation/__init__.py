@@ -1,1 +1,58 @@
-"""Queries x policy x configuration, simulated deterministically."""
+"""Queries x policy x configuration, simulated deterministically: single runs and allowable throughput.
+
+What holds compiled code (`run`, `allowable`) is loaded when first used: numba costs half a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hetserve.simulation.batches import parse_batches
+from hetserve.simulation.criteria import Confident, Criterion, PerSeed
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Arrivals, Workload, draw_workload, record_workload
+
+if TYPE_CHECKING:
+    from hetserve.simulation.allowable import Allowable, Trial, allowable_throughput
+    from hetserve.simulation.report import Decile, RunReport, TypeUse
+    from hetserve.simulation.run import PolicyContractError, simulate
+
+_LATE = {
+    "Allowable": "allowable",
+    "Trial": "allowable",
+    "allowable_throughput": "allowable",
+    "Decile": "report",
+    "RunReport": "report",
+    "TypeUse": "report",
+    "PolicyContractError": "run",
+    "simulate": "run",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+
+
+__all__ = [
+    "Allowable",
+    "Arrivals",
+    "Confident",
+    "Criterion",
+    "Decile",
+    "PerSeed",
+    "PolicyContractError",
+    "RunReport",
+    "System",
+    "Trial",
+    "TypeUse",
+    "Workload",
+    "allowable_throughput",
+    "draw_workload",
+    "parse_batches",
+    "record_workload",
+    "simulate",
+]

@@ -1,0 +1,215 @@
+"""Allowable throughput: the highest rate on a grid, scanned from above, at which the percentile of the SLO holds.
+
+Scanned down, not up and not by bisection: violations are not monotone in load, since a noisy type takes the work of
+light load first; raising the rate until the SLO breaks can answer 0 for a configuration that passes near its bound.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from hetserve.demand import BatchMix
+from hetserve.dispatch import Policy
+from hetserve.simulation.criteria import Confident, Criterion, PerSeed
+from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Arrivals, Workload, draw_workload
+
+DEFAULT_SEEDS: Final = (11, 12, 13)
+DEFAULT_QUERIES: Final = 100_000
+GRID: Final = 0.005
+"""Step of the scan, as a share of the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
+    stopped gives what was certain by then. limit: what the criterion compares."""
+
+    rate: float
+    ratios: tuple[float, ...]
+    limit: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Allowable:
+    """rate: allowable throughput [queries/s], 0 where no rate of the grid passes.
+
+    per_seed: of each seed alone, for a criterion that judges seeds alone, else empty. trials: highest rate first,
+    one list for all seeds or one after the other.
+    """
+
+    rate: float
+    per_seed: tuple[float, ...]
+    criterion: str
+    percentile: float
+    policy: str
+    parameters: tuple[float, ...]
+    counts: Mapping[str, int]
+    slo: float
+    bound: float
+    step: float
+    queries: int
+    warm_up: int
+    seeds: tuple[int, ...]
+    arrivals: str
+    trials: tuple[Trial, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "allowableQPS": self.rate,
+            "perSeedQPS": list(self.per_seed),
+            "criterion": self.criterion,
+            "percentile": self.percentile,
+            "policy": self.policy,
+            "parameters": list(self.parameters),
+            "counts": dict(self.counts),
+            "sloSeconds": self.slo,
+            "boundQPS": self.bound,
+            "step": self.step,
+            "queries": self.queries,
+            "warmUp": self.warm_up,
+            "seeds": list(self.seeds),
+            "arrivals": self.arrivals,
+            "trials": [
+                {"rate": t.rate, "violationRatios": list(t.ratios), "limit": t.limit, "passed": t.passed}
+                for t in self.trials
+            ],
+        }
+
+
+Progress = Callable[[Trial], None]
+
+
+def allowable_throughput(
+    system: System,
+    counts: Mapping[str, int],
+    policy: Policy,
+    mix: BatchMix,
+    bound: float,
+    *,
+    percentile: float = 99.0,
+    seeds: Sequence[int] = DEFAULT_SEEDS,
+    queries: int = DEFAULT_QUERIES,
+    step: float = GRID,
+    criterion: Criterion | None = None,
+    arrivals: Arrivals = Arrivals.EXPONENTIAL,
+    warm_up: int = 0,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Allowable:
+    """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; where the bound itself passes, the last one
+    that passes upwards of it.
+
+    bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
+    threads: rates tried at once; the compiled loop runs outside the interpreter lock, and the answer does not
+    depend on it. progress: called with every trial, in order.
+    Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
+    """
+    if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
+        raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
+    judge = criterion or Confident()
+    judge.check(len(seeds))
+    works = [draw_workload(mix, queries, seed, arrivals) for seed in seeds]
+    task = _Task(system, counts, policy, 1 - percentile / 100, warm_up, judge)
+    groups = [[work] for work in works] if isinstance(judge, PerSeed) else [works]
+    found: list[float] = []
+    trials: list[Trial] = []
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        for group in groups:
+
+            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[Trial]:
+                return _in_waves(pool, lambda rate: task.trial(rate, group), rates, max(threads, 1))
+
+            found.append(_scan(attempts, bound, step, trials, progress))
+    return Allowable(
+        rate=statistics.fmean(found),
+        per_seed=tuple(found) if isinstance(judge, PerSeed) else (),
+        criterion=judge.name,
+        percentile=percentile,
+        policy=policy.name,
+        parameters=policy.parameters,
+        counts={name: counts.get(name, 0) for name in system.types},
+        slo=system.slo,
+        bound=bound,
+        step=step,
+        queries=queries,
+        warm_up=warm_up,
+        seeds=tuple(seeds),
+        arrivals=arrivals.value,
+        trials=tuple(trials),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    system: System
+    counts: Mapping[str, int]
+    policy: Policy
+    allowed: float
+    warm_up: int
+    criterion: Criterion
+
+    def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
+        """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
+        ratios: list[float] = []
+        hopeless = self.criterion.hopeless_above(self.allowed, len(works))
+        for work in works:
+            counted = len(work) - self.warm_up
+            trace = run_trace(
+                self.system,
+                self.counts,
+                self.policy,
+                work,
+                rate,
+                warm_up=self.warm_up,
+                stop_after=math.floor(hopeless * counted + 1e-9),
+            )
+            ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
+            if ratios[-1] > hopeless + 1e-12:
+                return Trial(rate, tuple(ratios), max(ratios), passed=False)
+        limit = self.criterion.limit(ratios)
+        return Trial(rate, tuple(ratios), limit, passed=limit <= self.allowed + 1e-12)
+
+
+def _scan(
+    attempts: Callable[[Iterable[float]], Iterator[Trial]],
+    bound: float,
+    step: float,
+    trials: list[Trial],
+    progress: Progress | None,
+) -> float:
+    """Rate of the first trial that passes from the bound down, or the last that passes upwards from it."""
+
+    def noted(rates: Iterable[float]) -> Iterator[Trial]:
+        for trial in attempts(rates):
+            trials.append(trial)
+            if progress is not None:
+                progress(trial)
+            yield trial
+
+    downwards = (bound * (1 - step * k) for k in range(math.ceil(1 / step)))
+    best = next((t.rate for t in noted(r for r in downwards if r > 0) if t.passed), 0.0)
+    if best == bound:
+        for trial in noted(bound * (1 + step * k) for k in range(1, math.ceil(1 / step))):
+            if not trial.passed:
+                break
+            best = trial.rate
+    return best
+
+
+def _in_waves(
+    pool: ThreadPoolExecutor, attempt: Callable[[float], Trial], rates: Iterable[float], width: int
+) -> Iterator[Trial]:
+    """Trials in the order of the rates, `width` of them at once."""
+    source = iter(rates)
+    while wave := list(islice(source, width)):
+        yield from pool.map(attempt, wave)

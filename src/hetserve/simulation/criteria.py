@@ -1,0 +1,79 @@
+"""When a rate passes: what has to be at most 1 - percentile."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+FEWEST_SEEDS: Final = 3
+
+# One-sided 95 % points of Student's t for 1, 2, ... degrees of freedom; a table, since scipy.stats is slow to import.
+_T95: Final = (
+    *(6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125),
+    *(1.7959, 1.7823, 1.7709, 1.7613, 1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247),
+    *(1.7207, 1.7171, 1.7139, 1.7109, 1.7081, 1.7056, 1.7033, 1.7011, 1.6991, 1.6973),
+)
+
+
+class Criterion(Protocol):
+    """Judges the violation ratios of one rate over seeds."""
+
+    @property
+    def name(self) -> str: ...
+
+    def check(self, seeds: int) -> None:
+        """Raise ValueError if so many seeds are too few."""
+        ...
+
+    def limit(self, ratios: Sequence[float]) -> float:
+        """Number that must be at most 1 - percentile."""
+        ...
+
+    def hopeless_above(self, allowed: float, seeds: int) -> float:
+        """Ratio of one seed beyond which the rate fails whatever the other seeds give."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Confident:
+    """The upper 95 % confidence limit of the mean ratio over at least three seeds (DESIGN section 5)."""
+
+    name: str = "confident"
+
+    def check(self, seeds: int) -> None:
+        if seeds < FEWEST_SEEDS:
+            raise ValueError(f"{seeds} seeds: a confidence limit needs at least {FEWEST_SEEDS}")
+
+    def limit(self, ratios: Sequence[float]) -> float:
+        spread = statistics.stdev(ratios) / math.sqrt(len(ratios))
+        return statistics.fmean(ratios) + _t95(len(ratios) - 1) * spread
+
+    def hopeless_above(self, allowed: float, seeds: int) -> float:
+        """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n, which is convex and
+        symmetric in the others: least at y = 0, or at y = x where t > n - 1."""
+        return allowed * max(1.0, seeds / (1 + _t95(seeds - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class PerSeed:
+    """Every seed's own ratio; the allowable rate is the mean of the seeds' own. The faithful reproduction of Kairos."""
+
+    name: str = "faithful"
+
+    def check(self, seeds: int) -> None:
+        if seeds < 1:
+            raise ValueError("no seed given: at least one is needed")
+
+    def limit(self, ratios: Sequence[float]) -> float:
+        return max(ratios)
+
+    def hopeless_above(self, allowed: float, seeds: int) -> float:  # noqa: ARG002  one seed at a time
+        return allowed
+
+
+def _t95(degrees: int) -> float:
+    """Beyond the table by the first term of the expansion around the normal quantile z: z + (z^3 + z) / (4 d)."""
+    return _T95[degrees - 1] if degrees <= len(_T95) else 1.6449 + 1.5238 / degrees
