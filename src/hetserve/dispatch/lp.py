@@ -1,0 +1,116 @@
+"""Fluid bound: the highest rate that instances could carry if queries were a fluid that never waits.
+
+max R  s.t.  each batch size b is served in full, sum_t x[t,b] + dropped[b] = R p[b];  each type has its time,
+sum_b x[t,b] mean[t,b] <= n_t;  x[t,b] only where mean[t,b] is within the SLO;  sum_b dropped[b] <= d R.
+No dispatcher exceeds it in the long run unless it drops or is late for more than a share d of the queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.demand import BatchMix
+from hetserve.dispatch.latency import LatencyModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FluidBound:
+    """rate: queries/s. shares: [type, batch of the mix] of the queries of that batch, summing to 1 with dropped.
+
+    utilisation: share of the time of each type's instances, by name. dropped: share of all queries, at most what
+    was allowed. time_prices: by name, queries/s that one more instance would add (dual of the type's time).
+    """
+
+    rate: float
+    shares: NDArray[np.float64]
+    utilisation: Mapping[str, float]
+    dropped: float
+    time_prices: Mapping[str, float]
+
+
+def fluid_bound(model: LatencyModel, counts: Sequence[int], mix: BatchMix, drop: float = 0.0) -> FluidBound:
+    """Fluid bound of a configuration.
+
+    counts: instances by type of the model. drop: share of the queries that may be given up at no cost in time.
+    Rate 0 where some batch is within the SLO on no instance and drop does not cover it.
+    Raises ValueError for counts that do not fit the model, a batch the model lacks, or a drop outside [0, 1).
+    """
+    if len(counts) != len(model.types) or any(count < 0 for count in counts):
+        raise ValueError(f"counts {list(counts)}: need {len(model.types)} of at least 0, one per type")
+    if not 0 <= drop < 1:
+        raise ValueError(f"drop {drop}: must be at least 0 and below 1")
+    sizes = np.array([model.size_of(batch) for batch in mix.batches])
+    mean = model.arrays.mean[:, sizes]
+    usable = (mean <= model.arrays.slo) & (np.array(counts) > 0)[:, None]
+    kinds, batches = np.nonzero(usable)
+    return _solve(model, counts, mix, drop, mean, kinds, batches)
+
+
+def _solve(
+    model: LatencyModel,
+    counts: Sequence[int],
+    mix: BatchMix,
+    drop: float,
+    mean: NDArray[np.float64],
+    kinds: NDArray[np.intp],
+    batches: NDArray[np.intp],
+) -> FluidBound:
+    """Variables: one flow per usable (type, batch), one dropped flow per batch, the rate; time in units of the SLO."""
+    from scipy.optimize import linprog  # noqa: PLC0415  slow to import
+    from scipy.sparse import coo_array  # noqa: PLC0415
+
+    types, n, m = len(model.types), len(kinds), len(mix.batches)
+    slo, every = model.arrays.slo, np.arange(m)
+    balance = coo_array(
+        (
+            np.concatenate([np.ones(n + m), -np.array(mix.shares)]),
+            (np.concatenate([batches, every, every]), np.concatenate([np.arange(n + m), np.full(m, n + m)])),
+        ),
+        shape=(m, n + m + 1),
+    )
+    budget = coo_array(
+        (
+            np.concatenate([mean[kinds, batches] / slo, np.ones(m), [-drop]]),
+            (np.concatenate([kinds, np.full(m + 1, types)]), np.arange(n + m + 1)),
+        ),
+        shape=(types + 1, n + m + 1),
+    )
+    objective = np.zeros(n + m + 1)
+    objective[-1] = -1.0
+    found = linprog(
+        objective,
+        A_ub=budget.tocsr(),
+        b_ub=np.append(np.array(counts, dtype=np.float64), 0.0),
+        A_eq=balance.tocsr(),
+        b_eq=np.zeros(m),
+        method="highs",
+    )
+    if found.status != 0:
+        raise RuntimeError(f"the fluid bound was not solved: {found.message}")
+    rate = float(found.x[-1]) / slo
+    return _bound(model, counts, mix, mean, kinds, batches, found.x, -found.ineqlin.marginals[:types] / slo, rate)
+
+
+def _bound(
+    model: LatencyModel,
+    counts: Sequence[int],
+    mix: BatchMix,
+    mean: NDArray[np.float64],
+    kinds: NDArray[np.intp],
+    batches: NDArray[np.intp],
+    solution: NDArray[np.float64],
+    prices: NDArray[np.float64],
+    rate: float,
+) -> FluidBound:
+    shares = np.zeros(mean.shape)
+    if rate > 0:
+        shares[kinds, batches] = solution[: len(kinds)] / (solution[-1] * np.array(mix.shares)[batches])
+    time = np.zeros(len(counts))
+    np.add.at(time, kinds, solution[: len(kinds)] * mean[kinds, batches] / model.arrays.slo)
+    use = {name: float(t / n) if n else 0.0 for name, t, n in zip(model.types, time, counts, strict=True)}
+    dropped = float(solution[len(kinds) : -1].sum() / solution[-1]) if rate > 0 else 0.0
+    return FluidBound(rate, shares, use, dropped, dict(zip(model.types, prices.tolist(), strict=True)))

@@ -1,0 +1,117 @@
+"""DeepRecSys's query distribution: large queries to the base type, others to the auxiliaries, in order of arrival.
+
+One static threshold on the batch size splits the load; `hetserve.dispatch.hill_climbing` finds it by trial, as the
+paper does. Idle instances are preferred by Kairos's C_j. The reference stands below the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from hetserve.compiled import njit
+from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
+from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+
+WITHIN_SLO: Final = -1
+"""Stands for the largest size that every auxiliary type present serves within the SLO."""
+
+
+@njit
+def decide(
+    now: float,  # noqa: ARG001
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    parameters: Floats,
+    scratch: Scratch,  # noqa: ARG001
+    answer: Answer,
+) -> tuple[int, int, float]:
+    """The oldest query whose pool has an idle instance; parameters: index of the largest size for auxiliaries."""
+    n = workers.types.shape[0]
+    limit, bases = _split(int(parameters[0]), workers, model)
+    one_pool = bases in (0, n)
+    blocked_small = blocked_large = False
+    for i in range(queue.sizes.shape[0]):
+        large = not one_pool and queue.sizes[i] > limit
+        if blocked_large if large else blocked_small:
+            continue
+        worker = _best_idle(queue.sizes[i], large, one_pool, workers, model)
+        if worker >= 0:
+            answer.pairs[0, 0] = i
+            answer.pairs[0, 1] = worker
+            return 1, 0, math.inf
+        blocked_large |= large or one_pool
+        blocked_small |= not large
+        if blocked_large and blocked_small:
+            break
+    return 0, 0, math.inf
+
+
+@njit
+def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, model: ModelArrays) -> int:
+    """The idle instance of the pool with the largest C_j, ties to the first; -1 for none."""
+    best, most = -1, -math.inf
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        weight = model.coefficients[kind]
+        if workers.busy[j] or weight <= most or model.mean[kind, size] == math.inf:
+            continue
+        if one_pool or (weight >= 1.0) == large:
+            best, most = j, weight
+    return best
+
+
+@njit
+def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, int]:
+    """Index of the largest size for the auxiliaries, and how many instances are of the base type (C_j >= 1)."""
+    bases, within = 0, model.mean.shape[1] - 1
+    for j in range(workers.types.shape[0]):
+        if model.coefficients[workers.types[j]] >= 1.0:
+            bases += 1
+        else:
+            within = min(within, model.largest[workers.types[j]])
+    return (within if limit < 0 else limit), bases
+
+
+def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+    """The same in plain Python."""
+    arrays = snapshot.model.arrays
+    base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
+    auxiliary = set(range(len(snapshot.workers))) - base
+    limit = int(parameters[0])
+    if limit < 0:
+        limit = min((int(arrays.largest[snapshot.workers[j].type]) for j in auxiliary), default=0)
+    for pool, members in _pools(snapshot, base, auxiliary, limit):
+        if not members:
+            continue
+        head = members[0]
+        idle = [
+            (-float(arrays.coefficients[snapshot.workers[j].type]), j)
+            for j in pool
+            if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, snapshot.workers[j], head))
+        ]
+        if idle:
+            return Decision((Dispatch(head.id, min(idle)[1]),))
+    return Decision()
+
+
+def _pools(snapshot: Snapshot, base: set[int], auxiliary: set[int], limit: int) -> list[tuple[set[int], list[Query]]]:
+    """Workers and waiting queries by pool, the pool of the oldest query first; one pool where one would be empty."""
+    if not base or not auxiliary:
+        return [(base | auxiliary, list(snapshot.queue))]
+    large = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) > limit]
+    small = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) <= limit]
+    pools = [(base, large), (auxiliary, small)]
+    return pools if large and large[0] == snapshot.queue[0] else pools[::-1]
+
+
+def _service(snapshot: Snapshot, worker: Worker, query: Query) -> float:
+    return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
+
+
+def policy(size: int = WITHIN_SLO) -> Policy:
+    """The policy. size: index, in the model's batches, of the largest that auxiliaries serve; see WITHIN_SLO."""
+    if size < WITHIN_SLO:
+        raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
+    return Policy("threshold", decide, reference, (float(size),))
