@@ -25,11 +25,33 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A candidate and the highest rate [queries/s] at which it kept the SLO when it was simulated; 0: at none."""
+
+    candidate: Candidate
+    held: QPS
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A type or configuration that was not chosen, and why."""
 
     subject: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """The least more money that raises a plan's figure noticeably, and what it buys.
+
+    extra: on top of the budget (MaxThroughput) or of the plan's cost (MinCost), micro-dollars/h. gain: queries/s
+    more bound or capacity. counts, cost: the configuration that it would be.
+    """
+
+    extra: MicroDollarsPerHour
+    gain: QPS
+    counts: Counts
+    cost: MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +61,9 @@ class Plan:
     reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
     bound_qps: upper bound under MaxThroughput; capacity_qps: what the counts carry under MinCost.
     runner_up: the next best, with why_not_runner_up. ranking: the ten best. refusals: every type or
-    configuration left out, with its reason. verdict: what holds at this plan, for people.
+    configuration left out, with its reason. verdict: what holds at this plan, for people. evaluated: what was
+    simulated on the way, best first. next_step: what a little more money buys, None where it was not asked or nothing
+    does. tied: others are as good as the last of the ranking; which of them come first by counts was not settled.
     """
 
     feasible: bool
@@ -55,6 +79,9 @@ class Plan:
     ranking: tuple[Candidate, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     verdict: str = ""
+    evaluated: tuple[Evaluated, ...] = ()
+    next_step: NextStep | None = None
+    tied: bool = False
 
     @property
     def qps(self) -> QPS | None:

@@ -1,0 +1,118 @@
+"""Robust: the leading bounds and every type alone, evaluated with the noise of the profiles; the best is taken.
+
+Kairos's bound knows mean latencies only, and its similarity rule can leave the best bound for one that holds 10 %
+less, or less than the best single type. The work is bounded by a number of instances to evaluate, so that the plan
+depends on the problem alone; a clock, where one is given, is only a safety net, and the plan says when it was hit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.plan import Candidate, Evaluated, Plan
+from hetserve.planning.problem import Problem
+from hetserve.planning.robust_candidates import candidates, is_homogeneous
+from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust
+from hetserve.planning.robust_quick import quick_queries, quick_throughputs
+from hetserve.units import QPS
+
+TIME_LIMIT: Final = 2.0
+INSTANCES: Final = 600
+"""Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0020)."""
+
+_FEWEST: Final = 3
+
+Clock = Callable[[], float]
+
+
+class OutOfTimeError(Exception):
+    """The safety net: the clock passed the limit before the evaluation was done."""
+
+
+class Evaluator(Protocol):
+    """How candidates are evaluated; calls `checkpoint` between pieces of work and lets it raise."""
+
+    def __call__(
+        self, problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]
+    ) -> Evaluation: ...
+
+
+QUICK_ERROR: Final = 0.15
+"""Found against the compiled simulation under the policies that serve: decision 0020."""
+
+
+def quick(problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+    """The default evaluator: many lanes in numpy, nothing to compile."""
+    queries = quick_queries(entries)
+    held = quick_throughputs(problem, entries, queries, checkpoint)
+    return Evaluation(held, f"{queries} queries, each bound to an instance on arrival", QUICK_ERROR)
+
+
+def plan_robust(
+    problem: Problem, evaluate: Evaluator = quick, clock: Clock | None = None, time_limit: float = TIME_LIMIT
+) -> Plan:
+    """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
+
+    The paper's pick stands unless another holds more and has the higher bound, or holds more beyond the evaluator's
+    own error, or is a single type that holds more. clock: seconds, None: no safety net. time_limit: seconds after
+    which the evaluation ends at its next checkpoint and the paper's pick stands. Infeasible exactly where
+    `plan_kairos` is.
+    """
+    paper = plan_kairos(problem)
+    if not paper.feasible:
+        return dataclasses.replace(paper, planner=NAME)
+    entries = within_work(candidates(problem, paper))
+    try:
+        evaluation = evaluate(problem, entries, _checkpoint(clock, time_limit))
+    except OutOfTimeError:
+        return _paper_stands(paper, f"evaluation ended at its time limit of {time_limit:g} s")
+    found = [Evaluated(entry, QPS(rate)) for entry, rate in zip(entries, evaluation.held, strict=True)]
+    ranked = sorted(found, key=lambda e: (-e.held, e.candidate.cost, -e.candidate.qps, e.candidate.counts))
+    if ranked[0].held <= 0:
+        return _paper_stands(paper, "no candidate kept the SLO at any rate in simulation: the latencies vary too much")
+    outcome = Outcome(problem, paper, found[0], _choose(ranked, found[0], evaluation.error), tuple(ranked), evaluation)
+    return explain_robust(outcome)
+
+
+def _choose(ranked: Sequence[Evaluated], pick: Evaluated, error: float) -> Evaluated:
+    """Where bound and evaluation agree that another is better than the paper's pick, that one; where they do not,
+    only what is better beyond the error. Never less than the best single type.
+    """
+    agreed = next(entry for entry in ranked if entry.candidate.qps >= pick.candidate.qps)
+    chosen = ranked[0] if ranked[0].held > agreed.held * (1 + error) else agreed
+    alone = best_alone(ranked)
+    return ranked[0] if alone is not None and alone.held > chosen.held else chosen
+
+
+def within_work(entries: tuple[Candidate, ...], instances: int = INSTANCES) -> tuple[Candidate, ...]:
+    """Candidates in their order while their instances fit, at least three; the best single type is always kept."""
+    alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
+    kept: list[Candidate] = []
+    spent = 0
+    for entry in entries:
+        size = sum(count for _, count in entry.counts)
+        if entry is alone or len(kept) < _FEWEST or spent + size <= instances:
+            kept.append(entry)
+            spent += size
+    return tuple(kept)
+
+
+def _checkpoint(clock: Clock | None, time_limit: float) -> Callable[[], None]:
+    if clock is None:
+        return lambda: None
+    end = clock() + time_limit
+
+    def check() -> None:
+        if clock() > end:
+            raise OutOfTimeError
+
+    return check
+
+
+def _paper_stands(paper: Plan, why: str) -> Plan:
+    return dataclasses.replace(
+        paper, planner=NAME, verdict=f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"
+    )

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hetserve.api.conditions import Reason
+from hetserve.demand import BatchMix, kairos_mixture
+from hetserve.planning import Candidate, Plan, Problem
+from hetserve.planning.check import violations
+from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.robust import plan_robust, quick, within_work
+from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
+from hetserve.planning.robust_explain import Evaluation
+from hetserve.testing.planning import kairos_types, line, option, problem, table
+from hetserve.units import QPS, MicroDollarsPerHour
+
+RM2 = problem(kairos_types(), mix=kairos_mixture())
+
+
+def noisy() -> Problem:
+    """A cheap auxiliary whose mean keeps the SLO and whose tail does not: the bound cannot see it."""
+    return problem(
+        (
+            option("base", "0.5", table({10: (10, 10.1), 100: (20, 20.2)})),
+            option("steady", "0.2", table({10: (24, 24.2), 100: (60, 60.5)})),
+            option("wild", "0.19", table({10: (24, 70), 100: (60, 170)})),
+        ),
+        mix=BatchMix.of([(10, 0.8), (100, 0.2)]),
+        slo_ms=40,
+        budget="2",
+    )
+
+
+def fixed(held: Callable[[Candidate], float], error: float = 0.0) -> Callable[..., Evaluation]:
+    def evaluate(_: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+        checkpoint()
+        return Evaluation(tuple(held(entry) for entry in entries), "as told", error)
+
+    return evaluate
+
+
+def counts(plan: Plan) -> tuple[int, ...]:
+    return tuple(count for _, count in plan.counts)
+
+
+def test_the_sample_keeps_the_papers_pick() -> None:
+    plan = plan_robust(RM2)
+    assert (counts(plan), plan.planner) == ((1, 0, 13, 0), "robust")
+    assert plan.bound_qps == plan_kairos(RM2).bound_qps
+    assert "it is the paper's pick too" in plan.verdict
+    assert plan.ranking == plan_kairos(RM2).ranking
+
+
+def test_equal_problems_get_equal_plans() -> None:
+    assert plan_robust(RM2) == plan_robust(dataclasses.replace(RM2))
+
+
+def test_the_order_of_types_does_not_matter() -> None:
+    reverse = dataclasses.replace(RM2, types=tuple(reversed(RM2.types)))
+    assert dict(plan_robust(reverse).counts) == dict(plan_robust(RM2).counts)
+    assert {e.held for e in plan_robust(reverse).evaluated} == {e.held for e in plan_robust(RM2).evaluated}
+
+
+def test_a_type_that_is_noisy_is_left_out_although_its_bound_is_higher() -> None:
+    paper, plan = plan_kairos(noisy()), plan_robust(noisy())
+    assert dict(paper.counts)["wild"] > 0, "the case proves nothing if the bound avoids the noisy type"
+    assert dict(plan.counts)["wild"] == 0, plan.verdict
+    assert "the paper's pick" in plan.verdict
+    assert plan.next_step is None, "the next step belongs to the bound's own pick"
+    assert not violations(noisy(), plan)
+
+
+def test_simulated_throughput_stays_below_the_bound_and_near_it_for_one_steady_type() -> None:
+    alone = problem((option("gpu", "0.5", line(10)),), slo_ms=100, budget="4")
+    plan = plan_robust(alone)
+    assert plan.bound_qps == pytest.approx(800)
+    assert 0.9 * 800 < plan.evaluated[0].held <= 800
+
+
+@pytest.mark.parametrize("error", [0.0, 0.15, 10.0])
+def test_never_below_the_best_single_type(error: float) -> None:
+    held = {True: 100.0, False: 95.0}
+    plan = plan_robust(RM2, fixed(lambda entry: held[is_homogeneous(entry.counts)], error))
+    assert is_homogeneous(plan.counts)
+    assert "no mix of types holds more" in plan.verdict
+
+
+def test_a_gain_within_the_evaluators_error_does_not_leave_the_better_bound() -> None:
+    lower = candidates(RM2, plan_kairos(RM2))[4]
+
+    def held(entry: Candidate) -> float:
+        return 110.0 if entry == lower else 100.0
+
+    assert counts(plan_robust(RM2, fixed(held, 0.15))) == (1, 0, 13, 0)
+    assert plan_robust(RM2, fixed(held, 0.05)).counts == lower.counts
+
+
+def test_the_papers_pick_stands_and_says_so_when_time_runs_out() -> None:
+    ticks = iter([0.0, 1.0, 2.5])
+    plan = plan_robust(RM2, fixed(lambda _: 1.0), clock=lambda: next(ticks), time_limit=0.5)
+    assert plan.counts == plan_kairos(RM2).counts
+    assert plan.verdict.startswith(
+        "not evaluated, this is the paper's pick: evaluation ended at its time limit of 0.5 s"
+    )
+    assert plan.evaluated == ()
+
+
+def test_the_papers_pick_stands_when_nothing_holds() -> None:
+    plan = plan_robust(RM2, fixed(lambda _: 0.0))
+    assert plan.counts == plan_kairos(RM2).counts
+    assert "no candidate kept the SLO at any rate in simulation" in plan.verdict
+
+
+def test_what_kairos_cannot_plan_is_refused_with_its_reason() -> None:
+    plan = plan_robust(dataclasses.replace(RM2, budget=MicroDollarsPerHour(1000)))
+    assert (plan.feasible, plan.reason, plan.planner) == (False, Reason.BUDGET_TOO_LOW, "robust")
+
+
+def test_every_candidate_passes_the_checker_and_comes_once() -> None:
+    paper = plan_kairos(noisy())
+    found = candidates(noisy(), paper)
+    assert len({entry.counts for entry in found}) == len(found)
+    for entry in found:
+        plan = dataclasses.replace(paper, counts=entry.counts, cost=entry.cost, bound_qps=entry.qps)
+        assert not violations(noisy(), plan), entry
+
+
+def test_every_type_alone_is_as_many_as_the_budget_and_its_limit_allow() -> None:
+    types = (option("a", "0.5", line(10)), option("b", "0.7", line(10), max_instances=2), option("c", "0.1", line(500)))
+    found = homogeneous(given := problem(types, slo_ms=100), plan_kairos(given))
+    assert [entry.counts for entry in found] == [(("a", 5), ("b", 0), ("c", 0)), (("a", 0), ("b", 2), ("c", 0))]
+    assert [entry.qps for entry in found] == [pytest.approx(500), pytest.approx(200)]
+
+
+def test_work_is_limited_and_the_best_single_type_kept() -> None:
+    def entry(a: int, b: int) -> Candidate:
+        return Candidate((("a", a), ("b", b)), MicroDollarsPerHour(a + b), QPS(a + b))
+
+    many = (*(entry(100 + i, 1) for i in range(20)), entry(90, 0), entry(0, 80))
+    kept = within_work(many, instances=500)
+    assert kept == (*many[:4], entry(90, 0))
+
+
+def test_quick_evaluation_is_lower_for_more_noise() -> None:
+    def held(p99: float) -> float:
+        given = problem((option("t", "0.5", table({1: (10, p99)})),), slo_ms=30)
+        return quick(given, candidates(given, plan_kairos(given)), lambda: None).held[0]
+
+    assert held(10.01) > held(20) > held(25) > 0
