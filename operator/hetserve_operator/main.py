@@ -25,16 +25,8 @@ from hetserve_operator.observe import Observer
 from hetserve_operator.probes import start_probes
 from hetserve_operator.queue import Key, WorkQueue
 from hetserve_operator.settings import Settings
+from hetserve_shell import process
 from hetserve_shell.connection import ApiConnection, ApiUnreachableError
-from hetserve_shell.process import (
-    config_option,
-    kubeconfig_option,
-    log_level_option,
-    log_to_stderr,
-    run_or_exit,
-    settings_or_exit,
-    stop_on_signals,
-)
 
 log = logging.getLogger(__name__)
 
@@ -44,19 +36,19 @@ SYNC_RETRY: Final = 1.0
 
 
 @click.command()
-@config_option
-@kubeconfig_option
+@process.config_option
+@process.kubeconfig_option
 @click.option("--host", help="Address of the probe port.")
 @click.option("--probe-port", type=int, help="Port of health, readiness and metrics.")
-@log_level_option
+@process.log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
-    settings = settings_or_exit(Settings, config_path, flags)
-    log_to_stderr(settings.log_level)
+    settings = process.settings_or_exit(Settings, config_path, flags)
+    process.log_to_stderr(settings.log_level)
     # kopf tells of every event it passes on.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    run_or_exit(asyncio.run, serve(settings, kubeconfig))
+    process.run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
@@ -92,7 +84,7 @@ class Operator:
 
     async def run(self) -> None:
         """Serve probes, fill the cache, then watch and work until a signal ends it."""
-        stop_on_signals(self.stop)
+        process.stop_on_signals(self.stop)
         settings = self.settings
         runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))

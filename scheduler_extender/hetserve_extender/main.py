@@ -24,16 +24,8 @@ from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement import NodeSink, Placement, PodSink
 from hetserve_extender.queue import QueueController
 from hetserve_extender.settings import Settings
+from hetserve_shell import process
 from hetserve_shell.connection import ApiConnection
-from hetserve_shell.process import (
-    config_option,
-    kubeconfig_option,
-    log_level_option,
-    log_to_stderr,
-    run_or_exit,
-    settings_or_exit,
-    stop_on_signals,
-)
 
 log = logging.getLogger(__name__)
 
@@ -42,26 +34,26 @@ DRAIN_WITHIN: Final = 5.0
 
 
 @click.command()
-@config_option
-@kubeconfig_option
+@process.config_option
+@process.kubeconfig_option
 @click.option("--host", help="Address of both ports.")
 @click.option("--port", type=int, help="Port of the scheduler's verbs.")
 @click.option("--probe-port", type=int, help="Port of health, metrics and the ledger.")
-@log_level_option
+@process.log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Scheduler extender of hetserve: places pods on GPUs and releases them from their queues."""
-    settings = settings_or_exit(Settings, config_path, flags)
+    settings = process.settings_or_exit(Settings, config_path, flags)
     if kubeconfig is not None and not kubeconfig.is_file():
         raise click.ClickException(f"kubeconfig {kubeconfig} does not exist")
-    log_to_stderr(settings.log_level)
-    run_or_exit(uvloop.run, serve(settings, kubeconfig))
+    process.log_to_stderr(settings.log_level)
+    process.run_or_exit(uvloop.run, serve(settings, kubeconfig))
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
     stop = asyncio.Event()
-    stop_on_signals(stop)
+    process.stop_on_signals(stop)
     # As many connections as binds may be under way: waiting for one would hold a reservation up.
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender", connections=256)
     try:
