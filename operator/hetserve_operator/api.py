@@ -90,7 +90,7 @@ class KubernetesApi:
             async with exchange as response:
                 status, content = response.status, _decoded(await response.read())
         except NO_ANSWER as error:
-            raise ApiUnreachableError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise ApiUnreachableError(f"{method} {path}: {str(error) or type(error).__name__}") from error
         if status >= 300:
             message = str(content.get("message") or f"the API server answered {status}")
             raise ApiRefusalError(status, str(content.get("reason", "")), message)
