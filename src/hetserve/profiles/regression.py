@@ -66,7 +66,10 @@ def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
     total = weights.sum()
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
-    slope = float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance if variance > 0 else 0.0
+    counting = x[weights > 0]
+    # By the batches, not the variance: rounding gives equal batches a tiny one, and with it any slope.
+    one_batch = counting.min() == counting.max() or variance <= 0
+    slope = 0.0 if one_batch else float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance
     if slope <= 0:
         return Line(mean_y, 0.0)
     intercept = mean_y - slope * mean_x

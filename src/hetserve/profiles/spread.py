@@ -55,12 +55,10 @@ class Spread:
         inner = [p for p in known if 0 < p < 1]
         if not inner:
             raise ValueError(f"a spread needs a quantile between min and max, for example p99, got {known}")
-        sigma, low, high = _sigma(ratios, inner[-1]), known[0], known[-1]
+        sigma = _sigma(ratios, inner[-1])
         knots = tuple(sorted({*KNOTS, *known}))
-        tails = {p: _beyond(p, low if p < low else high, ratios, sigma) for p in knots if not low <= p <= high}
-        fixed = {**ratios, **tails}
-        straight = cls(tuple(sorted(fixed)), tuple(fixed[p] for p in sorted(fixed))).on(knots)
-        return cls(knots, _bent(knots, straight, ratios))
+        rough = tuple(ratios[p] if p in ratios else _log_normal(p, known, ratios, sigma) for p in knots)
+        return cls(knots, _bent(knots, rough, ratios))
 
     @classmethod
     def of_variation(cls, coefficient: float) -> Self:
@@ -112,20 +110,21 @@ def _mean(p: Sequence[float], r: Sequence[float]) -> float:
 
 
 def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[float, float]) -> tuple[float, ...]:
-    """The ratios with those between and beyond the known ones moved toward a bound, until the mean is 1.
+    """The ratios with those between and below the known ones moved toward a bound, until the mean is 1.
 
-    The bound is the next known ratio in that direction, so the order is kept; beyond the known, half as much again.
+    The bound is the next known ratio in that direction, so the order is kept; below the known, half as much. The
+    upper tail stays: it decides the p99, and has little to do with the mean.
     """
     off = _mean(knots, straight) - 1
     given = sorted(known)
 
     def bound(p: float, ratio: float) -> float:
         i = bisect_left(given, p)
-        if i < len(given) and given[i] == p:
+        if i == len(given) or given[i] == p:
             return ratio
         if off > 0:
             return known[given[i - 1]] if i > 0 else ratio / 2
-        return known[given[i]] if i < len(given) else ratio * 1.5
+        return known[given[i]]
 
     bounds = [bound(p, ratio) for p, ratio in zip(knots, straight, strict=True)]
     reach = _mean(knots, bounds) - 1 - off
@@ -147,8 +146,20 @@ def _sigma(ratios: Mapping[float, float], top: float) -> float:
     return max(0.0, z - math.sqrt(max(0.0, z * z - 2 * math.log(ratios[top]))))
 
 
-def _beyond(probability: float, end: float, ratios: Mapping[float, float], sigma: float) -> float:
-    return ratios[end] * math.exp(sigma * (_z(probability) - _z(end)))
+def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float], sigma: float) -> float:
+    """Ratio at p on the log-normal through the known ratios around it, or with sigma through the nearest one.
+
+    Beside min and max the line is straight: they are of as many samples as there were, not quantiles of a law.
+    """
+    i = bisect_left(known, p)
+    if i in {0, len(known)}:
+        end = known[max(i - 1, 0)]
+        return ratios[end] * math.exp(sigma * (_z(p) - _z(end)))
+    left, right = known[i - 1], known[i]
+    if left == 0.0 or right == 1.0:
+        return ratios[left] + (ratios[right] - ratios[left]) * (p - left) / (right - left)
+    weight = (_z(p) - _z(left)) / (_z(right) - _z(left))
+    return ratios[left] * math.exp(math.log(ratios[right] / ratios[left]) * weight)
 
 
 CONSTANT: Final = Spread((0.0, 1.0), (1.0, 1.0))

@@ -33,6 +33,7 @@ def test_before_the_first_observation_nothing_is_known() -> None:
 
 def test_one_batch_gives_a_constant_and_two_a_line() -> None:
     assert learnt([(10, 0.02)]).mean(500) == pytest.approx(0.02)
+    assert learnt([(7, 213.0)]).mean(1) == pytest.approx(213.0), "rounding makes a slope of equal batches"
     assert learnt([(10, 0.02), (20, 0.03)]).mean(100) == pytest.approx(0.11)
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import csv
 import math
 
 import numpy as np
 import pytest
 
 from hetserve.profiles import CONSTANT, KNOTS, LatencyProfile, Spread, dense
+from hetserve.testing.data import reference_data
 from hetserve.testing.planning import line, table
 
 
@@ -114,3 +116,20 @@ def test_batches_that_are_no_grid_are_refused(batches: tuple[int, ...]) -> None:
         dense((line(5),), batches)
     with pytest.raises(ValueError, match="0 profiles"):
         dense((), (1,))
+
+
+@pytest.mark.data
+def test_the_deviation_of_what_is_drawn_is_the_measured_one() -> None:
+    with reference_data("kairos/latency_spread.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    quantiles = {"min_ms": 0.0, "p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "max_ms": 1.0}
+    at, ratios = (np.arange(5_000) + 0.5) / 5_000, []
+    for row in rows:
+        mean = float(row["mean_ms"])
+        spread = Spread.of_quantiles({p: float(row[column]) / mean for column, p in quantiles.items()})
+        assert spread.mean == pytest.approx(1.0)
+        drawn = np.interp(at, spread.probabilities, spread.ratios)
+        ratios.append(drawn.std() * mean / float(row["std_ms"]))
+    assert len(ratios) == 440
+    assert np.median(ratios) == pytest.approx(1.0, abs=0.03)
+    assert np.mean(np.abs(np.array(ratios) - 1) < 0.15) > 0.9
