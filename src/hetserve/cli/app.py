@@ -8,6 +8,7 @@ from hetserve import __version__
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
 from hetserve.cli.reference import reference
+from hetserve.cli.simulate import simulate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -19,3 +20,4 @@ def app() -> None:
 app.add_command(plan)
 app.add_command(profile)
 app.add_command(reference)
+app.add_command(simulate)

@@ -33,7 +33,9 @@ money = _positive(parse_money, "must be more than 0 $/h, for example 2.5")
 duration = _positive(parse_duration, "must be longer than zero, for example 350ms")
 
 
-def _number(allowed: Callable[[float], bool], right: str) -> Callback:
+def number(allowed: Callable[[float], bool], right: str) -> Callback:
+    """Callback for a finite number that is allowed; `right`: what would be right, in words."""
+
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:
             return None
@@ -48,5 +50,5 @@ def _number(allowed: Callable[[float], bool], right: str) -> Callback:
     return convert
 
 
-threshold = _number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
-weight = _number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
+threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
+weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")

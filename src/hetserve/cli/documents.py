@@ -1,0 +1,17 @@
+"""Answers as JSON or YAML: one object for one service, `items` for several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+
+def dump(documents: Sequence[dict[str, Any]], form: str) -> str:
+    """Text that ends with a newline."""
+    whole: Any = documents[0] if len(documents) == 1 else {"items": list(documents)}
+    if form == "json":
+        return json.dumps(whole, indent=2, allow_nan=False) + "\n"
+    import yaml  # noqa: PLC0415
+
+    return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110))

@@ -1,0 +1,115 @@
+"""Simulates a service's problem: one configuration under one policy, at a rate or at the highest that it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hetserve.cli.simulation_options import Effort
+from hetserve.dispatch import Policy, make_policy
+from hetserve.dispatch.hill_climbing import climb
+from hetserve.planning import Problem
+from hetserve.simulation import Allowable, RunReport, System, Trial, allowable_throughput, draw_workload, simulate
+from hetserve.simulation.allowable import GRID
+from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, PerSeed
+
+Note = Callable[[Trial], None]
+
+_CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a configuration holds under a policy. fluid: the fluid bound; reports: at the allowable rate, by seed."""
+
+    allowable: Allowable
+    fluid: float
+    reports: tuple[RunReport, ...]
+
+
+def system_of(problem: Problem) -> System:
+    """The types of a problem at the batches of its mix."""
+    profiles = {option.name: option.profile for option in problem.types}
+    return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
+
+
+def run_at(problem: Problem, counts: Mapping[str, int], policy: Policy, rate: float, effort: Effort) -> list[RunReport]:
+    """One report per seed."""
+    system = system_of(problem)
+
+    def run(seed: int) -> RunReport:
+        return simulate(system, counts, policy, draw_workload(problem.mix, effort.queries, seed), rate)
+
+    with ThreadPoolExecutor(effort.jobs) as pool:
+        return list(pool.map(run, effort.seeds))
+
+
+def find_allowable(
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
+) -> Held:
+    """Highest rate at which the SLO holds, and runs at it; with fewer than three seeds each seed is judged alone."""
+    fluid = fluid_rate(problem, counts)
+    found = _allowable(problem, counts, policy, fluid, effort, note)
+    reports = run_at(problem, counts, policy, found.rate, effort) if found.rate > 0 else []
+    return Held(found, fluid, tuple(reports))
+
+
+def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
+    """Policy of that name; the threshold of DeepRecSys is climbed to for this configuration, as published."""
+    if name != "threshold":
+        return make_policy(name)
+    fluid = fluid_rate(problem, counts)
+
+    def measure(size: int) -> float:
+        policy = make_policy(name, size=size)
+        return _allowable(problem, counts, policy, fluid, _CLIMBING, step=0.02).rate
+
+    sizes = len(problem.mix.batches)
+    return make_policy(name, size=climb(measure, sizes, sizes // 2).size)
+
+
+def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Fluid bound [queries/s] of a configuration that serves everything; 0 where it cannot within the SLO."""
+    from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
+
+    model = system_of(problem).believed
+    return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
+
+
+def _allowable(  # noqa: PLR0917
+    problem: Problem,
+    counts: Mapping[str, int],
+    policy: Policy,
+    fluid: float,
+    effort: Effort,
+    note: Note | None = None,
+    *,
+    step: float = GRID,
+) -> Allowable:
+    criterion: Criterion = Confident() if len(effort.seeds) >= FEWEST_SEEDS else PerSeed()
+    start = fluid if fluid > 0 else _fastest(problem, counts)
+    return allowable_throughput(
+        system_of(problem),
+        counts,
+        policy,
+        problem.mix,
+        start,
+        percentile=problem.slo.percentile,
+        seeds=effort.seeds,
+        queries=effort.queries,
+        step=step,
+        criterion=criterion,
+        threads=effort.jobs,
+        progress=note,
+    )
+
+
+def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
+    """A rate to scan down from where some batch is within the SLO nowhere: all instances on their fastest query."""
+    fastest = {
+        option.name: min(mean for b in problem.mix.batches if (mean := option.profile.mean(b)) is not None)
+        for option in problem.types
+    }
+    return math.fsum(count / fastest[name] for name, count in counts.items())

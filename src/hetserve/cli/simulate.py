@@ -1,0 +1,135 @@
+"""`hetserve simulate`: what a configuration really holds, with the noise of the profiles, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
+from hetserve.cli.simulation_options import POLICIES, Effort, counts, effort_options, manifests_options, rate, take
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.cli.simulate_result import Simulated
+    from hetserve.planning import Problem, Unplannable
+
+_SEEDS_TO_FIND = 3
+
+
+@click.command()
+@manifests_options
+@click.option(
+    "--counts",
+    metavar="TYPE=N,...",
+    callback=counts,
+    help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
+)
+@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@click.option("--rate", metavar="Q/S", callback=rate, help="Offer this load.")
+@click.option("--find-allowable", is_flag=True, help="Find the highest load at which the SLO holds.")
+@effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
+def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
+    """Simulate the queries of every InferenceService in FILE... on a configuration, at a load or at the most it holds.
+
+    Service times vary as the profiles say, arrivals are a Poisson process, and the same seeds give the same
+    answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of the share of late
+    queries is within the percentile, with fewer if that share is, for each seed alone.
+
+    \b
+    Exit code: 0 the SLO holds (at the load given, or at some load), 3 it does not, 2 bad input.
+
+    \b
+    Examples:
+      hetserve simulate manifests/samples/rm2.yaml --rate 120
+      hetserve simulate manifests/samples/rm2.yaml --find-allowable --queries 20000
+      hetserve simulate manifests/samples/rm2.yaml --find-allowable --policy kairos --counts g4dn.xlarge=4
+      hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
+    """
+    offered, find = options.pop("rate"), options.pop("find_allowable")
+    if (offered is None) != find:
+        refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
+    held, policy = options.pop("counts"), options.pop("policy")
+    overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
+    manifests = read(files)
+    results = []
+    for one in choose(manifests, service, files):
+        problem = problem_of(one, manifests, overrides)
+        results.append(_simulate(one, problem, held, policy, offered, effort))
+    _write(results, output, plot)
+    sys.exit(0 if all(result.holds for result in results) else EXIT_INFEASIBLE)
+
+
+def _simulate(  # noqa: PLR0917
+    service: InferenceService,
+    problem: Problem | Unplannable,
+    held: dict[str, int] | None,
+    policy: str,
+    offered: float | None,
+    effort: Effort,
+) -> Simulated:
+    from hetserve.cli.progress import trials  # noqa: PLC0415
+    from hetserve.cli.serving import find_allowable, policy_for, run_at  # noqa: PLC0415
+    from hetserve.cli.simulate_result import Simulated  # noqa: PLC0415
+
+    name, model = service.metadata.name, service.spec.model.name
+    given = problem_or_end(name, problem)
+    counts = configuration(name, given, held)
+    chosen = policy_for(policy, given, counts)
+    if offered is not None:
+        reports = run_at(given, counts, chosen, offered, effort)
+        return Simulated(name, model, given, counts, chosen, effort, tuple(reports))
+    with trials(f"{name}: {policy}") as note:
+        found = find_allowable(given, counts, chosen, effort, note)
+    return Simulated(name, model, given, counts, chosen, effort, found.reports, found)
+
+
+def problem_or_end(name: str, problem: Problem | Unplannable) -> Problem:
+    """The problem, or the end with why there is none."""
+    from hetserve.planning import Unplannable  # noqa: PLC0415
+
+    if isinstance(problem, Unplannable):
+        end(name, str(problem.reason), problem.message)
+    return problem
+
+
+def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
+    """Counts of every type: those given, or those of the default plan; the end where that is infeasible."""
+    from hetserve.planning import plan  # noqa: PLC0415
+
+    known = [option.name for option in problem.types]
+    if held is not None:
+        for unknown in sorted(set(held) - set(known)):
+            refuse(f"--counts {unknown}: no such instance type for {name}; there are: {', '.join(known)}")
+        return {type_name: held.get(type_name, 0) for type_name in known}
+    decided = plan(problem)
+    if not decided.feasible:
+        end(name, str(decided.reason), decided.message)
+    return dict(decided.counts)
+
+
+def end(name: str, reason: str, message: str) -> NoReturn:
+    """End as infeasible, with the reason and nothing else."""
+    click.echo(f"error: {name}: {reason}: {message}", err=True)
+    sys.exit(EXIT_INFEASIBLE)
+
+
+def _write(results: list[Simulated], output: str, plot: str | None) -> None:
+    from hetserve.cli.documents import dump  # noqa: PLC0415
+    from hetserve.cli.simulate_result import document, table  # noqa: PLC0415
+
+    if plot is not None:
+        from hetserve.cli.simulate_plot import draw  # noqa: PLC0415
+
+        save(lambda: draw(results, plot), plot)
+    click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
+
+
+def save(draw: Callable[[], None], path: str) -> None:
+    """Draw to the path; what the file system says against it ends the command."""
+    try:
+        draw()
+    except OSError as error:
+        refuse(f"--plot {path}: cannot be written: {error.strerror}")

@@ -1,0 +1,156 @@
+"""Options that all commands which simulate have in common, checked where they enter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli import values
+from hetserve.cli.problems import FORMATS, Overrides
+
+if TYPE_CHECKING:
+    from hetserve.demand import BatchMix
+
+POLICIES = ("hetserve", "kairos", "fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
+"""Spelled out, since importing them would cost `hetserve --help` the time; a test compares them."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is simulated: queries per run, seeds, and threads to do it with."""
+
+    queries: int
+    seeds: tuple[int, ...]
+    jobs: int
+
+
+def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
+    """`g4dn.xlarge=1,r5n.large=13` as a mapping."""
+    if value is None:
+        return None
+    found: dict[str, int] = {}
+    for part in value.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
+            raise click.BadParameter(
+                f"{part.strip()!r} is not TYPE=NUMBER; write for example g4dn.xlarge=1,r5n.large=13", ctx, param
+            )
+        if name in found:
+            raise click.BadParameter(f"{name} is there twice", ctx, param)
+        found[name] = int(number)
+    if not any(found.values()):
+        raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
+    return found
+
+
+def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
+    """A mix of batch sizes by name or from a file."""
+    if value is None:
+        return None
+    from hetserve.simulation.batches import parse_batches  # noqa: PLC0415
+
+    try:
+        return parse_batches(value)
+    except (ValueError, OSError) as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def names_of(known: tuple[str, ...]) -> values.Callback:
+    """Callback for a comma-separated list of known names, each once."""
+
+    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        asked = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+        for name in asked:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", ctx, param)
+        return asked
+
+    return convert
+
+
+rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
+percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
+
+
+def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What the files say, and what is said instead."""
+    for option in reversed(
+        (
+            click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+            click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
+            click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's."),
+            click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's."),
+            click.option("--percentile", metavar="P", callback=percentile, help="Instead of the file's, e.g. 99."),
+            click.option(
+                "--batches",
+                "mix",
+                metavar="MIX",
+                callback=batches,
+                help="Instead of the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column "
+                "batch and, optionally, weight.",
+            ),
+            click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def effort_options(queries: int, seeds: str) -> Decorator:
+    """How much is simulated; `seeds` is the default as the help states it."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(
+            (
+                click.option(
+                    "--queries",
+                    type=click.IntRange(100, 100_000_000),
+                    default=queries,
+                    show_default=True,
+                    help="Per run; figures for a report need 100000 or more.",
+                ),
+                click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="The first."),
+                click.option(
+                    "--seeds",
+                    "runs",
+                    type=click.IntRange(1, 30),
+                    help=f"How many, SEED and following; default: {seeds}.",
+                ),
+                click.option(
+                    "--jobs",
+                    type=click.IntRange(1, 256),
+                    default=lambda: min(os.cpu_count() or 1, 4),
+                    help="Threads; the answer does not depend on it. Default: the cores, at most 4.",
+                ),
+                click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table."),
+                click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg."),
+            )
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
+    """Overrides and effort out of a command's options, which they are removed from."""
+    overrides = Overrides(
+        **{name: options.pop(name) for name in ("budget", "slo", "percentile", "mix", "base") if name in options}
+    )
+    first, count = options.pop("seed"), options.pop("runs") or default_seeds
+    effort = Effort(options.pop("queries"), tuple(range(first, first + count)), options.pop("jobs"))
+    return overrides, effort
+
+
+def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from hetserve.cli.profile_values import picture  # noqa: PLC0415
+
+    return picture(ctx, param, value)
