@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from typing import Any
+
+import pytest
+from scipy.stats import t as student
+
+from hetserve.dispatch import make_policy
+from hetserve.simulation import (
+    Allowable,
+    Confident,
+    PerSeed,
+    Trial,
+    allowable_throughput,
+    draw_workload,
+    simulate,
+)
+from hetserve.simulation.criteria import _t95
+from hetserve.testing.dispatching import EVEN_MIX, system
+
+FCFS = make_policy("fcfs")
+TWO = {"a": 2}
+
+
+def _search(bound: float, **options: Any) -> Allowable:
+    return allowable_throughput(system(), TWO, FCFS, EVEN_MIX, bound, **{"queries": 4000, "step": 0.02, **options})
+
+
+class TestScan:
+    def test_the_rate_passes_and_the_next_higher_one_of_the_grid_does_not(self) -> None:
+        found = _search(6.0)
+        last, before = found.trials[-1], found.trials[-2]
+        assert (last.rate, last.passed, before.passed) == (found.rate, True, False)
+        assert before.rate - last.rate == pytest.approx(6.0 * 0.02)
+
+    def test_the_ratios_are_those_of_single_runs(self) -> None:
+        found = _search(6.0)
+        for seed, ratio in zip(found.seeds, found.trials[-1].ratios, strict=True):
+            report = simulate(system(), TWO, FCFS, draw_workload(EVEN_MIX, 4000, seed), found.rate)
+            assert report.violation_ratio == ratio
+
+    def test_a_bound_that_passes_is_not_the_end(self) -> None:
+        low, high = _search(2.0), _search(6.0)
+        assert low.rate > 2.0
+        assert low.rate == pytest.approx(high.rate, rel=0.04)
+
+    def test_nothing_passes_where_service_alone_is_too_slow(self) -> None:
+        slow = system((0.2, 0.25, 0.4, 2.0))
+        assert allowable_throughput(slow, {"a": 1}, FCFS, EVEN_MIX, 3.0, queries=200, step=0.1).rate == 0.0
+
+    def test_threads_change_nothing(self) -> None:
+        alone, together = _search(6.0), _search(6.0, threads=3)
+        assert together.rate == alone.rate
+        assert together.trials[: len(alone.trials)] == alone.trials
+
+    def test_progress_is_told_every_trial_in_order(self) -> None:
+        told: list[Trial] = []
+        found = _search(6.0, progress=told.append)
+        assert tuple(told) == found.trials
+
+    def test_each_seed_has_its_own_rate_where_seeds_are_judged_alone(self) -> None:
+        found = _search(6.0, criterion=PerSeed(), seeds=(1, 2))
+        assert len(found.per_seed) == 2
+        assert found.rate == statistics.fmean(found.per_seed)
+
+    def test_the_confident_rate_is_not_above_what_seeds_alone_allow(self) -> None:
+        assert _search(6.0).rate <= _search(6.0, criterion=PerSeed()).rate
+
+    def test_a_stricter_percentile_allows_less(self) -> None:
+        assert _search(6.0, percentile=99.0).rate < _search(6.0, percentile=90.0).rate
+
+    def test_the_result_is_plain_data_with_its_seeds(self) -> None:
+        told = json.loads(json.dumps(_search(6.0).as_json()))
+        assert told["seeds"] == [11, 12, 13]
+        assert told["trials"][-1]["passed"] is True
+
+    @pytest.mark.parametrize(
+        "bad", [{"bound": 0.0}, {"bound": math.nan}, {"step": 0.0}, {"step": 0.6}, {"percentile": 100.0}]
+    )
+    def test_a_search_out_of_range_is_refused(self, bad: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match="out of range"):
+            _search(**{"bound": 6.0, **bad})
+
+    def test_a_confidence_limit_needs_three_seeds(self) -> None:
+        with pytest.raises(ValueError, match="2 seeds: a confidence limit needs at least 3"):
+            _search(6.0, seeds=(1, 2))
+
+
+class TestConfidence:
+    @pytest.mark.parametrize("degrees", [1, 2, 5, 30])
+    def test_the_table_is_students(self, degrees: int) -> None:
+        assert _t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=1e-4)
+
+    @pytest.mark.parametrize("degrees", [31, 50, 400])
+    def test_beyond_the_table_the_expansion_is_close(self, degrees: int) -> None:
+        assert _t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=2e-3)
+
+    def test_the_limit_is_above_the_mean_by_the_spread_of_the_seeds(self) -> None:
+        assert Confident().limit([0.01, 0.01, 0.01]) == pytest.approx(0.01)
+        assert Confident().limit([0.008, 0.01, 0.012]) == pytest.approx(0.01 + 2.92 * 0.002 / math.sqrt(3))
+
+    @pytest.mark.parametrize("seeds", [3, 4, 6, 12])
+    def test_a_run_is_stopped_only_where_no_other_seeds_could_save_the_rate(self, seeds: int) -> None:
+        stop = Confident().hopeless_above(0.01, seeds)
+        for others in (0.0, 0.002, 0.005, 0.009, 0.01, stop):
+            assert Confident().limit([stop * 1.001] + [others] * (seeds - 1)) > 0.01

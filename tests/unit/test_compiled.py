@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+
+from hetserve import compiled
+
+PROGRAM = """
+import time
+from hetserve.dispatch import Worker, make_policy
+from hetserve.dispatch.calling import decide
+from hetserve.testing.dispatching import snapshot
+print(len(decide(make_policy("fcfs"), snapshot([(0.0, 1)], [Worker(0)])).dispatches))
+"""
+
+
+def _run(environment: dict[str, str]) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, env={**os.environ, **environment}
+    ).stdout
+
+
+def test_compiled_code_is_found_on_disk_by_the_next_process(tmp_path: Path) -> None:
+    files = []
+    for _ in range(2):
+        assert _run({"NUMBA_CACHE_DIR": str(tmp_path)}) == "1\n"
+        files.append({path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
+    assert files[0], "nothing was cached"
+    assert files[0] == files[1], "the second process compiled again"
+
+
+def test_where_no_folder_is_writable_the_code_is_compiled_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., Any] = numba.njit
+
+    def no_locator(*args: Any, **options: Any) -> Any:
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+        return real(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", no_locator)
+    assert compiled.njit(_twice)(4) == 8
+
+
+def _twice(x: int) -> int:
+    return 2 * x
+
+
+def _shifted(x: int) -> int:
+    return _step(x) + 1
+
+
+def _step(x: int) -> int:
+    raise NotImplementedError
+
+
+def test_a_template_is_compiled_with_the_functions_bound_to_its_names() -> None:
+    by_ten = compiled.njit(_times_ten)
+    assert compiled.specialise(_shifted, "shifted_by_ten", _step=by_ten)(3) == 31
+    with pytest.raises(NotImplementedError):
+        _shifted(3)
+
+
+def _times_ten(x: int) -> int:
+    return 10 * x
+
+
+def test_the_name_of_the_cache_follows_the_files_that_a_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetserve.dispatch import kairos
+
+    def digest() -> str:
+        return compiled._digest_of_sources(kairos.policy)
+
+    before = digest()
+    real = Path.read_bytes
+
+    def edited(path: Path) -> bytes:
+        return real(path) + (b"# edited" if path.name == "assignment.py" else b"")
+
+    monkeypatch.setattr(Path, "read_bytes", edited)
+    assert digest() != before, "an edit of the solver would leave the old one running"
+
+
+def test_what_is_compiled_already_cannot_be_a_template() -> None:
+    with pytest.raises(TypeError, match="compiled already"):
+        compiled.specialise(compiled.njit(_twice), "again")
