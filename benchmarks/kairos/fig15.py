@@ -1,0 +1,27 @@
+"""Fig. 15: other budgets (5 and 10 $/h) and a looser SLO (x 1.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.kairos.measure import Scale
+from benchmarks.kairos.results import Json
+from benchmarks.kairos.robustness import describe_cases, measure_cases
+from benchmarks.kairos.setting import MODELS, Case
+
+TITLE: Final = "Fig. 15: budgets of 5 and 10 $/h, SLO x 1.2"
+
+
+def measure(scale: Scale) -> Json:
+    return measure_cases(
+        {
+            "5 $/h": {model: Case(model, budget="5") for model in MODELS},
+            "10 $/h": {model: Case(model, budget="10") for model in MODELS},
+            "SLO x 1.2": {model: Case(model, slo_factor=1.2) for model in MODELS},
+        },
+        scale,
+    )
+
+
+def describe(data: Json) -> str:
+    return describe_cases("fig15", data)
