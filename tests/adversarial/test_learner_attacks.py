@@ -41,6 +41,11 @@ def test_a_third_of_the_batches_wild_does_not_tilt_the_line() -> None:
     assert profile.mean(300) == pytest.approx(0.310, rel=1e-6), "a tilted line sends queries to the wrong type"
 
 
+def test_one_stall_at_the_far_end_does_not_turn_the_line() -> None:
+    profile = learnt([(batch, 0.010 + 0.001 * batch) for batch in range(10, 90, 10)] + [(1000, 400.0)])
+    assert profile.mean(500) == pytest.approx(0.510, rel=1e-6), "one stalled large query would banish all large ones"
+
+
 def test_latencies_that_fall_with_the_batch_give_no_negative_prediction() -> None:
     profile = learnt((batch, 0.1 / batch) for batch in (1, 2, 4, 8))
     predicted = [profile.mean(batch) for batch in (1, 8, 10_000)]

@@ -111,6 +111,15 @@ def test_the_spread_is_that_of_the_service_not_of_the_batches() -> None:
         assert profile.quantile(100, percentile) == pytest.approx(bent(100) * truth.ratio(percentile / 100), rel=0.08)
 
 
+def test_a_table_of_few_observations_each_does_not_belittle_the_spread() -> None:
+    rng, truth = np.random.default_rng(7), Spread.of_variation(0.2)
+    profile = learnt((b, bent(b) * truth.ratio(rng.random())) for b in range(10, 5010, 10) for _ in range(3))
+    spread = profile.spread(100)
+    assert profile.table is not None
+    assert spread is not None
+    assert spread.ratio(0.95) - spread.ratio(0.05) == pytest.approx(truth.ratio(0.95) - truth.ratio(0.05), rel=0.07)
+
+
 def test_few_observations_give_a_spread_from_their_deviation() -> None:
     profile = learnt([(10, 0.010), (10, 0.011), (10, 0.012)])
     sigma = 1.4826 * 0.001 / 0.011
