@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hetserve.planning.plan import Candidate, Counts
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
+from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
 
 Floats = NDArray[np.float64]
@@ -40,12 +41,13 @@ _LATE: Final = 1e9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draws:
-    """Queries that all lanes share. at: [query], arrivals at one query/s. predicted, actual: [query, type + 1] in
-    seconds; the last column, infinite, is that of instances that do not exist.
+    """Queries that all lanes share. at: [query], arrivals at one query/s. safe, actual: service times [query, type + 1]
+    in seconds, `safe` the quantile that being in time is judged by; the last column, infinite, is that of instances
+    that do not exist.
     """
 
     at: Floats
-    predicted: Floats
+    safe: Floats
     actual: Floats
 
 
@@ -109,11 +111,11 @@ def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> 
     free = np.zeros(types.shape)
     late = np.zeros(len(rates), dtype=np.int64)
     last_resort = np.where(types == types[:, :1], _RESERVED, 0.0)
-    for at, predicted, actual in zip(draws.at, draws.predicted, draws.actual, strict=True):
+    for at, safe, actual in zip(draws.at, draws.safe, draws.actual, strict=True):
         now = at / rates
         rank = free - now[:, None]
         np.maximum(rank, 0.0, out=rank)
-        done = rank + predicted[types]
+        done = rank + safe[types]
         rank += last_resort
         np.copyto(rank, done + _LATE, where=done > slo)
         chosen = rank.argmin(axis=1)
@@ -129,9 +131,9 @@ def _draw(problem: Problem, workload: Workload) -> _Draws:
     left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
     weight = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
     ratios = served.ratios[:, sizes, left] * (1 - weight) + served.ratios[:, sizes, left + 1] * weight
-    predicted = served.means[:, sizes]
+    actual, safe = served.means[:, sizes] * ratios, served.quantiles(FEASIBILITY_PERCENTILE)[:, sizes]
     nobody = np.full((1, len(workload)), np.inf)
-    return _Draws(workload.times(1.0), np.vstack([predicted, nobody]).T, np.vstack([predicted * ratios, nobody]).T)
+    return _Draws(workload.times(1.0), np.vstack([safe, nobody]).T, np.vstack([actual, nobody]).T)
 
 
 def _instances(problem: Problem, configurations: Sequence[Counts]) -> Integers:
