@@ -46,6 +46,13 @@ def test_one_stall_at_the_far_end_does_not_turn_the_line() -> None:
     assert profile.mean(500) == pytest.approx(0.510, rel=1e-6), "one stalled large query would banish all large ones"
 
 
+def test_a_quarter_of_the_batches_stalled_at_the_far_end_does_not_turn_the_line() -> None:
+    samples = [(batch, (0.048 + 1.3e-5 * batch) * (4.5 if batch > 720 else 1.0)) for batch in range(30, 990, 30)]
+    assert learnt(samples).line.at(300) == pytest.approx(0.0519, rel=0.02), (
+        "a start by least squares never comes back from such a line: small queries would look free"
+    )
+
+
 def test_latencies_that_fall_with_the_batch_give_no_negative_prediction() -> None:
     profile = learnt((batch, 0.1 / batch) for batch in (1, 2, 4, 8))
     predicted = [profile.mean(batch) for batch in (1, 8, 10_000)]
