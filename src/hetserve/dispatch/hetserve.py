@@ -66,6 +66,8 @@ def decide(
     if strong_idle:
         sent = _serve_strong(now, live, sent, queue, workers, model, board, answer)
     sent = _serve_ordinary(now, live, count, sent, queue, workers, model, board, answer)
+    if strong_idle:
+        sent = _fill_strong(now, live, sent, queue, workers, model, board, answer)
     if hopeless > 0:
         sent = _serve_hopeless(now, hopeless, sent, queue, workers, model, parameters, board, answer)
     return sent, 0, math.inf
@@ -101,8 +103,28 @@ def _serve_strong(
                 entry = _most_urgent(now, live, state, kind, queue, model, board)
         if entry < 0:
             entry = _by_chance(now, live, kind, queue, model, board)
-        if entry < 0:
-            entry = _most_sped_up(now, live, kind, queue, model, board)
+        if entry >= 0:
+            board.state[entry] = TAKEN
+            sent = _send(board.position[entry], j, sent, board, answer)
+    return sent
+
+
+@njit
+def _fill_strong(
+    now: float,
+    live: int,
+    sent: int,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    board: Board,
+    answer: Answer,
+) -> int:
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if workers.busy[j] or board.role[kind] != STRONG or board.free[j] == math.inf:
+            continue
+        entry = _most_sped_up(now, live, kind, queue, model, board)
         if entry >= 0:
             board.state[entry] = TAKEN
             sent = _send(board.position[entry], j, sent, board, answer)

@@ -20,6 +20,7 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
     round_ = _Round(snapshot, parameters)
     round_.serve_strong()
     round_.serve_ordinary()
+    round_.fill_strong()
     round_.serve_hopeless()
     return Decision(tuple(round_.sent))
 
@@ -105,15 +106,18 @@ class _Round:
                 fits = [q for q in self._in_arrival_order(group) if self._in_time(worker.type, q)]
                 choice = choice or min(fits, key=self._latest_strong, default=None)
             choice = choice or self._by_chance(worker)
-            if choice is None:
-                gains = [(self._gain(worker.type, q), q) for q in self._in_arrival_order(self.ready)]
-                choice = max(gains, key=lambda pair: pair[0], default=(0.0, None))[1]
             self._send(choice, j)
 
     def serve_ordinary(self) -> None:
         for j, worker in self._idle(self.ordinary):
             fits = (q for q in self.ready if q.id not in self.taken and self._in_time(worker.type, q))
             self._send(next(fits, None) or self._by_chance(worker), j)
+
+    def fill_strong(self) -> None:
+        for j, worker in self._idle(self.strong):
+            queries = self._in_arrival_order(self.ready)
+            gains = [(self._gain(worker.type, q), q) for q in queries if math.isfinite(self._mean(worker.type, q))]
+            self._send(max(gains, key=lambda pair: pair[0], default=(0.0, None))[1], j)
 
     def serve_hopeless(self) -> None:
         reserve, patience, _ = self.parameters
