@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hetserve import __version__
+from hetserve.cli.compare import compare
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
 from hetserve.cli.reference import reference
@@ -18,6 +19,7 @@ def app() -> None:
 
 
 app.add_command(plan)
+app.add_command(compare)
 app.add_command(profile)
 app.add_command(reference)
 app.add_command(simulate)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.plan import Candidate, Evaluated, Plan
+from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.robust_candidates import candidates, is_homogeneous
 from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust
@@ -32,16 +32,13 @@ class OutOfTimeError(Exception):
     """The safety net: the clock passed the limit before the evaluation was done."""
 
 
-class Evaluator(Protocol):
-    """How candidates are evaluated; calls `checkpoint` between pieces of work and lets it raise."""
-
-    def __call__(
-        self, problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]
-    ) -> Evaluation: ...
-
+BatchEvaluator = Callable[[Problem, Sequence[Candidate], Callable[[], None]], Evaluation]
+"""Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
 
 QUICK_ERROR: Final = 0.15
-"""Found against the compiled simulation under the policies that serve: decision 0020."""
+"""Found against the compiled simulation under the policy that serves: decision 0020."""
+SIMULATION_ERROR: Final = 0.01
+"""Two steps of the grid that allowable rates are searched on."""
 
 
 def quick(problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
@@ -51,15 +48,37 @@ def quick(problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[
     return Evaluation(held, f"{queries} queries, each bound to an instance on arrival", QUICK_ERROR)
 
 
-def plan_robust(
-    problem: Problem, evaluate: Evaluator = quick, clock: Clock | None = None, time_limit: float = TIME_LIMIT
-) -> Plan:
+def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> BatchEvaluator:
+    """Evaluator of candidates one by one, each from its counts, as the planners that try configurations have it."""
+
+    def run(_: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+        held: list[float] = []
+        for entry in entries:
+            checkpoint()
+            held.append(float(evaluate(entry.counts)))
+        checkpoint()
+        return Evaluation(tuple(held), method, error)
+
+    return run
+
+
+def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
+
+    evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation.
+    Infeasible exactly where `plan_kairos` is.
+    """
+    return plan_by(problem, quick if evaluate is None else each(evaluate, "under the policy that serves"))
+
+
+def plan_by(
+    problem: Problem, evaluate: BatchEvaluator, clock: Clock | None = None, time_limit: float = TIME_LIMIT
+) -> Plan:
+    """As `plan_robust`, by any evaluator.
 
     The paper's pick stands unless another holds more and has the higher bound, or holds more beyond the evaluator's
     own error, or is a single type that holds more. clock: seconds, None: no safety net. time_limit: seconds after
-    which the evaluation ends at its next checkpoint and the paper's pick stands. Infeasible exactly where
-    `plan_kairos` is.
+    which the evaluation ends at its next checkpoint and the paper's pick stands.
     """
     paper = plan_kairos(problem)
     if not paper.feasible:

@@ -7,10 +7,10 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Candidate, Plan, Problem
+from hetserve.planning import Candidate, Counts, Plan, Problem
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.robust import plan_robust, quick, within_work
+from hetserve.planning.robust import each, plan_by, plan_robust, quick, within_work
 from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust_explain import Evaluation
 from hetserve.testing.planning import kairos_types, line, option, problem, table
@@ -82,7 +82,7 @@ def test_simulated_throughput_stays_below_the_bound_and_near_it_for_one_steady_t
 @pytest.mark.parametrize("error", [0.0, 0.15, 10.0])
 def test_never_below_the_best_single_type(error: float) -> None:
     held = {True: 100.0, False: 95.0}
-    plan = plan_robust(RM2, fixed(lambda entry: held[is_homogeneous(entry.counts)], error))
+    plan = plan_by(RM2, fixed(lambda entry: held[is_homogeneous(entry.counts)], error))
     assert is_homogeneous(plan.counts)
     assert "no mix of types holds more" in plan.verdict
 
@@ -93,13 +93,13 @@ def test_a_gain_within_the_evaluators_error_does_not_leave_the_better_bound() ->
     def held(entry: Candidate) -> float:
         return 110.0 if entry == lower else 100.0
 
-    assert counts(plan_robust(RM2, fixed(held, 0.15))) == (1, 0, 13, 0)
-    assert plan_robust(RM2, fixed(held, 0.05)).counts == lower.counts
+    assert counts(plan_by(RM2, fixed(held, 0.15))) == (1, 0, 13, 0)
+    assert plan_by(RM2, fixed(held, 0.05)).counts == lower.counts
 
 
 def test_the_papers_pick_stands_and_says_so_when_time_runs_out() -> None:
     ticks = iter([0.0, 1.0, 2.5])
-    plan = plan_robust(RM2, fixed(lambda _: 1.0), clock=lambda: next(ticks), time_limit=0.5)
+    plan = plan_by(RM2, fixed(lambda _: 1.0), clock=lambda: next(ticks), time_limit=0.5)
     assert plan.counts == plan_kairos(RM2).counts
     assert plan.verdict.startswith(
         "not evaluated, this is the paper's pick: evaluation ended at its time limit of 0.5 s"
@@ -108,7 +108,7 @@ def test_the_papers_pick_stands_and_says_so_when_time_runs_out() -> None:
 
 
 def test_the_papers_pick_stands_when_nothing_holds() -> None:
-    plan = plan_robust(RM2, fixed(lambda _: 0.0))
+    plan = plan_by(RM2, fixed(lambda _: 0.0))
     assert plan.counts == plan_kairos(RM2).counts
     assert "no candidate kept the SLO at any rate in simulation" in plan.verdict
 
@@ -149,3 +149,17 @@ def test_quick_evaluation_is_lower_for_more_noise() -> None:
         return quick(given, candidates(given, plan_kairos(given)), lambda: None).held[0]
 
     assert held(10.01) > held(20) > held(25) > 0
+
+
+def test_candidates_can_be_evaluated_one_by_one_and_the_clock_is_asked_between() -> None:
+    asked: list[int] = []
+
+    def evaluate(held: Counts) -> float:
+        asked.append(1)
+        return float(dict(held)["r5n.large"])
+
+    assert plan_robust(RM2, evaluate).evaluated[0].held == QPS(13)
+    ticks = iter([0.0, 0.1, 0.2, 5.0])
+    stopped = plan_by(RM2, each(evaluate, "slowly"), clock=lambda: next(ticks))
+    assert stopped.evaluated == ()
+    assert len(asked) == len(plan_robust(RM2).evaluated) + 2
