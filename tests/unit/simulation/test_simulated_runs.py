@@ -40,6 +40,12 @@ def test_ending_at_the_deadline_is_in_time() -> None:
     assert _report([0.0, 8.0], [10, 10], slo=0.6).violations == 0
 
 
+def test_an_instance_that_ends_as_a_query_comes_is_idle_for_it() -> None:
+    work = record_workload([0.0, 0.25, 0.5], [1, 1, 1], seed=1)
+    two = System.of({"a": table((0.25, 0.3, 0.4, 0.6)), "b": table((0.5, 0.9, 1.0, 1.2))}, work.batches, 1.0)
+    assert run_trace(two, {"a": 1, "b": 1}, FCFS, work, 4.0).outcome.worker.tolist() == [0, 0, 0]
+
+
 def test_the_warm_up_is_served_but_does_not_count() -> None:
     report = _report([0.0, 0.1, 2.0, 2.01], [10, 10, 1, 10], warm_up=2)
     assert (report.queries, report.violations) == (2, 0)
