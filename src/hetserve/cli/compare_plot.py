@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 
 from hetserve.cli.compare_result import Compared
 from hetserve.cli.plots import COLOURS, new_figure, quiet, save
@@ -31,7 +32,7 @@ def _panel(result: Compared, axes: Axes) -> None:
         places = [i - _GROUP / 2 + (number + 0.5) * width for i in range(len(plans))]
         rates = [result.at(plan, policy).rate for plan in plans]
         bars = axes.bar(places, rates, 0.9 * width, color=COLOURS[number % len(COLOURS)], label=policy)
-        axes.bar_label(bars, labels=[f"{rate:.4g}" for rate in rates], fontsize=8, padding=2)
+        _label(axes, bars, rates, result)
     for i, plan in enumerate(plans):
         fluid = result.at(plan, result.policies[0]).held.fluid
         label = "fluid bound" if i == 0 else "_one of it in the legend is enough"
@@ -50,6 +51,15 @@ def _panel(result: Compared, axes: Axes) -> None:
     axes.set_ylim(0, 1.28 * max([e.rate for e in result.entries] + [e.held.fluid for e in result.entries] + [1e-9]))
     axes.legend(frameon=False, fontsize=8, ncols=min(len(result.policies) + 1, 3), loc="upper right")
     quiet(axes)
+
+
+def _label(axes: Axes, bars: BarContainer, rates: Sequence[float], result: Compared) -> None:
+    """Figures inside the bars, where the line of the bound does not cross them; above a bar too short for it."""
+    tall = 0.12 * max(entry.rate for entry in result.entries)
+    inside = [f"{rate:.4g}" if rate >= tall else "" for rate in rates]
+    above = [f"{rate:.4g}" if rate < tall else "" for rate in rates]
+    axes.bar_label(bars, labels=inside, fontsize=8, padding=-11, color="white")
+    axes.bar_label(bars, labels=above, fontsize=8, padding=2)
 
 
 def _wrapped(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hetserve.cli.simulation_options import Effort
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
-from hetserve.planning import Problem
+from hetserve.planning import Counts, Problem, summary
 from hetserve.simulation import Allowable, RunReport, System, Trial, allowable_throughput, draw_workload, simulate
 from hetserve.simulation.allowable import GRID
 from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, PerSeed
@@ -113,3 +113,18 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
         for option in problem.types
     }
     return math.fsum(count / fastest[name] for name, count in counts.items())
+
+
+def evaluator(problem: Problem, policy: str, effort: Effort, note: Callable[[str], None]) -> Callable[[Counts], float]:
+    """Allowable rate of a configuration under a policy, for planners and searches that try; each is simulated once."""
+    known: dict[Counts, float] = {}
+
+    def evaluate(counts: Counts) -> float:
+        if counts not in known:
+            held = dict(counts)
+            found = _allowable(problem, held, policy_for(policy, problem, held), fluid_rate(problem, held), effort)
+            known[counts] = found.rate
+            note(f"{summary(counts)} holds {found.rate:.4g} q/s")
+        return known[counts]
+
+    return evaluate

@@ -1,0 +1,134 @@
+"""`hetserve search`: find the best configuration by simulating one after the other, by several methods."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
+from hetserve.cli.simulate import end, problem_or_end, save
+from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.cli.search_result import Searched, Trace
+    from hetserve.planning import Problem
+
+METHODS = ("kairos-plus", "random", "annealing", "genetic", "bayesian")
+_SEEDS = 3
+
+
+@click.command()
+@manifests_options
+@click.option(
+    "--method",
+    "methods",
+    metavar="A,B",
+    default="kairos-plus",
+    show_default=True,
+    callback=names_of(METHODS),
+    help=f"One or several of {', '.join(METHODS)}.",
+)
+@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@click.option(
+    "--evaluations", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Most configurations to try."
+)
+@click.option("--search-seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the method.")
+@click.option("--no-pruning", is_flag=True, help="Try configurations within one that was tried already, too.")
+@effort_options(queries=20_000, seeds="3")
+def search(  # noqa: PLR0917  options arrive by name
+    files: tuple[str, ...],
+    service: str | None,
+    output: str,
+    plot: str | None,
+    methods: tuple[str, ...],
+    policy: str,
+    evaluations: int,
+    search_seed: int,
+    no_pruning: bool,
+    **options: Any,
+) -> None:
+    """Search the configurations within the budget of every InferenceService in FILE... by simulating them.
+
+    kairos-plus goes by the upper bound and stops when no other bound is above what was found; the other
+    methods are those that the paper compares with. All share what has been simulated already.
+
+    \b
+    Exit code: 0 some configuration holds the SLO at some load, 3 none that was tried does, 2 bad input.
+
+    \b
+    Examples:
+      hetserve search manifests/samples/rm2.yaml
+      hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic --evaluations 20 --plot out.png
+      hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
+    """
+    overrides, effort = take(options, _SEEDS)
+    manifests = read(files)
+    results = []
+    for one in choose(manifests, service, files):
+        problem = problem_or_end(one.metadata.name, problem_of(one, manifests, overrides))
+        if problem.budget is None:
+            refuse(f"{one.metadata.name}: a search needs a budget: set spec.budget.hourly or give --budget")
+        results.append(_search(one, problem, methods, policy, evaluations, search_seed, effort, prune=not no_pruning))
+    _write(results, output, plot)
+    sys.exit(0 if all(result.best_rate > 0 for result in results) else EXIT_INFEASIBLE)
+
+
+def _search(  # noqa: PLR0917
+    service: InferenceService,
+    problem: Problem,
+    methods: tuple[str, ...],
+    policy: str,
+    limit: int,
+    seed: int,
+    effort: Effort,
+    *,
+    prune: bool,
+) -> Searched:
+    from hetserve.cli.progress import steps  # noqa: PLC0415
+    from hetserve.cli.search_result import Searched  # noqa: PLC0415
+    from hetserve.cli.serving import evaluator  # noqa: PLC0415
+    from hetserve.planning.kairos import plan_kairos  # noqa: PLC0415
+
+    name = service.metadata.name
+    bound = plan_kairos(problem)
+    if not bound.feasible:
+        end(name, str(bound.reason), bound.message)
+    with steps(name, None) as note:
+        evaluate = evaluator(problem, policy, effort, note)
+        traces = [_trace(problem, method, evaluate, limit, seed, prune=prune) for method in methods]
+    return Searched(name, service.spec.model.name, problem, policy, effort, seed, tuple(traces))
+
+
+def _trace(problem: Problem, method: str, evaluate: Any, limit: int, seed: int, *, prune: bool) -> Trace:
+    from hetserve.cli.search_result import Trace  # noqa: PLC0415
+    from hetserve.planning.search import search as run  # noqa: PLC0415
+    from hetserve.planning.search import search_space  # noqa: PLC0415
+
+    space = search_space(problem)
+    if method != "kairos-plus":
+        found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
+        return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
+    from hetserve.planning.kairos_plus import plan_kairos_plus  # noqa: PLC0415
+
+    tried: list[tuple[Any, float]] = []
+
+    def recorded(counts: Any) -> float:
+        tried.append((counts, evaluate(counts)))
+        return tried[-1][1]
+
+    plan_kairos_plus(problem, recorded, limit)
+    return Trace(method, tuple(tried), len(space))
+
+
+def _write(results: list[Searched], output: str, plot: str | None) -> None:
+    from hetserve.cli.documents import dump  # noqa: PLC0415
+    from hetserve.cli.search_result import document, table  # noqa: PLC0415
+
+    if plot is not None:
+        from hetserve.cli.search_plot import draw  # noqa: PLC0415
+
+        save(lambda: draw(results, plot), plot)
+    click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
