@@ -60,6 +60,12 @@ def test_a_run_stops_when_more_violations_than_allowed_are_certain() -> None:
     assert report.types[0].queries < 100
 
 
+def test_violations_of_the_warm_up_do_not_stop_a_run() -> None:
+    # A burst of three large batches, late from the second on; then two that are alone.
+    report = _report([0.0, 0.0, 0.0, 8.0, 16.0], [10, 10, 10, 1, 1], warm_up=3, stop_after=0)
+    assert (report.stopped_early, report.violations, report.types[0].queries) == (False, 0, 5)
+
+
 def test_deciles_follow_the_batch_sizes_and_add_up() -> None:
     work = draw_workload(EVEN_MIX, 5000, seed=3)
     report = simulate(system(), {"a": 1, "b": 2}, FCFS, work, 4.0)
