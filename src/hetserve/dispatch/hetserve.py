@@ -2,9 +2,9 @@
 
 An idle ordinary instance takes the query with the earliest latest start (deadline less safe service time); a plan
 of the queue finds overload early and spares the largest queries (Moore and Hodgson), which strong instances rescue.
-Strong instances first serve what nobody else can, and fill up with what they speed up most. Queries that cannot be
-in time any more wait for idle moments, at most `patience` SLOs. Kairos's matching, with more queries than
-instances, serves the cheapest first: large queries starve until they are penalised. Reference: hetserve_reference.
+Strong instances first serve what nobody else can, then what no ordinary one is idle for, most sped up first. Late
+queries wait for idle moments, at most `patience` SLOs. Kairos's matching, with more queries than instances, serves
+the cheapest first: large queries starve until they are penalised. Reference: hetserve_reference.
 """
 
 from __future__ import annotations
