@@ -81,3 +81,8 @@ verify: setup tools ## Prove that the generated files are current
 .PHONY: bench
 bench: setup ## Run the benchmarks and print ours beside the alternative
 	for file in benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
+
+.PHONY: bench-kairos
+bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
+	$(BIN)/python benchmarks/bench_dispatch.py
+	$(BIN)/python -m benchmarks.kairos $(FLAGS)

@@ -10,7 +10,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeVar
 
@@ -30,6 +30,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 STEPS: Final = (0.03, 0.01, 0.0025)
+"""Each is a share of where its scan starts; the last is the resolution of reported figures."""
 _CLOSE: Final = 0.97
 
 
@@ -39,21 +40,25 @@ class Scale:
 
     queries: int = 100_000
     seeds: tuple[int, ...] = (11, 12, 13)
-    search_queries: int = 20_000
+    search_queries: int = 10_000
     search_seeds: tuple[int, ...] = (1,)
     jobs: int = os.cpu_count() or 1
     full: bool = False
+    steps: tuple[float, ...] = STEPS
 
     @property
     def searching(self) -> Scale:
-        """The same with reported figures taken as in searches."""
-        return Scale(
-            self.search_queries, self.search_seeds, self.search_queries, self.search_seeds, self.jobs, self.full
+        """The same with reported figures taken as in searches, to 1 % only unless in full."""
+        return replace(
+            self,
+            queries=self.search_queries,
+            seeds=self.search_seeds,
+            steps=STEPS if self.full else STEPS[:2],
         )
 
 
 QUICK: Final = Scale()
-FULL: Final = Scale(search_seeds=(1, 2, 3), full=True)
+FULL: Final = Scale(search_queries=20_000, search_seeds=(1, 2, 3), full=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,11 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T], scale: Scale) ->
 
 def allowable(case: Case, counts: Counts, policy: Policy, bound: float, scale: Scale) -> Rate:
     """Allowable throughput of a configuration under a policy; bound: where the scan starts."""
-    found = tuple(_of_seed(case, counts, policy, bound, seed=seed, queries=scale.queries) for seed in scale.seeds)
+    found = tuple(_of_seed(case, counts, policy, bound, replace(scale, seeds=(seed,))) for seed in scale.seeds)
     return Rate(statistics.fmean(found), found)
 
 
-def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, *, seed: int, queries: int) -> float:
+def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, scale: Scale) -> float:
     def scan(start: float, step: float) -> float:
         return allowable_throughput(
             system(case),
@@ -87,14 +92,14 @@ def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, *, seed: 
             policy,
             case.mix,
             start,
-            seeds=(seed,),
-            queries=queries,
+            seeds=scale.seeds,
+            queries=scale.queries,
             step=step,
             criterion=PerSeed(),
         ).rate
 
     top, found = bound, 0.0
-    for step, finer in zip(STEPS, (*STEPS[1:], 0.0), strict=True):
+    for step, finer in zip(scale.steps, (*scale.steps[1:], 0.0), strict=True):
         found = scan(top, step)
         if found == 0 or not finer:
             break
@@ -155,7 +160,10 @@ def bound_of(case: Case, counts: Counts) -> float:
 @cache
 def looked_up(case: Case, scheme: str, counts: Counts, scale: Scale) -> float:
     """Queries/s of a configuration as searches see it: the best variant of the scheme, remembered."""
-    return max(allowable(case, counts, p, bound_of(case, counts), scale.searching).mean for p in variants(scheme, case))
+    options = variants(scheme, case)
+    if len(options) > 1:
+        options = [policy for _, policy in _keep_best(case, [(counts, p) for p in options], scale.searching)[:1]]
+    return allowable(case, counts, options[0], bound_of(case, counts), scale.searching).mean
 
 
 SCHEMES: Final = {
@@ -217,7 +225,7 @@ def own_best(case: Case, scheme: str, scale: Scale) -> Best:
     """
     pairs = [(counts, policy) for counts, _ in ranking(case) for policy in variants(scheme, case)]
     close = _keep_best(case, pairs, scale.searching)[:4]
-    three = Scale(scale.search_queries, (1, 2, 3))
+    three = replace(scale.searching, seeds=(1, 2, 3), steps=STEPS)
     if len(close) > 1:
         rates = [allowable(case, counts, policy, bound_of(case, counts), three).mean for counts, policy in close]
         close = [close[rates.index(max(rates))]]
@@ -227,7 +235,7 @@ def own_best(case: Case, scheme: str, scale: Scale) -> Best:
 
 def _keep_best(case: Case, pairs: list[tuple[Counts, Policy]], scale: Scale) -> list[tuple[Counts, Policy]]:
     """The best pairs on the first seed, best first: a pair is measured only where it passes near the best so far."""
-    one = Scale(scale.queries, scale.seeds[:1])
+    one = replace(scale, seeds=scale.seeds[:1])
     best, kept = 0.0, list[tuple[float, Counts, Policy]]()
     for counts, policy in pairs:
         bound = bound_of(case, counts)

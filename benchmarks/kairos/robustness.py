@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from benchmarks.kairos.measure import Scale, allowable, bound_of, in_parallel
+from benchmarks.kairos.measure import STEPS, Scale, allowable, bound_of, in_parallel
 from benchmarks.kairos.plots import bars, figure
 from benchmarks.kairos.results import Json, picture, table, verdict
 from benchmarks.kairos.setting import MODELS, Case, homogeneous, kairos_plan, problem, short
@@ -21,7 +21,7 @@ NOISE: Final = 0.005
 
 def measure_cases(cases: Mapping[str, Mapping[str, Case]], scale: Scale) -> Json:
     """cases: label -> model -> case."""
-    at = replace(scale, queries=scale.search_queries if not scale.full else scale.queries)
+    at = scale if scale.full else replace(scale, queries=20_000, seeds=scale.seeds[:1], steps=STEPS)
     jobs = list(product(cases, MODELS, ("kairos", "hetserve", "homogeneous")))
     jobs.sort(key=lambda job: (-float(cases[job[0]][job[1]].budget), job))
     rates = in_parallel(lambda job: _one(cases[job[0]][job[1]], job[2], at), jobs, scale)
