@@ -35,7 +35,7 @@ class OutOfTimeError(Exception):
 BatchEvaluator = Callable[[Problem, Sequence[Candidate], Callable[[], None]], Evaluation]
 """Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
 
-QUICK_ERROR: Final = 0.15
+QUICK_ERROR: Final = 0.2
 """Found against the compiled simulation under the policy that serves: decision 0020."""
 SIMULATION_ERROR: Final = 0.01
 """Two steps of the grid that allowable rates are searched on."""
