@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetserve.api.manifests import Manifests
     from hetserve.cli.result import Result
 
-_PLANNERS = ("kairos", "ilp")
+_PLANNERS = ("kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 
 
 @click.command()

@@ -34,6 +34,8 @@ def _count_violations(held: list[tuple[TypeOption, int]]) -> Iterator[str]:
     for option, count in held:
         if count < 0:
             yield f"{count} instances of {option.name}: fewer than none"
+        if count < option.min_instances:
+            yield f"{count} instances of {option.name}: at least {option.min_instances} are wanted"
         if option.max_instances is not None and count > option.max_instances:
             yield f"{count} instances of {option.name}: at most {option.max_instances} are allowed"
     if all(count <= 0 for _, count in held):
@@ -79,7 +81,7 @@ def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]
 
 
 def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
-    """MinCost: every type that is there keeps the SLO at every batch, and together they carry the load."""
+    """MinCost: every type that is there keeps the SLO at every batch, and together they carry the load, if any."""
     limit = problem.slo.latency * (1 + _LATENCY_SLACK)
     capacity = Fraction(0)
     for option, count in held:
@@ -95,10 +97,10 @@ def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int
             busy += Fraction(share) * Fraction(mean)
         else:
             capacity += count / busy
-    if problem.load is None:
-        yield "the plan claims a capacity, and there is no load to carry"
+    if problem.load is None and problem.budget is None:
+        yield "the plan claims a capacity, and there is neither a load to carry nor a budget to spend"
         return
-    needed = Fraction(problem.load) / Fraction(problem.saturation_threshold)
+    needed = Fraction(problem.load or 0) / Fraction(problem.saturation_threshold)
     if capacity < needed * (1 - _LOAD_SLACK):
         yield f"the plan carries {float(capacity):.6g} q/s, {float(needed):.6g} q/s are needed"
     if plan.capacity_qps is not None and abs(Fraction(plan.capacity_qps) - capacity) > capacity * _LOAD_SLACK:

@@ -25,16 +25,16 @@ class Dimension:
     most: int | None = None
 
 
-def count_configurations(dimensions: tuple[Dimension, ...], budget: int) -> float:
+def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: int = _GRID) -> float:
     """How many configurations cost at most `budget`, without enumerating them.
 
-    Exact up to 2**53 while budget over the prices' common divisor is at most a million; beyond that prices are
-    rounded down to a coarser grid, which counts a little too many.
+    Exact up to 2**53 while budget over the prices' common divisor is at most `grid`; beyond that prices are
+    rounded down to so many steps, which counts a little too many.
     """
     left = budget - sum(d.price * d.least for d in dimensions)
     if left < 0 or any(d.most is not None and d.most < d.least for d in dimensions):
         return 0.0
-    unit = max(math.gcd(*(d.price for d in dimensions)), math.ceil(left / _GRID), 1)
+    unit = max(math.gcd(*(d.price for d in dimensions)), math.ceil(left / grid), 1)
     ways = np.zeros(left // unit + 1)
     ways[0] = 1.0
     for dimension in dimensions:

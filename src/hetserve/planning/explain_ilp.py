@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import slo_miss
 from hetserve.planning.ilp_model import Choice, Model
 from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
+from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.step import step_text
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
-from hetserve.units import MicroDollarsPerHour
+from hetserve.units import QPS, MicroDollarsPerHour
 
-NAME = "ilp"
 _TOP = 10
 
 
-def explain(problem: Problem, model: Model, best: Choice, others: tuple[Choice, ...], solver: str) -> Plan:
-    """Feasible plan of the best choice. others: by objective; solver: who solved it."""
+def explain(
+    problem: Problem,
+    model: Model,
+    best: Choice,
+    others: tuple[Choice, ...],
+    proof: str,
+    *,
+    planner: str,
+    step: NextStep | None = None,
+    asked: bool = False,
+    carries: QPS | None = None,
+) -> Plan:
+    """Feasible plan of the best choice.
+
+    others: by objective. proof: why it may be called the best. step: what a little more money buys, if it was asked.
+    carries: the most load that the budget carries.
+    """
     counts = all_counts(problem, model, best)
     runner_up = others[0] if others else None
     return Plan(
         feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{summary(counts)} for {money_text(best.cost)}, capacity {qps_text(best.capacity)}",
-        planner=NAME,
+        planner=planner,
         counts=counts,
         cost=MicroDollarsPerHour(best.cost),
         capacity_qps=best.capacity,
@@ -32,7 +49,10 @@ def explain(problem: Problem, model: Model, best: Choice, others: tuple[Choice, 
         why_not_runner_up="" if runner_up is None else _why_not(best, runner_up),
         ranking=tuple(_candidate(problem, model, choice) for choice in (best, *others)[:_TOP]),
         refusals=problem.left_out + unusable(problem, model) + _unused(model, best),
-        verdict=_verdict(problem, model, best, solver),
+        verdict="; ".join(
+            [*_verdict(problem, model, best), proof, *_money(problem, carries), *([step_text(step)] if asked else [])]
+        ),
+        next_step=step,
     )
 
 
@@ -52,7 +72,22 @@ def unusable(problem: Problem, model: Model) -> tuple[Refusal, ...]:
     )
 
 
-def too_little(problem: Problem, model: Model, most: Choice, affordable: Choice, cheapest: Choice | None) -> Plan:
+def nothing_for_the_budget(problem: Problem, model: Model, planner: str) -> Plan:
+    """Infeasible plan of a problem without a load: the budget or the limits leave no instance."""
+    cheapest = min(model.types, key=lambda option: (option.price, option.name))
+    if problem.budget is not None and cheapest.price > problem.budget:
+        message = (
+            f"budget {money_text(problem.budget)} buys no instance that keeps the SLO: the cheapest is {cheapest.name} "
+            f"at {money_text(cheapest.price)}"
+        )
+        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
+    message = "limits and free resources allow no instance that keeps the SLO within the budget"
+    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
+
+
+def too_little(
+    problem: Problem, model: Model, most: Choice, affordable: Choice, cheapest: Choice | None, *, planner: str
+) -> Plan:
     """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
 
     most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
@@ -64,7 +99,7 @@ def too_little(problem: Problem, model: Model, most: Choice, affordable: Choice,
             f"{_need(problem, model)}; every instance that limits and free resources allow "
             f"({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {qps_text(short)} too little"
         )
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
+        return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
     budget = problem.budget
     if cheapest is None or budget is None or cheapest.cost <= budget:
         raise ArithmeticError(f"{_held(problem, model, most)} carries the load, but the solvers find no plan")
@@ -73,7 +108,7 @@ def too_little(problem: Problem, model: Model, most: Choice, affordable: Choice,
         f"({_held(problem, model, affordable)}); the cheapest plan that carries the load costs "
         f"{money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), {money_text(cheapest.cost - budget)} more"
     )
-    return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
+    return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
 
 
 def _need(problem: Problem, model: Model) -> str:
@@ -125,16 +160,31 @@ def _per_qps(micro: float) -> str:
     return f"{micro / 1e6:.4g} $/h per q/s"
 
 
-def _verdict(problem: Problem, model: Model, best: Choice, solver: str) -> str:
-    slo, load = problem.slo, problem.load or 0.0
+def _verdict(problem: Problem, model: Model, best: Choice) -> list[str]:
+    slo, load = problem.slo, problem.load
     changes = [
         f"{count - option.running:+d} {option.name}"
         for option, count in zip(model.types, best.counts, strict=True)
         if count != option.running
     ]
-    return (
-        f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:g}); the load of "
-        f"{qps_text(load)} uses {share_text(load / best.capacity)} of it, at most "
-        f"{share_text(problem.saturation_threshold)} is wanted; change: {', '.join(changes) or 'none'}; "
-        f"least cost proven by {solver}"
+    used = (
+        "no load is known"
+        if load is None
+        else f"the load of {qps_text(load)} uses {share_text(load / best.capacity)} of it, at most "
+        f"{share_text(problem.saturation_threshold)} is wanted"
     )
+    return [
+        f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:g})",
+        used,
+        f"change: {', '.join(changes) or 'none'}",
+    ]
+
+
+def _money(problem: Problem, carries: QPS | None) -> Iterator[str]:
+    """What the budget carries at most."""
+    if carries is not None and problem.budget is not None:
+        usable = carries * problem.saturation_threshold
+        yield (
+            f"the budget of {money_text(problem.budget)} carries a load of {qps_text(usable)} at most "
+            f"({qps_text(carries)} at full saturation)"
+        )

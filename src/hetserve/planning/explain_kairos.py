@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
+from hetserve.planning.kbest import Ranking
+from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Auxiliary, Rates
+from hetserve.planning.step import step_text
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
@@ -23,18 +25,19 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the ranking was made of. size: configurations within the budget."""
+    """What a ranking is made of."""
 
     problem: Problem
     rates: Rates
     budget: int
-    size: int
 
 
-def explain(setting: Setting, ranked: tuple[Ranked, ...], pick: int, rule: str) -> Plan:
+def explain(
+    setting: Setting, ranked: tuple[Ranked, ...], *, pick: int, rule: str, ranking: Ranking, step: NextStep | None
+) -> Plan:
     """Feasible plan of the pick; the runner-up is the best of the others in the ranking."""
     chosen = ranked[pick]
-    counts = _counts(setting, chosen)
+    counts = counts_of(setting, chosen.counts)
     runner_up = next((entry for i, entry in enumerate(ranked) if i != pick), None)
     why_not = "" if runner_up is None else _why_not(chosen, runner_up, rule)
     return Plan(
@@ -48,20 +51,23 @@ def explain(setting: Setting, ranked: tuple[Ranked, ...], pick: int, rule: str) 
         runner_up=None if runner_up is None else _candidate(setting, runner_up),
         why_not_runner_up=why_not,
         ranking=tuple(_candidate(setting, entry) for entry in ranked),
-        refusals=setting.problem.left_out + _refusals(setting),
-        verdict=_verdict(setting, chosen, rule),
+        refusals=setting.problem.left_out + roles(setting),
+        verdict=f"{_verdict(setting, chosen, rule, ranking)}; {step_text(step)}",
+        next_step=step,
+        tied=ranking.tied,
     )
 
 
-def _counts(setting: Setting, entry: Ranked) -> Counts:
+def counts_of(setting: Setting, row: tuple[int, ...]) -> Counts:
+    """Counts of every type of the problem, in its order. row: base first, then the auxiliaries of the rates."""
     rates = setting.rates
     columns = (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))
-    held = dict(zip(columns, entry.counts, strict=True))
+    held = dict(zip(columns, row, strict=True))
     return tuple((option.name, held.get(option.name, 0)) for option in setting.problem.types)
 
 
 def _candidate(setting: Setting, entry: Ranked) -> Candidate:
-    return Candidate(_counts(setting, entry), MicroDollarsPerHour(entry.cost), QPS(entry.bound))
+    return Candidate(counts_of(setting, entry.counts), MicroDollarsPerHour(entry.cost), QPS(entry.bound))
 
 
 def _why_not(chosen: Ranked, other: Ranked, rule: str) -> str:
@@ -74,7 +80,7 @@ def _why_not(chosen: Ranked, other: Ranked, rule: str) -> str:
     return f"{difference}, but {rule}" if bound > 0 or (bound == 0.0 and cost < 0) else difference
 
 
-def _refusals(setting: Setting) -> tuple[Refusal, ...]:
+def roles(setting: Setting) -> tuple[Refusal, ...]:
     """One line per type that is not the base: what it can serve within the SLO, and so what it is good for."""
     useful = {aux.option.name: aux for aux in setting.rates.auxiliaries}
     slo = latency_text(setting.problem.slo.latency)
@@ -99,15 +105,20 @@ def _role(aux: Auxiliary, setting: Setting, slo: str) -> str:
     )
 
 
-def _verdict(setting: Setting, chosen: Ranked, rule: str) -> str:
+def _verdict(setting: Setting, chosen: Ranked, rule: str, ranking: Ranking) -> str:
     left = setting.budget - chosen.cost
     slo = setting.problem.slo
     return (
         f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:g}), by Kairos's upper "
         f"bound, not by measurement; {_binding(setting, chosen)}; "
         f"{money_text(left)} of {money_text(setting.budget)} left; "
-        f"chosen among {setting.size} configurations by the {rule}"
+        f"chosen among {_size(ranking)} configurations by the {rule}"
+        + ("" if ranking.proven else "; the search for the best bounds gave up early: there may be better ones")
     )
+
+
+def _size(ranking: Ranking) -> str:
+    return f"{ranking.size:.0f}" if ranking.size < 1e6 else f"about {ranking.size:.2g}"
 
 
 def _binding(setting: Setting, chosen: Ranked) -> str:

@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.check import violations
-from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.validate import problem_error
 
-PLANNERS: Final = ("kairos", "ilp")
+_WHERE: Final = {
+    "kairos": "kairos",
+    "kairos-plus": "kairos_plus",
+    "ilp": "ilp",
+    "greedy": "greedy",
+    "homogeneous": "homogeneous",
+    "exhaustive": "exhaustive",
+    "robust": "robust",
+}
+"""Planner to its module, imported only when it is asked for: PuLP takes a tenth of a second, compilers more."""
+
+PLANNERS: Final = tuple(_WHERE)
+EVALUATING: Final = ("kairos-plus", "exhaustive", "robust")
+"""Planners that try configurations by an evaluator."""
+
 _DEFAULT: Final = {"MaxThroughput": "kairos", "MinCost": "ilp"}
 
 
-def plan(problem: Problem, planner: str | None = None) -> Plan:
+def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None) -> Plan:
     """Decide for one service; planner: one of PLANNERS, None: kairos for MaxThroughput, ilp for MinCost.
 
+    evaluate: what a configuration holds, for the planners in EVALUATING; None: kairos-plus and robust simulate
+    quickly, exhaustive compares bounds.
     Never raises for a problem that a user made: what cannot be planned comes back with feasible=False, the
-    reason and a message; a defect of a planner as PlannerFailed. Raises ValueError for an unknown planner.
+    reason and a message; a defect of a planner as PlannerFailed. Raises ValueError for an unknown planner, or an
+    evaluator for one that takes none.
     """
     name = planner or _DEFAULT[problem.objective]
     if name not in PLANNERS:
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS)}")
+    if evaluate is not None and name not in EVALUATING:
+        raise ValueError(f"planner {name} tries nothing; those that do: {', '.join(EVALUATING)}")
     error = problem_error(problem)
     if error is not None:
         return infeasible(problem, name, Reason.SPEC_INVALID, error)
     try:
-        made = _run(problem, name)
+        made = _run(problem, name, evaluate)
     except Exception as failure:
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
@@ -49,10 +69,9 @@ def checked(problem: Problem, made: Plan) -> Plan:
     return dataclasses.replace(refused, ranking=made.ranking)
 
 
-def _run(problem: Problem, name: str) -> Plan:
-    if name == "kairos":
-        return plan_kairos(problem)
-    # PuLP takes a tenth of a second to import, which MaxThroughput need not pay.
-    from hetserve.planning.ilp import plan_ilp  # noqa: PLC0415
-
-    return plan_ilp(problem)
+def _run(problem: Problem, name: str, evaluate: Evaluator | None) -> Plan:
+    module = import_module(f"hetserve.planning.{_WHERE[name]}")
+    run: Any = getattr(module, f"plan_{_WHERE[name]}")
+    made = run(problem) if name not in EVALUATING else run(problem, evaluate)
+    assert isinstance(made, Plan)  # noqa: S101  what every planner module answers
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,12 +33,14 @@ class Choice:
 class Model:
     """Usable types by name, each with its rate T_i (queries/s), launch charge and most instances.
 
-    needed: W / threshold, queries/s. upper: no optimum holds more of a type than carries the load alone.
+    needed: W / threshold, queries/s. least, upper: instances of each; no optimum holds more of a type than carries
+    the load alone, or than is wanted anyway.
     """
 
     types: tuple[TypeOption, ...]
     rates: tuple[QPS, ...]
     launch: tuple[int, ...]
+    least: tuple[int, ...]
     upper: tuple[int, ...]
     needed: QPS
     budget: int | None
@@ -78,9 +81,9 @@ class Model:
                 yield counts
 
     def allowed(self, counts: tuple[int, ...]) -> bool:
-        """Whether caps, budget and free resources allow these instances."""
+        """Whether limits, budget and free resources allow these instances."""
         caps = all(
-            option.max_instances is None or count <= option.max_instances
+            option.min_instances <= count and (option.max_instances is None or count <= option.max_instances)
             for option, count in zip(self.types, counts, strict=True)
         )
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
@@ -90,22 +93,27 @@ class Model:
 
 
 def build_model(problem: Problem) -> Model:
-    """Model of a problem whose load is known; types sorted by name, so that their order does not matter.
+    """Model of a problem whose load, or else whose budget, is known; types by name, so that their order is all one.
 
+    Without a load as much as the budget buys is needed, so that `upper` is what it buys of each type.
     A type takes part only where the latency at the SLO's percentile keeps the SLO at every batch (constraint 4).
     """
-    assert problem.load is not None  # noqa: S101  the planner refuses such a problem
-    needed = QPS(problem.load / problem.saturation_threshold)
+    budget = problem.budget
     usable = [
         (option, rate)
         for option in sorted(problem.types, key=lambda o: o.name)
         if within(worst_latency(option.profile, problem.mix, problem.slo.percentile)[1], problem.slo.latency)
         and (rate := throughput(option.profile, problem.mix)) is not None
     ]
+    if problem.load is not None:
+        needed = QPS(problem.load / problem.saturation_threshold)
+    else:
+        needed = QPS(math.fsum((budget or 0) / option.price * rate for option, rate in usable) or 1.0)
     return Model(
         types=tuple(option for option, _ in usable),
         rates=tuple(rate for _, rate in usable),
         launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
+        least=tuple(option.min_instances for option, _ in usable),
         upper=tuple(_most(option, _fewest(needed, rate)) for option, rate in usable),
         needed=needed,
         budget=problem.budget,
@@ -113,11 +121,32 @@ def build_model(problem: Problem) -> Model:
     )
 
 
+def for_budget(model: Model) -> Model:
+    """The same types, as many as the budget and the limits allow, whatever the load."""
+    uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
+    return dataclasses.replace(model, upper=tuple(uppers))
+
+
 def least_cost_program(model: Model, within_budget: bool) -> IntegerProgram:
     """Minimise cost and launch charges subject to (1), (2), caps and, if asked, the budget."""
     carries = Row(_both(_scaled_rates(model)), least=float(1 - TOLERANCE / 1000))
     objective = _both(tuple(option.price for option in model.types), model.launch)
     return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
+
+
+def other_program(model: Model, best: Choice) -> IntegerProgram:
+    """The least-cost program without `best` and what merely adds to it: some type has fewer instances than there.
+
+    z_i = 1 demands fewer of type i: y_i <= best_i - 1 + (upper_i - best_i + 1) (1 - z_i), and some z_i is 1.
+    """
+    program, size = least_cost_program(model, within_budget=True), len(model.types)
+    rows = [Row((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
+    for i, (count, upper) in enumerate(zip(best.counts, model.upper, strict=True)):
+        unit = tuple(int(i == j) for j in range(size))
+        rows.append(Row((*unit, *(0,) * size, *(c * (upper - count + 1) for c in unit)), most=upper))
+    rows.append(Row((*(0,) * (2 * size), *(1,) * size), least=1))
+    allowed = tuple(int(count > 0) for count in best.counts)
+    return IntegerProgram((*program.objective, *(0,) * size), (*program.upper, *allowed), tuple(rows))
 
 
 def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
@@ -129,6 +158,8 @@ def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
 def _limits(model: Model, within_budget: bool) -> tuple[Row, ...]:
     rows = [Row(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
     for i, option in enumerate(model.types):
+        if model.least[i]:
+            rows.append(Row(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
         # a_i >= y_i - N_i; with a_i >= 0 and its cost not negative, a_i = max(X_i, 0) at the optimum.
         unit = tuple(int(i == j) for j in range(len(model.types)))
         rows.append(Row(_both(unit, tuple(-c for c in unit)), most=option.running))
@@ -171,4 +202,5 @@ def _fewest(needed: float, rate: float) -> int:
 
 
 def _most(option: TypeOption, enough: int) -> int:
-    return enough if option.max_instances is None else min(enough, option.max_instances)
+    most = enough if option.max_instances is None else min(enough, option.max_instances)
+    return max(most, option.min_instances)

@@ -1,90 +1,97 @@
 """Kairos: the most throughput under a budget, by an upper bound of every configuration (HPDC'23, section 5.2).
 
-Enumerate what the budget buys, rank by the bound (Eq. 15), then pick by similarity; nothing is tried online.
-Ties are huge (the bound is flat once the base saturates): bound descending, cost ascending, then counts with
-the base first and the auxiliaries by name.
+Rank what the budget buys by the bound (Eq. 15), then pick by similarity; nothing is tried online. Few configurations
+are listed, many are searched (hetserve.planning.kbest); the ten best are the same. Ties are huge (the bound is flat
+once the base saturates): bound descending, cost ascending, then counts with the base first and the auxiliaries by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import NoBase, choose_base
 from hetserve.planning.bound import Floats, closed_bounds
-from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
-from hetserve.planning.explain_kairos import Ranked, Setting, explain
+from hetserve.planning.configurations import Ints
+from hetserve.planning.explain_kairos import Ranked, Setting, counts_of, explain
+from hetserve.planning.kbest import Ranking, best_configurations, cheapest_reaching, grid_of, space_of
 from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Plan
-from hetserve.planning.problem import Problem, TypeOption
+from hetserve.planning.plan import NextStep, Plan
+from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Rates, derive_rates
+from hetserve.planning.step import NOTICEABLE
 from hetserve.planning.wording import money_text
+from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos"
-ENUMERATION_LIMIT: Final = 2_000_000
-"""Most configurations to hold in memory at once: 350 MB and a second at four types, and fewer of more types."""
-
-_CELLS: Final = 5 * ENUMERATION_LIMIT
-
-_TOP: Final = 10
+TOP: Final = 10
 
 
-def plan_kairos(problem: Problem, limit: int = ENUMERATION_LIMIT) -> Plan:
+def plan_kairos(problem: Problem) -> Plan:
     """Kairos's plan: the configuration within the budget that its upper bound and similarity rule choose.
 
-    limit: most configurations to enumerate. An infeasible plan has reason BudgetTooLow, CapacityTooLow,
-    NoTypeMeetsSLO, InstanceTypeNotFound (problem.base), SpecInvalid (no budget) or PlannerFailed (over `limit`).
+    An infeasible plan has reason BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base)
+    or SpecInvalid (no budget).
     """
+    setting = settle(problem, NAME)
+    if isinstance(setting, Plan):
+        return setting
+    ranking = best_configurations(space_of(setting.rates, setting.budget, problem.pools), TOP)
+    if not len(ranking.counts):
+        return nothing_fits(setting, NAME)
+    ranked = tuple(entries(setting.rates, ranking))
+    pick, rule = pick_by_similarity(ranked)
+    step = next_step(setting, ranked[0])
+    return explain(setting, ranked, pick=pick, rule=rule, ranking=ranking, step=step)
+
+
+def settle(problem: Problem, planner: str) -> Setting | Plan:
+    """What a ranking by bounds needs (base, rates, budget), or the infeasible plan that says why there is none."""
     if problem.budget is None:
-        return infeasible(
-            problem,
-            NAME,
-            Reason.SPEC_INVALID,
-            "planner kairos buys throughput with a budget, and the service has none: set spec.budget.hourly",
-        )
+        message = f"planner {planner} buys throughput with a budget, and the service has none: set spec.budget.hourly"
+        return infeasible(problem, planner, Reason.SPEC_INVALID, message)
     budget = int(problem.budget)
     base = choose_base(problem, budget)
     if isinstance(base, NoBase):
-        return infeasible(problem, NAME, base.reason, base.message, base.refusals)
+        return infeasible(problem, planner, base.reason, base.message, base.refusals)
     others = tuple(option for option in problem.types if option.name != base.name)
     rates = derive_rates(base, others, problem.mix, problem.slo.latency)
-    dimensions = _dimensions(rates)
-    size = count_configurations(dimensions, budget)
-    limit = min(limit, _CELLS // len(dimensions))
-    if size > limit:
-        return infeasible(problem, NAME, Reason.PLANNER_FAILED, _too_many(size, budget, limit))
-    counts, costs = enumerate_configurations(dimensions, budget)
-    fits = _fits_pools(problem, rates, counts)
-    counts, costs = counts[fits], costs[fits]
-    if len(counts) == 0:
-        return infeasible(
-            problem,
-            NAME,
-            Reason.CAPACITY_TOO_LOW,
-            f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
-            f"{base.demand.cpu} millicores, {base.demand.memory} MiB and {base.demand.gpu_memory} MiB of GPU memory",
+    useful = {base.name, *(aux.option.name for aux in rates.auxiliaries)}
+    for option in problem.types:
+        if option.min_instances and option.name not in useful:
+            message = (
+                f"at least {option.min_instances} of {option.name} are wanted, and it serves no query within the SLO"
+            )
+            return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
+    return Setting(problem, rates, budget)
+
+
+def nothing_fits(setting: Setting, planner: str) -> Plan:
+    """Infeasible plan where minima cost more than the budget, or not even one base instance fits the cluster."""
+    problem, base = setting.problem, setting.rates.base
+    wanted = sum(option.price * option.min_instances for option in problem.types)
+    wanted += base.price if not base.min_instances else 0
+    if wanted > setting.budget:
+        message = (
+            f"budget {money_text(setting.budget)} does not buy the least instances wanted and a base {base.name}: "
+            f"{money_text(wanted)}, {money_text(wanted - setting.budget)} more"
         )
-    ranked = rank(rates, counts, costs)
-    pick, rule = pick_by_similarity(ranked)
-    return explain(Setting(problem, rates, budget, len(counts)), ranked, pick, rule)
+        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message)
+    message = (
+        f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
+        f"{base.demand.cpu} millicores, {base.demand.memory} MiB and {base.demand.gpu_memory} MiB of GPU memory"
+    )
+    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message)
 
 
-def rank(rates: Rates, counts: Ints, costs: Ints, top: int = _TOP) -> tuple[Ranked, ...]:
-    """The `top` best configurations: bound descending, cost ascending, then counts.
-
-    Bounds are compared on a grid of ten digits, so that rounding does not decide between equal ones.
-    """
-    bounds = configuration_bounds(rates, counts)
-    digits = 9 - int(np.floor(np.log10(bounds.max())))
-    keys = np.round(bounds, digits)
-    kth = min(top, len(keys)) - 1
-    candidates = np.flatnonzero(keys >= -np.partition(-keys, kth)[kth])
-    columns = [counts[candidates, i] for i in range(counts.shape[1] - 1, -1, -1)]
-    order = candidates[np.lexsort([*columns, costs[candidates], -keys[candidates]])][:top]
-    return tuple(Ranked(tuple(int(n) for n in counts[i]), int(costs[i]), float(bounds[i])) for i in order)
+def entries(rates: Rates, ranking: Ranking) -> Iterator[Ranked]:
+    """Entries of a ranking with their bounds in queries/s."""
+    bounds = configuration_bounds(rates, ranking.counts)
+    for row, cost, bound in zip(ranking.counts.tolist(), ranking.costs.tolist(), bounds.tolist(), strict=True):
+        yield Ranked(tuple(row), int(cost), float(bound))
 
 
 def configuration_bounds(rates: Rates, counts: Ints) -> Floats:
@@ -126,30 +133,19 @@ def pick_by_similarity(ranked: tuple[Ranked, ...]) -> tuple[int, str]:
     )
 
 
-def _dimensions(rates: Rates) -> tuple[Dimension, ...]:
-    base = Dimension(rates.base.price, 1, rates.base.max_instances)
-    return (base, *(Dimension(aux.option.price, 0, aux.option.max_instances) for aux in rates.auxiliaries))
+def next_step(setting: Setting, best: Ranked) -> NextStep | None:
+    """Least budget that raises the best bound of all by NOTICEABLE, exactly; None: not even eight times the budget.
 
-
-def _fits_pools(problem: Problem, rates: Rates, counts: Ints) -> NDArray[np.bool_]:
-    """Which configurations fit: only *new* instances are charged against what is free, running ones already are."""
-    columns = (rates.base, *(aux.option for aux in rates.auxiliaries))
-    new = np.maximum(counts - np.array([option.running for option in columns]), 0)
-    fits = np.ones(len(counts), dtype=np.bool_)
-    for pool in problem.pools:
-        for resource in ("cpu", "memory", "gpu_memory"):
-            demand = [_demand(option, pool.name, resource) for option in columns]
-            if any(demand):
-                fits &= new @ np.array(demand, dtype=np.int64) <= getattr(pool.free, resource)
-    return fits
-
-
-def _demand(option: TypeOption, pool: str, resource: str) -> int:
-    return int(getattr(option.demand, resource)) if option.pool == pool else 0
-
-
-def _too_many(size: float, budget: int, limit: int) -> str:
-    return (
-        f"about {size:.3g} configurations cost at most {money_text(budget)}, more than the {limit:,} that this planner "
-        "enumerates: name fewer types in spec.instanceTypes, set maxInstances, or lower the budget"
-    )
+    Wider budgets are looked at one after the other, since a narrow one is listed in no time and usually enough.
+    """
+    target = best.bound * (1 + NOTICEABLE)
+    for factor in (1.1, 2.0, 8.0):
+        wider = max(int(setting.budget * factor), setting.budget + (setting.rates.base.price if factor > 2 else 0))
+        space = space_of(setting.rates, wider, setting.problem.pools)
+        found = cheapest_reaching(space, grid_of(space), target)
+        if found is not None:
+            row, cost = found
+            gain = float(configuration_bounds(setting.rates, row[None, :])[0]) - best.bound
+            extra = MicroDollarsPerHour(cost - setting.budget)
+            return NextStep(extra, QPS(gain), counts_of(setting, tuple(row.tolist())), MicroDollarsPerHour(cost))
+    return None

@@ -104,7 +104,10 @@ INFEASIBLE = {
     ),
     "SLO": ((RM2, "--slo", "100ms"), "error: rm2: NoTypeMeetsSLO: no type serves every batch of the mix within 100 ms"),
     "base": ((RM2, "--base", "t3.xlarge"), "error: rm2: NoTypeMeetsSLO: t3.xlarge cannot be the base"),
-    "load": ((RM2, "--planner", "ilp"), "error: rm2: LoadUnknown: planner ilp carries a load"),
+    "budget of ilp": (
+        (RM2, "--planner", "ilp", "--budget", "0.3"),
+        "error: rm2: BudgetTooLow: budget 0.3 $/h buys no instance that keeps the SLO: the cheapest is g4dn.xlarge at",
+    ),
 }
 
 
@@ -171,7 +174,7 @@ BAD_INPUT = {
     "no file": (("gone.yaml",), "gone.yaml: cannot be read: No such file or directory"),
     "no service": ((str(REPOSITORY / "crds"),), "no InferenceService in"),
     "unknown service": ((RM2, "--service", "x"), "no InferenceService x in the input; there are: default/rm2"),
-    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'kairos', 'ilp'"),
+    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'kairos', 'kairos-plus', 'ilp'"),
     "unknown output": ((RM2, "-o", "xml"), "'xml' is not one of"),
     "unknown base": ((RM2, "--base", "p5"), "--base p5: no such type for rm2; there are: c5n.2xlarge"),
     "budget 0": ((RM2, "--budget", "0"), "'0' must be more than 0 $/h"),

@@ -21,7 +21,7 @@ def test_each_objective_has_its_planner_and_either_can_be_asked_for() -> None:
 
 
 def test_an_unknown_planner_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: kairos, ilp"):
+    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: kairos, kairos-plus, ilp"):
         plan(problem(hetsev_types()), "magic")
 
 

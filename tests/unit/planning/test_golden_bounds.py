@@ -14,7 +14,8 @@ from hetserve.demand import kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.planning.configurations import Dimension, Ints, enumerate_configurations
-from hetserve.planning.kairos import configuration_bounds, pick_by_similarity, rank
+from hetserve.planning.kairos import configuration_bounds, entries, pick_by_similarity
+from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.rates import Auxiliary, Rates
 from hetserve.testing.data import REPOSITORY, reference_data
 from hetserve.testing.planning import kairos_types, option, problem, table
@@ -53,8 +54,7 @@ def in_budget(rates: Rates) -> tuple[Ints, Ints]:
 @pytest.mark.parametrize("model", ["NCF", "RM2"])
 def test_the_three_best_bounds_are_those_of_the_artifact(model: str) -> None:
     rates = stored_rates(reference_data("kairos/allocator_profile.csv"), model)
-    counts, costs = in_budget(rates)
-    ranked = rank(rates, counts, costs)
+    ranked = tuple(entries(rates, list_all(space_of(rates, BUDGET), 10)))
     for entry, (expected_counts, expected_bound) in zip(ranked, GOLDEN[model], strict=False):
         assert entry.counts == tuple(expected_counts)
         assert entry.bound == pytest.approx(expected_bound, abs=0.005)

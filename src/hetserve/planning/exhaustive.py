@@ -1,0 +1,89 @@
+"""The oracle: every configuration tried, for spaces small enough; other planners are judged by it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Final
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.configurations import count_configurations
+from hetserve.planning.evaluator import Evaluator
+from hetserve.planning.explain_ilp import explain, too_little
+from hetserve.planning.ilp import modelled
+from hetserve.planning.ilp_model import Model
+from hetserve.planning.kairos import entries, nothing_fits, settle
+from hetserve.planning.kbest import list_all, space_of
+from hetserve.planning.milp import TOLERANCE
+from hetserve.planning.outcome import infeasible
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.planning.tried import Trials, plan_of_trials
+
+NAME: Final = "exhaustive"
+LIMIT: Final = 100_000
+"""Most configurations that are tried; a refusal names it."""
+
+
+def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
+    """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
+
+    evaluate: queries/s that a configuration holds; None: its upper bound is taken for it, and the plan says so.
+    limit: most configurations; a larger space is refused with SpecInvalid, before anything is tried.
+    """
+    if problem.objective == "MinCost":
+        return _least_cost(problem, limit)
+    setting = settle(problem, NAME)
+    if isinstance(setting, Plan):
+        return setting
+    space = space_of(setting.rates, setting.budget, problem.pools)
+    size = count_configurations(space.dimensions, space.budget)
+    if size > limit:
+        return _too_many(problem, size, limit)
+    ranked = tuple(entries(setting.rates, list_all(space)))
+    if not ranked:
+        return nothing_fits(setting, NAME)
+    bounds = {entry.counts: entry.bound for entry in ranked}
+    columns = (setting.rates.base.name, *(aux.option.name for aux in setting.rates.auxiliaries))
+    by_bound: Evaluator = lambda counts: bounds[tuple(dict(counts)[name] for name in columns)]  # noqa: E731
+    trials = Trials(setting, evaluate or by_bound)
+    for entry in ranked:
+        trials.hold(entry)
+    what = "tried" if evaluate is not None else "compared by their upper bounds (no evaluator was given)"
+    return plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were {what}")
+
+
+def _least_cost(problem: Problem, limit: int) -> Plan:
+    """Every choice up to what carries the load alone; the total order of choices decides."""
+    model = modelled(problem, NAME)
+    if isinstance(model, Plan):
+        return model
+    size = math.prod(upper - least + 1 for least, upper in zip(model.least, model.upper, strict=True))
+    if size > limit:
+        return _too_many(problem, size, limit)
+    needed = model.needed * (1 - float(TOLERANCE) / 1000)
+    choices = [model.choice(counts) for counts in _all(model) if model.allowed(counts)]
+    if problem.load is None:
+        needed = max((choice.capacity for choice in choices), default=0.0)
+    enough = sorted((choice for choice in choices if choice.capacity >= needed), key=lambda choice: choice.key)
+    if enough and enough[0].capacity > 0:
+        return explain(problem, model, enough[0], tuple(enough[1:10]), f"the best of all {size} choices", planner=NAME)
+    none = model.choice((0,) * len(model.types))
+    most = max(choices, key=lambda choice: choice.capacity, default=none)
+    free = replace(model, budget=None)
+    rich = [model.choice(counts) for counts in _all(model) if free.allowed(counts)]
+    cheapest = min((c for c in rich if c.capacity >= needed), key=lambda c: c.key, default=None)
+    return too_little(problem, model, max(rich, key=lambda c: c.capacity, default=none), most, cheapest, planner=NAME)
+
+
+def _all(model: Model) -> itertools.product[tuple[int, ...]]:
+    return itertools.product(*(range(a, b + 1) for a, b in zip(model.least, model.upper, strict=True)))
+
+
+def _too_many(problem: Problem, size: float, limit: int) -> Plan:
+    message = (
+        f"about {size:.3g} configurations, more than the {limit:,} that planner exhaustive tries: name fewer types in "
+        "spec.instanceTypes, set maxInstances, or lower the budget"
+    )
+    return infeasible(problem, NAME, Reason.SPEC_INVALID, message)

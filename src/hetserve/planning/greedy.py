@@ -1,0 +1,133 @@
+"""HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
+
+Running instances stay unless the load can do without them: none is exchanged for a cheaper one. Each round adds one
+type: for each that limits and free resources allow, as many as carry the rest of the load or as there can be, and of
+these the cheapest per query/s that was lacking, launching included. (The paper does not say what happens when no type
+alone can carry the rest.) The plan states its gap to the proven optimum of the integer program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_little
+from hetserve.planning.ilp import Search, modelled
+from hetserve.planning.ilp_model import Choice, Model, for_budget
+from hetserve.planning.milp import TOLERANCE, Chain, SolverError
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.planning.wording import share_text
+from hetserve.units import QPS
+
+NAME: Final = "greedy"
+
+
+def plan_greedy(problem: Problem) -> Plan:
+    """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
+    model = modelled(problem, NAME)
+    if isinstance(model, Plan):
+        return model
+    rich = for_budget(model)
+    most = None if problem.budget is None else scale_out(rich, math.inf)
+    if problem.load is None:
+        if most is None or most.capacity <= 0:
+            return nothing_for_the_budget(problem, model, NAME)
+        return explain(problem, model, most, (), "by HetSev's heuristic", planner=NAME, carries=most.capacity)
+    needed = model.needed * (1 - float(TOLERANCE) / 1000)
+    made = scale_in(model, scale_out(model, needed), needed)
+    if made.capacity < needed:
+        free = replace(model, budget=None)
+        return too_little(problem, model, scale_out(free, needed), made, _if_enough(free, needed), planner=NAME)
+    search = Search(model, Chain())
+    gap, best = optimality_gap(search, made)
+    others = () if best is None or best.counts == made.counts else (best,)
+    carries = None if most is None else QPS(max(most.capacity, made.capacity))
+    return explain(problem, model, made, others, f"by HetSev's heuristic, {gap}", planner=NAME, carries=carries)
+
+
+def scale_out(model: Model, needed: float) -> Choice:
+    """From what runs, add instances until `needed` queries/s are carried or nothing more can be added."""
+    made = model.choice(tuple(_start(model)))
+    while made.capacity < needed:
+        options = list(_options(model, made, needed - made.capacity))
+        if not options:
+            return made
+        _, i, more = min(options)
+        made = model.choice((*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :]))
+    return made
+
+
+def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
+    """Types that can be added: cost per query/s of what they add and is lacking, index, how many."""
+    for i, rate in enumerate(model.rates):
+        more = addable(model, made.counts, i, lacking)
+        if more > 0:
+            counts = (*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :])
+            cost = model.choice(counts).objective - made.objective
+            yield cost / min(more * rate, lacking), i, more
+
+
+def scale_in(model: Model, made: Choice, needed: float) -> Choice:
+    """Remove one instance at a time while the rest carries `needed`: the one that saves most, ties by name."""
+    while True:
+        spare = [
+            (-(made.objective - fewer.objective), i, fewer)
+            for i, count in enumerate(made.counts)
+            if count > model.least[i]
+            for fewer in [model.choice((*made.counts[:i], count - 1, *made.counts[i + 1 :]))]
+            if fewer.capacity >= needed
+        ]
+        if not spare:
+            return made
+        made = min(spare, key=lambda entry: entry[:2])[2]
+
+
+def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> int:
+    """How many further instances of a type to add: what carries the lack, or what limits, resources, budget allow."""
+    most = 2**31 if model.types[i].max_instances is None else (model.types[i].max_instances or 0) - counts[i]
+    if math.isfinite(lacking):
+        most = min(most, math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)))
+    if model.budget is not None:
+        spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
+        most = min(most, (model.budget - spent) // model.types[i].price)
+    low, high = 0, max(min(most, model.upper[i]), 0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = model.allowed((*counts[:i], counts[i] + middle, *counts[i + 1 :]))
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def optimality_gap(search: Search, made: Choice) -> tuple[str, Choice | None]:
+    """How much dearer the heuristic's choice is than the proven optimum, in words, and that optimum."""
+    try:
+        best = search.least_cost()
+    except SolverError as error:
+        return f"its gap to the optimum is unknown ({error})", None
+    if best is None or best.objective <= 0:
+        return "its gap to the optimum is unknown (the solvers find no plan)", None
+    gap = made.objective / best.objective - 1
+    return ("as cheap as the proven optimum" if gap <= 0 else f"{share_text(gap)} dearer than the proven optimum"), best
+
+
+def _start(model: Model) -> Iterator[int]:
+    """What runs, within limits and the budget: instances over a limit go, the dearest per query/s first."""
+    kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
+    for i, option in enumerate(model.types):
+        if option.max_instances is not None:
+            kept[i] = min(kept[i], option.max_instances)
+    if model.budget is not None:
+        by_worth = sorted(range(len(kept)), key=lambda i: (-model.types[i].price / model.rates[i], model.types[i].name))
+        for i in by_worth:
+            over = sum(o.price * n for o, n in zip(model.types, kept, strict=True)) - model.budget
+            if over > 0:
+                kept[i] = max(kept[i] - math.ceil(over / model.types[i].price), model.least[i])
+    yield from kept
+
+
+def _if_enough(model: Model, needed: float) -> Choice | None:
+    made = scale_in(model, scale_out(model, needed), needed)
+    return made if made.capacity >= needed else None

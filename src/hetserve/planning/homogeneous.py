@@ -1,0 +1,128 @@
+"""The best pool of one type alone: what everything heterogeneous has to beat.
+
+Under a budget as many as it buys of the type that serves most; the paper also scales that rate to the whole budget, as
+if a fraction of an instance could be had (HPDC'23, section 7). Under MinCost the cheapest type that carries the load.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.base import slo_miss
+from hetserve.planning.explain_ilp import explain, unusable
+from hetserve.planning.ilp import modelled
+from hetserve.planning.kairos import settle
+from hetserve.planning.outcome import infeasible
+from hetserve.planning.plan import Candidate, Plan, Refusal
+from hetserve.planning.problem import Problem, TypeOption
+from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
+from hetserve.units import QPS, MicroDollarsPerHour
+
+NAME: Final = "homogeneous"
+
+
+def plan_homogeneous(problem: Problem) -> Plan:
+    """Best single type. The SLO is judged as the heterogeneous planner of the objective does: by the mean latency
+    under MaxThroughput, at its percentile under MinCost.
+    """
+    if problem.objective == "MinCost" or problem.budget is None:
+        return _least_cost(problem)
+    setting = settle(problem, NAME)
+    if isinstance(setting, Plan):
+        return setting
+    found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, pool.counts))
+    if not found:
+        message = f"no type alone fits the limits and the budget of {money_text(setting.budget)}"
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
+    best, second = found[0], found[1] if len(found) > 1 else None
+    (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
+    return Plan(
+        feasible=True,
+        reason=Reason.PLAN_FEASIBLE,
+        message=f"{count}x{name} for {money_text(best.cost)}, {qps_text(rate)}",
+        planner=NAME,
+        counts=best.counts,
+        cost=best.cost,
+        bound_qps=rate,
+        runner_up=second,
+        why_not_runner_up=""
+        if second is None
+        else difference_text(second.qps - rate, second.cost - best.cost, "bound"),
+        ranking=tuple(found),
+        refusals=problem.left_out + tuple(_refusals(problem, best)),
+        verdict=(
+            f"{qps_text(rate)} within {latency_text(problem.slo.latency)} if no query had to wait; scaled to the whole "
+            f"budget {qps_text(scaled(problem, best))}; {money_text(setting.budget - best.cost)} of "
+            f"{money_text(setting.budget)} left"
+        ),
+    )
+
+
+def pools(problem: Problem) -> list[Candidate]:
+    """As many of each type alone as budget, limits and free resources allow, of those that serve every batch."""
+    budget = problem.budget or 0
+    found = []
+    for option in problem.types:
+        others = [other for other in problem.types if other.min_instances and other != option]
+        rate = throughput(option.profile, problem.mix)
+        if others or rate is None or not _serves_all(problem, option):
+            continue
+        count = min(budget // option.price, _room(problem, option))
+        if count < max(option.min_instances, 1):
+            continue
+        counts = tuple((other.name, count if other == option else 0) for other in problem.types)
+        found.append(Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate)))
+    return found
+
+
+def scaled(problem: Problem, best: Candidate) -> QPS:
+    """Rate of a pool of one type as if the whole budget were spent on it, fractions of instances included."""
+    return QPS(best.qps * (problem.budget or best.cost) / best.cost)
+
+
+def _serves_all(problem: Problem, option: TypeOption) -> bool:
+    return within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
+
+
+def _room(problem: Problem, option: TypeOption) -> int:
+    most = 2**31 if option.max_instances is None else option.max_instances
+    for pool in problem.pools:
+        if pool.name == option.pool:
+            for need, free in (
+                (option.demand.cpu, pool.free.cpu),
+                (option.demand.memory, pool.free.memory),
+                (option.demand.gpu_memory, pool.free.gpu_memory),
+            ):
+                if need:
+                    most = min(most, option.running + max(int(free), 0) // int(need))
+    return most
+
+
+def _refusals(problem: Problem, best: Candidate) -> list[Refusal]:
+    chosen = {name for name, count in best.counts if count}
+    lines = []
+    for option in sorted(problem.types, key=lambda o: o.name):
+        if option.name in chosen:
+            continue
+        if not _serves_all(problem, option):
+            lines.append(Refusal(option.name, slo_miss(option, problem, None)))
+        else:
+            lines.append(Refusal(option.name, "serves less for the budget when it is alone"))
+    return lines
+
+
+def _least_cost(problem: Problem) -> Plan:
+    """The cheapest pool of one type that carries the load (MinCost), launching included."""
+    model = modelled(problem, NAME)
+    if isinstance(model, Plan):
+        return model
+    found = sorted((model.choice(counts) for counts in model.single_type()), key=lambda choice: choice.key)
+    if not found:
+        message = (
+            f"no type alone carries {qps_text(model.needed)} ({qps_text(problem.load or 0)} at "
+            f"{share_text(problem.saturation_threshold)} saturation) within its limits and the budget"
+        )
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
+    return explain(problem, model, found[0], tuple(found[1:]), "the cheapest type alone", planner=NAME)
