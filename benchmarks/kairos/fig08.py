@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos import main
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import Json, load, picture, table, verdict
+from benchmarks.kairos.results import Json, kept_or_measured, picture, table, verdict
 
 TITLE: Final = "Fig. 8: Kairos over homogeneous"
 
 
 def measure(scale: Scale) -> Json:
-    """Taken from the main table, measured first where it is not kept."""
-    kept = load("main")
-    data = kept[1] if kept else main.measure(scale)
+    """Taken from the main table and ours, measured first where they are not kept."""
+    data, own = (kept_or_measured(name, scale) for name in ("main", "ours"))
     return {
-        model: {name: entry["homogeneous" if name == "homogeneous" else name]["qps"] for name in _NAMES}
+        model: {name: entry[name]["qps"] for name in _NAMES[:2]} | {"hetserve": own[model]["rates"]["hetserve"]}
         for model, entry in data.items()
     }
 

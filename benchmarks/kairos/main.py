@@ -18,15 +18,12 @@ TITLE: Final = "Main table: allowable throughput at 2.5 $/h (queries/s)"
 COMPETITORS: Final = ("fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
 _SCALED: Final = "homogeneous"
 _TRUE_BEST: Final = "kairos_best"
-_OUR_BEST: Final = "hetserve_best"
 
 
 def measure(scale: Scale) -> Json:
-    jobs = list(product(MODELS, ("kairos", "hetserve", _SCALED, _TRUE_BEST, _OUR_BEST, *COMPETITORS)))
+    jobs = list(product(MODELS, ("kairos", _SCALED, _TRUE_BEST, *COMPETITORS)))
     # The slow searches first, so that no thread waits for one at the end.
-    jobs.sort(
-        key=lambda job: ("threshold", _TRUE_BEST, _OUR_BEST, *COMPETITORS, "kairos", "hetserve", _SCALED).index(job[1])
-    )
+    jobs.sort(key=lambda job: ("threshold", _TRUE_BEST, *COMPETITORS, "kairos", _SCALED).index(job[1]))
     found = dict(zip(jobs, in_parallel(lambda job: _one(*job, scale), jobs, scale), strict=True))
     data: Json = {}
     for model in MODELS:
@@ -48,14 +45,11 @@ def _one(model: str, what: str, scale: Scale) -> Json:
         counts, factor = homogeneous(case)
         rate = allowable(case, counts, make_policy("fcfs"), bound_of(case, counts), scale)
         return {"counts": short(counts), "qps": rate.mean * factor, "seeds": [one * factor for one in rate.seeds]}
-    if what in {"kairos", "hetserve"}:
+    if what == "kairos":
         best = at(case, what, kairos_plan(case).counts, scale)
     else:
         best = own_best(case, what.removesuffix("_best"), scale)
-    extra: Json = {}
-    if what == _OUR_BEST:
-        extra = {"kairos": at(case, "kairos", best.counts, scale).rate.mean, "lp": fluid(case, best.counts)}
-    return extra | {"counts": short(best.counts), "parameters": list(best.policy.parameters), **best.rate.as_json()}
+    return {"counts": short(best.counts), "parameters": list(best.policy.parameters), **best.rate.as_json()}
 
 
 def describe(data: Json) -> str:
@@ -73,13 +67,12 @@ def describe(data: Json) -> str:
     )
 
 
-_ROWS: Final = ("kairos", _TRUE_BEST, _SCALED, *COMPETITORS, "hetserve", _OUR_BEST)
+_ROWS: Final = ("kairos", _TRUE_BEST, _SCALED, *COMPETITORS)
 
 
 def _label(name: str) -> str:
     extra = {_SCALED: "homogeneous, scaled to the budget", _TRUE_BEST: "Kairos, own best"}
-    extra[_OUR_BEST] = "hetserve (ours), own best"
-    where = ", at Kairos's pick" if name in {"kairos", "hetserve"} else ", own best"
+    where = ", at Kairos's pick" if name == "kairos" else ", own best"
     return extra.get(name) or SCHEMES[name] + where
 
 

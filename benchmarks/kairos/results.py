@@ -6,8 +6,9 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numba
 import numpy as np
@@ -59,6 +60,15 @@ def load(name: str) -> tuple[Json, Json] | None:
         return None
     kept = json.loads(path.read_text(encoding="utf-8"))
     return kept["about"], kept["data"]
+
+
+def kept_or_measured(name: str, scale: Scale) -> Json:
+    """What is kept of a figure that others build on; measured where it is not."""
+    kept = load(name)
+    if kept is not None:
+        return kept[1]
+    module = cast("Figure", import_module(f"benchmarks.kairos.{name}"))
+    return module.measure(scale)
 
 
 def machine() -> str:
