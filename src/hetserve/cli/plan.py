@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, problem_of, read
+from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, planner_for, problem_of, read
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
     from hetserve.cli.result import Result
 
-_PLANNERS = ("kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
+_PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Form; default: table.")
-@click.option("--planner", type=click.Choice(_PLANNERS), help="Default: kairos for MaxThroughput, ilp for MinCost.")
+@click.option("--planner", type=click.Choice(_PLANNERS), help="Default: robust for MaxThroughput, ilp for MinCost.")
 @click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5.")
 @click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms.")
 @click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
@@ -78,4 +78,4 @@ def _decide(service: InferenceService, manifests: Manifests, overrides: Override
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
         return Result.of_unplannable(service, problem)
-    return Result(service, problem, decide(problem, overrides.planner))
+    return Result(service, problem, decide(problem, planner_for(problem, overrides.planner)))

@@ -77,6 +77,7 @@ def document(result: Result) -> dict[str, Any]:
         "counts": dict(plan.counts),
         "cost": format_money(plan.cost) if plan.feasible else None,
         **_rate(plan, plan.qps),
+        **_evaluated(plan),
         "runnerUp": _runner_up(plan),
         "ranking": [_candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
@@ -93,6 +94,15 @@ def _runner_up(plan: Plan) -> dict[str, Any] | None:
 def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:
     counts: Counts = entry.counts
     return {"counts": dict(counts), "cost": format_money(entry.cost), **_rate(plan, entry.qps)}
+
+
+def _evaluated(plan: Plan) -> dict[str, Any]:
+    """What a planner that simulates found; nothing for the others."""
+    if not plan.evaluated:
+        return {}
+    entries = [{**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6)} for one in plan.evaluated]
+    held = next(one.held for one in plan.evaluated if one.candidate.counts == plan.counts)
+    return {"simulatedQPS": round(held, 6), "evaluated": entries}
 
 
 def _rate(plan: Plan, qps: float | None) -> dict[str, float]:

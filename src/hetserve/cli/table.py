@@ -87,18 +87,22 @@ def _served_by(plan: Plan, name: str) -> str:
 
 
 def _ranking(plan: Plan) -> Table:
+    """The ranking; beside it, and below it in the order of what they held, what was simulated."""
+    held = {one.candidate.counts: one.held for one in plan.evaluated}
+    ranked = {entry.counts for entry in plan.ranking}
+    others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("RANK", justify="right")
     table.add_column("CONFIGURATION", overflow="fold")
     table.add_column("$/H", justify="right")
     table.add_column("BOUND Q/S" if plan.bound_qps is not None else "CAPACITY Q/S", justify="right")
-    for number, entry in enumerate(plan.ranking, start=1):
+    if held:
+        table.add_column("SIMULATED Q/S", justify="right")
+    for number, entry in enumerate((*plan.ranking, *others), start=1):
         chosen = entry.counts == plan.counts
-        table.add_row(
-            f"{'* ' if chosen else ''}{number}",
-            summary(entry.counts),
-            format_money(entry.cost),
-            f"{entry.qps:.2f}",
-            style="bold" if chosen else None,
-        )
+        rank = str(number) if number <= len(plan.ranking) else "-"
+        cells = [f"{'* ' if chosen else ''}{rank}", summary(entry.counts), format_money(entry.cost), f"{entry.qps:.2f}"]
+        if held:
+            cells.append(f"{held[entry.counts]:.2f}" if entry.counts in held else "")
+        table.add_row(*cells, style="bold" if chosen else None)
     return table

@@ -80,5 +80,7 @@ def _without_a_type(problem: Problem, paper: Plan) -> Iterator[Candidate]:
 
 
 def _allowed(problem: Problem, paper: Plan, entry: Candidate) -> bool:
+    if problem.base is not None and not dict(entry.counts)[problem.base]:
+        return False  # whoever names a base wants it
     plan = dataclasses.replace(paper, counts=entry.counts, cost=entry.cost, bound_qps=entry.qps)
     return not violations(problem, plan)

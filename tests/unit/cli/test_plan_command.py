@@ -38,16 +38,26 @@ def test_rm2_as_json() -> None:
     assert (document["service"], document["model"]) == ("rm2", "rm2")
     assert (document["objective"], document["planner"], document["reason"]) == (
         "MaxThroughput",
-        "kairos",
+        "robust",
         "PlanFeasible",
     )
-    assert document["runnerUp"]["why"] == "5.25 q/s less bound for 0.0174 $/h more"
+    assert "less throughput in simulation for 0.0174 $/h more" in document["runnerUp"]["why"]
+    assert document["simulatedQPS"] == document["evaluated"][0]["simulatedQPS"] > 100
+    assert set(document["evaluated"][0]) == {"counts", "cost", "boundQPS", "simulatedQPS"}
     assert len(document["ranking"]) == 10
     assert set(document["ranking"][0]) == {"counts", "cost", "boundQPS"}
     assert {refusal["subject"] for refusal in document["refusals"]} == {"c5n.2xlarge", "r5n.large", "t3.xlarge"}
     assert "capacityQPS" not in document
     assert document["verdict"]
     assert document["message"]
+
+
+def test_the_papers_planner_simulates_nothing() -> None:
+    document = answer(RM2, "--planner", "kairos")
+    assert (document["planner"], document["counts"]["r5n.large"]) == ("kairos", 13)
+    assert document["runnerUp"]["why"] == "5.25 q/s less bound for 0.0174 $/h more"
+    assert "evaluated" not in document
+    assert document["ranking"] == answer(RM2)["ranking"]
 
 
 def test_hetsev_shares_gpus_and_uses_both_types() -> None:
@@ -75,6 +85,7 @@ def test_the_table_has_units_ranking_and_reasons() -> None:
         "2.463 $/h, upper bound 143.2 q/s",
         "$/H EACH",
         "BOUND Q/S",
+        "SIMULATED Q/S",
         "* 1  1xg4dn.xlarge+13xr5n.large",
         "too slow above batch 390 for 350 ms",
         "runner-up",
@@ -174,7 +185,7 @@ BAD_INPUT = {
     "no file": (("gone.yaml",), "gone.yaml: cannot be read: No such file or directory"),
     "no service": ((str(REPOSITORY / "crds"),), "no InferenceService in"),
     "unknown service": ((RM2, "--service", "x"), "no InferenceService x in the input; there are: default/rm2"),
-    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'kairos', 'kairos-plus', 'ilp'"),
+    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'robust', 'kairos', 'kairos-plus', 'ilp'"),
     "unknown output": ((RM2, "-o", "xml"), "'xml' is not one of"),
     "unknown base": ((RM2, "--base", "p5"), "--base p5: no such type for rm2; there are: c5n.2xlarge"),
     "budget 0": ((RM2, "--budget", "0"), "'0' must be more than 0 $/h"),

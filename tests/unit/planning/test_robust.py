@@ -7,14 +7,14 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Candidate, Counts, Plan, Problem
+from hetserve.planning import Candidate, Counts, Plan, Problem, Slo
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import plan_kairos
 from hetserve.planning.robust import each, plan_by, plan_robust, quick, within_work
 from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust_explain import Evaluation
 from hetserve.testing.planning import kairos_types, line, option, problem, table
-from hetserve.units import QPS, MicroDollarsPerHour
+from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 
 RM2 = problem(kairos_types(), mix=kairos_mixture())
 
@@ -163,3 +163,10 @@ def test_candidates_can_be_evaluated_one_by_one_and_the_clock_is_asked_between()
     stopped = plan_by(RM2, each(evaluate, "slowly"), clock=lambda: next(ticks))
     assert stopped.evaluated == ()
     assert len(asked) == len(plan_robust(RM2).evaluated) + 2
+
+
+def test_a_base_that_was_asked_for_is_in_every_candidate() -> None:
+    given = dataclasses.replace(RM2, slo=Slo(Seconds(0.9), 99.0), base="g4dn.xlarge")
+    found = candidates(given, plan_kairos(given))
+    assert all(dict(entry.counts)["g4dn.xlarge"] for entry in found)
+    assert any(is_homogeneous(entry.counts) for entry in found)
