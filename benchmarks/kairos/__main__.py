@@ -39,7 +39,7 @@ def _one(name: str, scale: Scale) -> None:
     start = time.perf_counter()
     data = module.measure(scale)
     seconds = time.perf_counter() - start
-    save(name, data, scale, seconds)
+    save(name, data, scale, seconds, getattr(module, "used", lambda same: same)(scale))
     print(module.describe(data))
     print(f"{name}: {seconds:.0f} s\n", flush=True)
 

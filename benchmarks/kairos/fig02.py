@@ -26,6 +26,10 @@ def space_of(case: Case) -> SearchSpace:
     return SearchSpace(TYPES, np.array(counts, dtype=np.int64))
 
 
+def used(scale: Scale) -> Scale:
+    return scale.searching
+
+
 def measure(scale: Scale) -> Json:
     case = Case("RM2")
     counts, factor = homogeneous(case)

@@ -17,6 +17,10 @@ TITLE: Final = "Fig. 10: evaluations with the search of Kairos+ under every sche
 _SCHEMES: Final = ("kairos", "hetserve", "clockwork_least_wait", "clockwork_earliest", "threshold", "fcfs")
 
 
+def used(scale: Scale) -> Scale:
+    return scale.searching
+
+
 def measure(scale: Scale) -> Json:
     # DRS tries a dozen thresholds per configuration: with it on all models this figure alone takes most of the run.
     models = MODELS if scale.full else ("NCF", "RM2")

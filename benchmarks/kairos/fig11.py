@@ -22,6 +22,10 @@ SEEDS: Final = tuple(range(10))
 _NAMES: Final = {"random": "RAND", "annealing": "annealing", "genetic": "GENE", "bayesian": "Ribbon's BO"}
 
 
+def used(scale: Scale) -> Scale:
+    return scale.searching
+
+
 def measure(scale: Scale) -> Json:
     data: Json = {}
     for model in MODELS if scale.full else ("NCF", "RM2"):

@@ -18,6 +18,10 @@ TITLE: Final = "Fig. 13: upper bounds against simulated throughput"
 SHOWN: Final = 20
 
 
+def used(scale: Scale) -> Scale:
+    return scale.searching
+
+
 def measure(scale: Scale) -> Json:
     whole = MODELS if scale.full else ("NCF", "RM2")
     data: Json = {}

@@ -23,6 +23,10 @@ _REFERENCE_FIRST: Final = {
 }
 
 
+def used(scale: Scale) -> Scale:
+    return scale.searching
+
+
 def measure(scale: Scale) -> Json:
     case = Case("RM2")
     top = ranking(case)[:_TOP]

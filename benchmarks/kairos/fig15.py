@@ -6,10 +6,13 @@ from typing import Final
 
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.results import Json
-from benchmarks.kairos.robustness import describe_cases, measure_cases
+from benchmarks.kairos.robustness import describe_cases, measure_cases, used
 from benchmarks.kairos.setting import MODELS, Case
 
 TITLE: Final = "Fig. 15: budgets of 5 and 10 $/h, SLO x 1.2"
+
+
+__all__ = ["TITLE", "describe", "measure", "used"]
 
 
 def measure(scale: Scale) -> Json:

@@ -6,10 +6,13 @@ from typing import Final
 
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.results import Json
-from benchmarks.kairos.robustness import describe_cases, measure_cases
+from benchmarks.kairos.robustness import describe_cases, measure_cases, used
 from benchmarks.kairos.setting import MODELS, Case
 
 TITLE: Final = "Fig. 16: Gaussian batch sizes, errors of the profiles, noise of the service"
+
+
+__all__ = ["TITLE", "describe", "measure", "used"]
 
 
 def measure(scale: Scale) -> Json:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, cast
 
-from benchmarks.kairos.results import REPORT, Figure, load
+from benchmarks.kairos.results import REPORT, Figure, Json, load
 
 FIGURES: Final = (
     "main",
@@ -52,14 +52,18 @@ def write_report() -> Path:
             continue
         about, data = kept
         parts.append(module.describe(data))
-        parts.append(
-            f"*`.venv/bin/{about['command']}`: {about['seconds']:.0f} s with {about['jobs']} threads; "
-            f"{about['queries']:,} queries, seeds {_listed(about['seeds'])}; searches {about['searchQueries']:,} "
-            f"queries, seeds {_listed(about['searchSeeds'])}; {about['machine']}.*\n"
-        )
+        parts.append(_facts(about))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text("\n".join(parts), encoding="utf-8")
     return REPORT
+
+
+def _facts(about: Json) -> str:
+    figures = f"{about['queries']:,} queries, seeds {_listed(about['seeds'])}"
+    searches = f"{about['searchQueries']:,} queries, seeds {_listed(about['searchSeeds'])}"
+    scale = figures if figures == searches else f"{figures}; searches {searches}"
+    took = f"{about['seconds']:.0f} s with {about['jobs']} threads"
+    return f"*`.venv/bin/{about['command']}`: {took}; {scale}; {about['machine']}.*\n"
 
 
 def _listed(seeds: list[int]) -> str:

@@ -36,15 +36,15 @@ class Figure(Protocol):
         ...
 
 
-def save(name: str, data: Json, scale: Scale, seconds: float) -> None:
-    """Keep a measurement with what is needed to repeat it."""
+def save(name: str, data: Json, scale: Scale, seconds: float, used: Scale) -> None:
+    """Keep a measurement with what is needed to repeat it; used: the scale of the figures in it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     about = {
         "command": f"python -m benchmarks.kairos {name}" + (" --full" if scale.full else ""),
         "seconds": round(seconds, 1),
         "jobs": scale.jobs,
-        "queries": scale.queries,
-        "seeds": list(scale.seeds),
+        "queries": used.queries,
+        "seeds": list(used.seeds),
         "searchQueries": scale.search_queries,
         "searchSeeds": list(scale.search_seeds),
         "machine": machine(),
