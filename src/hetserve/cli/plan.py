@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, planner_for, problem_of, read
+from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, planner_for, problem_of, read, refuse
+from hetserve.cli.simulation_options import POLICIES, Effort
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
     from hetserve.cli.result import Result
+    from hetserve.planning import Plan, Problem
 
 _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
+_EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Form; default: table.")
 @click.option("--planner", type=click.Choice(_PLANNERS), help="Default: robust for MaxThroughput, ilp for MinCost.")
+@click.option(
+    "--policy",
+    type=click.Choice(POLICIES),
+    help="robust, kairos-plus and exhaustive: evaluate by the full simulation under this dispatch policy (slower: "
+    "about a second per configuration) instead of the quick one.",
+)
 @click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5.")
 @click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms.")
 @click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
@@ -38,7 +47,7 @@ _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", 
     callback=values.weight,
     help="HetSev's lambda: how much a second of launching an instance weighs; default: 1/3600.",
 )
-def plan(files: tuple[str, ...], output: str, service: str | None, **overrides: Any) -> None:
+def plan(files: tuple[str, ...], output: str, service: str | None, policy: str | None, **overrides: Any) -> None:
     """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
 
     FILE is a manifest as kubectl apply takes it (InferenceService, InstanceType and ModelProfile, in one or
@@ -52,13 +61,14 @@ def plan(files: tuple[str, ...], output: str, service: str | None, **overrides: 
     Examples:
       hetserve plan manifests/samples/rm2.yaml
       hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
+      hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
       hetserve plan types.yaml profiles/ service.yaml --planner ilp
       cat *.yaml | hetserve plan - --service resnet50
     """
     from hetserve.cli.result import render  # noqa: PLC0415
 
     manifests = read(files)
-    results = [_decide(one, manifests, Overrides(**overrides)) for one in choose(manifests, service, files)]
+    results = [_decide(one, manifests, Overrides(**overrides), policy) for one in choose(manifests, service, files)]
     text = render(results, output)
     for note in manifests.notes:
         click.echo(f"note: {note}", err=True)
@@ -70,7 +80,7 @@ def plan(files: tuple[str, ...], output: str, service: str | None, **overrides: 
     sys.exit(EXIT_INFEASIBLE if refused else 0)
 
 
-def _decide(service: InferenceService, manifests: Manifests, overrides: Overrides) -> Result:
+def _decide(service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None) -> Result:
     from hetserve.cli.result import Result  # noqa: PLC0415
     from hetserve.planning import Unplannable  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
@@ -78,4 +88,22 @@ def _decide(service: InferenceService, manifests: Manifests, overrides: Override
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
         return Result.of_unplannable(service, problem)
-    return Result(service, problem, decide(problem, planner_for(problem, overrides.planner)))
+    planner = planner_for(problem, overrides.planner)
+    if policy is None:
+        return Result(service, problem, decide(problem, planner))
+    return Result(service, problem, _evaluated(problem, planner, policy))
+
+
+def _evaluated(problem: Problem, planner: str | None, policy: str) -> Plan:
+    """Plan by the full simulation under a policy, for the planners that evaluate."""
+    from hetserve.cli.progress import steps  # noqa: PLC0415
+    from hetserve.cli.serving import evaluator  # noqa: PLC0415
+    from hetserve.planning import plan as decide  # noqa: PLC0415
+    from hetserve.planning.facade import EVALUATING  # noqa: PLC0415
+
+    if planner not in EVALUATING:
+        refuse(
+            f"--policy {policy}: planner {planner or 'ilp'} evaluates nothing; those that do: {', '.join(EVALUATING)}"
+        )
+    with steps(problem.service, None) as note:
+        return decide(problem, planner, evaluator(problem, policy, _EVALUATION, note))

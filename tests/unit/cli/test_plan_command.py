@@ -60,6 +60,15 @@ def test_the_papers_planner_simulates_nothing() -> None:
     assert document["ranking"] == answer(RM2)["ranking"]
 
 
+def test_a_planner_that_evaluates_can_do_so_under_the_policy_that_serves() -> None:
+    document = answer(RM2, "--planner", "kairos-plus", "--policy", "hetserve")
+    assert document["counts"]["r5n.large"] == 13
+    assert document["simulatedQPS"] > 125, "the quick simulation says less than the policy holds"
+    refused = run(RM2, "--planner", "kairos", "--policy", "hetserve")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "planner kairos evaluates nothing; those that do: kairos-plus" in refused.stderr
+
+
 def test_hetsev_shares_gpus_and_uses_both_types() -> None:
     plans = {plan["service"]: plan for plan in answer(HETSEV)["items"]}
     assert set(plans) == {"resnet50", "inception-v3", "ssd-resnet50", "transformer"}
