@@ -26,11 +26,20 @@ COLOURS: Final = {
 
 @contextmanager
 def figure(name: str, wide: float = 7.5, high: float = 3.6, columns: int = 1) -> Iterator[Any]:
-    """Axes (an array of them for several columns) of a plot that is written to NAME.png."""
+    """Axes (a list of them for several columns, five in a row at most) of a plot that is written to NAME.png.
+
+    wide: of the whole, high: of a row, in inches.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
-    fig, axes = plt.subplots(1, columns, figsize=(wide, high), layout="constrained")
+    rows, across = -(-columns // 5), min(columns, 5)
+    if rows > 1:
+        across = -(-columns // rows)
+    fig, grid = plt.subplots(rows, across, figsize=(wide, high * rows), layout="constrained", squeeze=False)
+    axes = list(grid.flat)
+    for spare in axes[columns:]:
+        spare.set_visible(False)
     try:
-        yield axes
+        yield axes[:columns] if columns > 1 else axes[0]
         for axis in fig.axes:
             axis.spines[["top", "right"]].set_visible(False)
             axis.set_axisbelow(True)

@@ -96,7 +96,7 @@ def describe_cases(name: str, data: Json) -> str:
 
 
 def _draw(name: str, data: Json) -> None:
-    with figure(name, 4.2 * len(data), 3.4, len(data)) as made:
+    with figure(name, 4.0 * min(len(data), 4), 3.2, len(data)) as made:
         axes = [made] if len(data) == 1 else list(made)
         for axis, (label, models) in zip(axes, data.items(), strict=True):
             series = {
