@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.kairos.exhaustive import everything
 from benchmarks.kairos.fig02 import space_of
 from benchmarks.kairos.guided import guided
-from benchmarks.kairos.measure import Scale, in_parallel
+from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.plots import COLOURS, figure
 from benchmarks.kairos.results import Json, picture, table, verdict
 from benchmarks.kairos.setting import MODELS, Case
@@ -42,7 +42,8 @@ def measure(scale: Scale) -> Json:
             )
             return trace.evaluations_until(max(rates.values()))
 
-        found = dict(zip(jobs, in_parallel(run, jobs, scale), strict=True))
+        # One after the other: rates are looked up, and scikit-learn's warnings are silenced for one thread at a time.
+        found = {job: run(job) for job in jobs}
         data[model] = {
             "space": len(rates),
             "best": best,

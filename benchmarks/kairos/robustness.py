@@ -107,4 +107,5 @@ def _draw(name: str, data: Json) -> None:
             axis.axhline(1.0, color="#666666", linestyle="--", linewidth=1)
             axis.set_title(label)
         axes[0].set_ylabel("allowable q/s / homogeneous")
-        axes[0].legend(frameon=False)
+        axes[0].set_ylim(top=axes[0].get_ylim()[1] * 1.25)
+        axes[0].legend(frameon=False, ncols=2, loc="upper left")
