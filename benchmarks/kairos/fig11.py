@@ -18,7 +18,7 @@ from hetserve.planning.search import METHODS, search
 
 TITLE: Final = "Fig. 11: evaluations until the best is found, by search algorithm (dispatching by Kairos)"
 
-SEEDS: Final = tuple(range(10))
+SEEDS: Final = tuple(range(5))
 _NAMES: Final = {"random": "RAND", "annealing": "annealing", "genetic": "GENE", "bayesian": "Ribbon's BO"}
 
 
@@ -78,7 +78,7 @@ def describe(data: Json) -> str:
         for entry in data.values()
     )
     _draw(data)
-    head = ["model", "search", "evaluations until the best, median", "range over 10 seeds", "median without pruning"]
+    head = ["model", "search", "evaluations until the best, median", "range over 5 seeds", "median without pruning"]
     return (
         table(head, rows)
         + "\nThe best is that of all 331 configurations, each simulated once; with pruning a search can miss it, where "
