@@ -76,10 +76,9 @@ def main() -> None:
                 f"paper {of_paper[-1]:.3f} x {short(paper.counts)}, best {of_best[-1]:.3f} x {short(best)}",
                 flush=True,
             )
-    print(
-        f"best of its candidates in {sum(r > 0.999 for r in of_best)} of {len(of_best)}, "
-        f"mean {statistics.fmean(of_best):.4f} of the best; least over the paper's pick {min(of_paper):.3f}, over the best single type {min(of_single):.3f}"
-    )
+    wins, mean = sum(ratio > 0.999 for ratio in of_best), statistics.fmean(of_best)
+    print(f"best of its candidates in {wins} of {len(of_best)} problems, on average {mean:.4f} of the best")
+    print(f"least over the paper's pick {min(of_paper):.3f}, over the best single type {min(of_single):.3f}")
 
 
 if __name__ == "__main__":
