@@ -82,6 +82,11 @@ verify: setup tools ## Prove that the generated files are current
 bench: setup ## Run the benchmarks and print ours beside the alternative
 	for file in benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
 
+.PHONY: bench-planning
+bench-planning: setup ## Measure the planners: exact ranking of large spaces, the integer program, goals beside
+	$(BIN)/python benchmarks/bench_kbest.py
+	$(BIN)/python benchmarks/bench_ilp.py
+
 .PHONY: bench-kairos
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
 	$(BIN)/python benchmarks/bench_dispatch.py

@@ -71,10 +71,10 @@ def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float
 
 
 def scale_in(model: Model, made: Choice, needed: float) -> Choice:
-    """Remove one instance at a time while the rest carries `needed`: the one that saves most, ties by name."""
+    """Remove one instance at a time while the rest carries `needed`: the dearest per query/s, ties by name."""
     while True:
         spare = [
-            (-(made.objective - fewer.objective), i, fewer)
+            ((fewer.objective - made.objective) / model.rates[i], i, fewer)
             for i, count in enumerate(made.counts)
             if count > model.least[i]
             for fewer in [model.choice((*made.counts[:i], count - 1, *made.counts[i + 1 :]))]

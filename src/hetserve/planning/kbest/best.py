@@ -18,7 +18,7 @@ LISTED: Final = 100_000
 _ROUGH: Final = 300_000
 """Steps of money for a count that is only told, not used."""
 
-_NODES: Final = 20_000_000
+_NODES: Final = 10_000_000
 _TIE_NODES: Final = 100_000
 
 

@@ -31,8 +31,8 @@ from hetserve.planning.kbest.tables import Leaders
 
 
 @njit
-def explore(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None:  # noqa: C901, PLR0915  one hot loop
-    """Depth first, the free types one by one.
+def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:  # noqa: C901, PLR0915  one hot loop
+    """Depth first, the free types one by one; plain: the table whose equal types are not merged.
 
     At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
     left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
@@ -82,7 +82,7 @@ def explore(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None
             before, served, per_price, size, after, commons[after], below, money, part, last, last_cost
         )
         if verdict != KEEP:
-            if verdict == TIED:
+            if TIED in (verdict, rest):  # what is skipped with it may tie although this count does not
                 note_tie(best, last, last_cost)
             # Falling, bound and cost floor get worse with every step once what is fixed falls short of the last
             # entry's bound; while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
@@ -92,7 +92,8 @@ def explore(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None
             continue
         counts[column] = placed[column] + now[level]
         if after == size:
-            offer(best, key(best, part.base + min(below, part.full)), part.budget - money, counts)
+            found = key(best, part.base + min(below, part.full))
+            _enter_all(best, table, plain, leader, now, counts, found, part.budget - money)
             last, last_cost = threshold(best)
             continue
         spare[after] = spare[level]
@@ -100,6 +101,41 @@ def explore(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None
         level = after
         rate[level], left[level] = below, money
         entering = True
+
+
+@njit
+def _enter_all(
+    best: Best, table: Leaders, plain: Leaders, leader: int, now: Ints, counts: Ints, found: float, cost: int
+) -> None:
+    """Offer every way to spread merged counts over their types, until one is refused: all are equal."""
+    placed, start, limits = plain.placed[leader], table.start[leader], plain.most[leader]
+    size = plain.size[leader]
+    if size == table.size[leader]:
+        offer(best, found, cost, counts)
+        return
+    group, after = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
+    for position in range(table.size[leader]):
+        for i in range(start[position + 1] - 1, start[position] - 1, -1):
+            group[i] = position
+            after[i] = limits[i] + (after[i + 1] if i + 1 < start[position + 1] else 0)
+    taken, rest = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
+    i, forward = 0, True
+    while i >= 0:
+        if i == size:
+            for k in range(size):
+                counts[plain.column[leader, k]] = placed[plain.column[leader, k]] + taken[k]
+            if not offer(best, found, cost, counts):
+                return
+            i, forward = i - 1, False
+            continue
+        if forward:
+            rest[i] = now[group[i]] if i == start[group[i]] else rest[i - 1] - taken[i - 1]
+            taken[i] = min(limits[i], rest[i])
+        else:
+            taken[i] -= 1
+        least = rest[i] - (after[i] - limits[i])
+        forward = taken[i] >= max(least, 0)
+        i += 1 if forward else -1
 
 
 @njit

@@ -33,8 +33,11 @@ _LEFT, _RIGHT = 0, 1
 
 
 @njit
-def search(best: Best, table: Leaders, rows: Rows, least: Ints, most: Ints) -> Ints:
-    """Fill `best`. least, most: per column. Answers, per leader, the base counts looked at: low, high."""
+def search(best: Best, table: Leaders, plain: Leaders, rows: Rows, least: Ints, most: Ints) -> Ints:
+    """Fill `best`; answers, per leader, the base counts looked at: low, high.
+
+    plain: the table whose equal types are not merged. least, most: per column.
+    """
     leaders = len(table.size)
     if least[1:].sum() == 0:
         _base_alone(best, rows, least[0], most[0])
@@ -63,7 +66,7 @@ def search(best: Best, table: Leaders, rows: Rows, least: Ints, most: Ints) -> I
             if highest < best.keys[len(best.keys) - 1]:
                 break
         u = next_u[leader, side]
-        _look(best, table, leader, u, rows)
+        _look(best, table, plain, leader, u, rows)
         step = -1 if side == _LEFT else 1
         next_u[leader, side] = u + step
         done = u == limit_u[leader, side]
@@ -75,7 +78,7 @@ def search(best: Best, table: Leaders, rows: Rows, least: Ints, most: Ints) -> I
 
 
 @njit
-def _look(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None:
+def _look(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:
     """Explore a part unless its root already is hopeless."""
     best.numbers[NODES] += 1
     last, last_cost = threshold(best)
@@ -97,7 +100,7 @@ def _look(best: Best, table: Leaders, leader: int, u: int, rows: Rows) -> None:
             note_tie(best, last, last_cost)
         if verdict != KEEP:
             return
-    explore(best, table, leader, u, rows)
+    explore(best, table, plain, leader, u, rows)
 
 
 @njit

@@ -32,15 +32,17 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     prices = space.prices // unit
     best = _fresh(top, len(prices), space.budget // unit, int(prices[0]), grid.base, ceiling, limit)
     order = np.array(space.leading, dtype=np.int64)
-    table = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack)
+    plain = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack, False)
+    # Equal types may still differ in what they take of shared resources.
+    merged = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack, True)
     rows = Rows(space.demand, space.free, space.running)
-    seen = search(best, table, rows, space.least, space.most)
+    seen = search(best, plain if len(rows.free) else merged, plain, rows, space.least, space.most)
     found, nodes = int(best.numbers[FOUND]), int(best.numbers[NODES])
     proven = nodes <= limit
     counts, costs, keys = best.counts[:found], best.costs[:found], best.keys[:found]
     tied = False
     if found == top and best.rates[2] == keys[-1] and best.numbers[TIED_COST] == costs[-1]:
-        settled, more = _settle(best, table, rows, space, seen, tie_limit)
+        settled, more = _settle(best, plain, rows, space, seen, tie_limit)
         tied = settled is None
         counts = counts if settled is None else settled
         nodes += more

@@ -79,13 +79,13 @@ def saturation(best: Best, table: Leaders, leader: int, u: int) -> float:
 
 
 @njit
-def offer(best: Best, found: float, cost: int, counts: Ints) -> None:
-    """Enter a configuration if it is better than the last entry, or if there is room."""
+def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
+    """Enter a configuration if it is better than the last entry, or if there is room; whether it was."""
     last, last_cost = threshold(best)
     if found < last or (found == last and cost >= last_cost):
         if found == last and cost == last_cost:
             note_tie(best, last, last_cost)
-        return
+        return False
     at = min(best.numbers[FOUND], len(best.keys) - 1)
     if best.numbers[FOUND] == len(best.keys):
         # It may have been equal to the entry that is last from now on.
@@ -99,6 +99,7 @@ def offer(best: Best, found: float, cost: int, counts: Ints) -> None:
     best.costs[at] = cost
     best.counts[at] = counts
     best.numbers[FOUND] = min(best.numbers[FOUND] + 1, len(best.keys))
+    return True
 
 
 @njit

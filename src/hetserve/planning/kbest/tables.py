@@ -16,7 +16,8 @@ class Leaders(NamedTuple):
 
     A configuration's leader is its first present type in the order of `Space.leading`. Leader i alone has one
     instance (or `least`) placed beforehand; types before it are absent, those after it and itself are free.
-    entry, first: cost and rate of what is placed beforehand. size: free types, -1: it cannot lead. column, price,
+    entry, first: cost and rate of what is placed beforehand. size: positions, -1: it cannot lead. start: where a
+    position begins in the row of the table whose equals are not merged; one more than positions. column, price,
     weight, most: of a free type, most beyond what is placed. spend: cost of most. before, served: cost and rate of most
     of every position before one. common: greatest common divisor of the prices from a position on.
     """
@@ -26,6 +27,7 @@ class Leaders(NamedTuple):
     slack: Floats
     size: Ints
     column: Ints
+    start: Ints
     price: Ints
     weight: Floats
     per_price: Floats
@@ -46,63 +48,82 @@ def gcd(a: int, b: int) -> int:
 
 
 @njit
-def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats, slack: Floats) -> Leaders:
-    """Leaders of a space. order: auxiliaries as they lead; weights and slack in fine steps."""
+def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats, slack: Floats, merge: bool) -> Leaders:
+    """Leaders of a space. order: auxiliaries as they lead; weights and slack in fine steps.
+
+    merge: types of equal price and rate share a position; without that, equals are looked at exponentially often.
+    """
     size = len(order)
-    ints, floats = (size, size), (size, size)
+    ints, longer = (size, size), (size, size + 1)
     table = Leaders(
         np.zeros(size, np.int64),
         np.zeros(size),
         slack,
         np.full(size, -1, np.int64),
         np.zeros(ints, np.int64),
+        np.zeros(longer, np.int64),
         np.zeros(ints, np.int64),
-        np.zeros(floats),
-        np.zeros(floats),
+        np.zeros(ints),
+        np.zeros(ints),
         np.zeros(ints, np.int64),
         np.zeros(ints, np.int64),
-        np.zeros((size, size + 1), np.int64),
-        np.zeros((size, size + 1), np.int64),
-        np.zeros((size, size + 1), np.int64),
-        np.zeros((size, size + 1), np.int64),
+        np.zeros(longer, np.int64),
+        np.zeros(longer, np.int64),
+        np.zeros(longer, np.int64),
+        np.zeros(longer, np.int64),
     )
     for rank in range(size):
         leader = order[rank]
         table.placed[leader, 1:] = least[1:]
         table.placed[leader, 1 + leader] = max(least[1 + leader], 1)
         if table.placed[leader, 1 + leader] <= most[1 + leader]:
-            _fill(table, leader, order[rank:], prices, most, weights[leader])
+            _fill(table, leader, order[rank:], prices, most, weights[leader], merge)
+            _add_up(table, leader)
         if least[1 + leader] > 0:
             break  # a type that must be there leads wherever none before it does
     return table
 
 
 @njit
-def _fill(table: Leaders, leader: int, free: Ints, prices: Ints, most: Ints, weights: Floats) -> None:
-    """One leader's row: what is placed, then its free types in order."""
-    worth = np.array([-weights[j] / prices[1 + j] for j in free])
-    by_worth = np.argsort(worth, kind="mergesort")
-    count = 0
-    for at in by_worth:
-        j = free[at]
-        here = table.placed[leader, 1 + j]
-        table.entry[leader] += here * prices[1 + j]
-        table.first[leader] += here * weights[j]
+def _fill(table: Leaders, leader: int, free: Ints, prices: Ints, most: Ints, weights: Floats, merge: bool) -> None:
+    """One leader's row: what is placed, then its free types by worth, by price, as they stand."""
+    by_price = np.argsort(np.array([prices[1 + j] for j in free]), kind="mergesort")
+    worth = np.array([-weights[j] / prices[1 + j] for j in free[by_price]])
+    count, position = 0, 0
+    for at in np.argsort(worth, kind="mergesort"):
+        j = free[by_price[at]]
+        here, price, weight = table.placed[leader, 1 + j], prices[1 + j], weights[j]
+        table.entry[leader] += here * price
+        table.first[leader] += here * weight
         if most[1 + j] <= here:
             continue
-        table.column[leader, count] = 1 + j
-        table.price[leader, count] = prices[1 + j]
-        table.weight[leader, count] = weights[j]
-        table.per_price[leader, count] = weights[j] / prices[1 + j]
-        table.most[leader, count] = most[1 + j] - here
-        table.spend[leader, count] = (most[1 + j] - here) * prices[1 + j]
-        table.before[leader, count + 1] = table.before[leader, count] + table.spend[leader, count]
-        # Whole numbers, so that differences are exact; beyond twice the scale more does not matter.
-        rate = min((most[1 + j] - here) * weights[j], 2 * FINE)
-        table.served[leader, count + 1] = table.served[leader, count] + np.int64(rate)
-        count += 1
+        last = count - 1
+        if merge and count and table.price[leader, last] == price and table.weight[leader, last] == weight:
+            table.most[leader, last] += most[1 + j] - here
+        else:
+            table.column[leader, count] = 1 + j
+            table.start[leader, count] = position
+            table.price[leader, count] = price
+            table.weight[leader, count] = weight
+            table.per_price[leader, count] = weight / price
+            table.most[leader, count] = most[1 + j] - here
+            count += 1
+        position += 1
     table.size[leader] = count
-    for i in range(count - 1, -1, -1):
+    table.start[leader, count] = position
+
+
+@njit
+def _add_up(table: Leaders, leader: int) -> None:
+    """Sums of money and rate along a row, and common divisors from its end."""
+    size = table.size[leader]
+    for i in range(size):
+        table.spend[leader, i] = table.most[leader, i] * table.price[leader, i]
+        table.before[leader, i + 1] = table.before[leader, i] + table.spend[leader, i]
+        # Whole numbers, so that differences are exact; beyond twice the scale more does not matter.
+        rate = min(table.most[leader, i] * table.weight[leader, i], 2 * FINE)
+        table.served[leader, i + 1] = table.served[leader, i] + np.int64(rate)
+    for i in range(size - 1, -1, -1):
         table.common[leader, i] = gcd(table.price[leader, i], table.common[leader, i + 1])
 
 

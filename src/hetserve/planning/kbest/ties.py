@@ -127,7 +127,7 @@ def _can(table: Leaders, leader: int, column: int, money: int, least: float, mos
 
 
 @njit
-def _part(  # noqa: C901, PLR0911, PLR0912, PLR0915  one hot loop
+def _part(  # noqa: C901, PLR0911, PLR0915  one hot loop
     best: Best, table: Leaders, leader: int, u: int, rows: Rows, target: float, found: int
 ) -> int:
     """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
@@ -154,13 +154,12 @@ def _part(  # noqa: C901, PLR0911, PLR0912, PLR0915  one hot loop
     now = np.full(size + 1, -1, np.int64)
     top = np.zeros(size + 1, np.int64)
     level = 0
-    if size > 0:
-        top[0] = _most(table, leader, order[0], left[0], rows, spare[0])
-    elif money == 0 and least <= rate[0] <= most:
-        entered = _enter(best, found, counts)
-        return max(entered, found)
+    if size == 0:
+        fits = money == 0 and least <= rate[0] <= most
+        return max(_enter(best, found, counts), found) if fits else found
+    top[0] = _most(table, leader, order[0], left[0], rows, spare[0])
     while level >= 0:
-        at = order[level] if level < size else -1
+        at = order[level]
         column = table.column[leader, at]
         now[level] += 1
         if now[level] > top[level]:

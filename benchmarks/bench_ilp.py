@@ -1,0 +1,104 @@
+"""HetSev's integer program at 20 types with caps, running instances and launch terms, and the heuristic's gap to it.
+
+Times are processor time, so that what else runs on the machine does not change them.
+
+Run: .venv/bin/python benchmarks/bench_ilp.py [--quick]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TypeVar
+
+from hetserve.planning import Problem
+from hetserve.planning.check import violations
+from hetserve.planning.greedy import plan_greedy
+from hetserve.planning.ilp import Search, plan_ilp
+from hetserve.planning.ilp_model import build_model
+from hetserve.planning.milp import Chain
+from hetserve.testing.planning import line, min_cost, option
+from hetserve.units import Seconds
+
+T = TypeVar("T")
+
+INSTANCES = 10 if "--quick" in sys.argv else 100
+
+
+def instance(seed: int, types: int = 20) -> Problem:
+    """Types of 10 to 316 q/s whose price per query/s varies by a factor of three; caps, running ones, slow launches."""
+    source = Random(seed)  # noqa: S311
+    options = []
+    for i in range(types):
+        rate = 10 ** source.uniform(1, 2.5)
+        price = rate * 10 ** source.uniform(-2.4, -1.9)
+        options.append(
+            option(
+                f"t{i:02d}",
+                f"{price:.4f}",
+                line(1000 / rate),
+                max_instances=source.randint(1, 8),
+                running=source.choice((0, 0, 0, 1, 2, 3)),
+                launch_time=Seconds(source.choice((10.0, 60.0, 180.0))),
+            )
+        )
+    return min_cost(options, source.uniform(200, 4000), saturation_threshold=0.8, launch_weight=1 / 3600)
+
+
+def gap(problem: Problem) -> float | None:
+    """How much dearer the heuristic is than the optimum, in percent; None where nothing carries the load."""
+    model = build_model(problem)
+    best = Search(model, Chain()).least_cost()
+    if best is None:
+        return None
+    heuristic = plan_greedy(problem)
+    assert heuristic.feasible
+    assert not violations(problem, heuristic)
+    held = dict(heuristic.counts)
+    return 100 * (model.choice([held[option.name] for option in model.types]).objective / best.objective - 1)
+
+
+def fresh(problem: Problem) -> Problem:
+    """The same without running instances."""
+    return dataclasses.replace(problem, types=tuple(dataclasses.replace(o, running=0) for o in problem.types))
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Answer and processor time in milliseconds."""
+    started = time.process_time()
+    answer = work()
+    return answer, 1e3 * (time.process_time() - started)
+
+
+def main() -> None:
+    plan_ilp(instance(-1))
+    proofs, plans, infeasible = [], [], 0
+    for seed in range(INSTANCES):
+        problem = instance(seed)
+        best, spent = timed(lambda: Search(build_model(problem), Chain()).least_cost())  # noqa: B023  called at once
+        proofs.append(spent)
+        made, spent = timed(lambda: plan_ilp(problem))  # noqa: B023
+        plans.append(spent)
+        infeasible += best is None
+        assert made.feasible == (best is not None)
+        assert not (made.feasible and violations(problem, made))
+    print(f"{INSTANCES} instances of 20 types with caps, running instances and launch terms, {infeasible} infeasible")
+    for what, times in (
+        ("optimum, proven and shown to be the only one", proofs),
+        ("whole plan: optimum, runner-up, next step, words", plans),
+    ):
+        print(f"{what:52} median {statistics.median(times):6.1f}, max {max(times):6.1f} ms   goal: median < 100 ms")
+    for what, change, goal in (
+        ("gap of the heuristic, from nothing", fresh, "   goal: median < 5 %"),
+        ("gap of the heuristic, which exchanges no running one", lambda problem: problem, ""),
+    ):
+        gaps = [found for seed in range(INSTANCES) if (found := gap(change(instance(seed)))) is not None]
+        print(f"{what:52} median {statistics.median(gaps):6.2f}, max {max(gaps):6.2f} % {goal}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
