@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, planner_for, problem_of, read, refuse
+from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, problem_of, read, refuse
 from hetserve.cli.simulation_options import POLICIES, Effort
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ _EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Form; default: table.")
-@click.option("--planner", type=click.Choice(_PLANNERS), help="Default: robust for MaxThroughput, ilp for MinCost.")
+@click.option(
+    "--planner",
+    type=click.Choice(_PLANNERS),
+    help="Default: kairos for MaxThroughput, ilp for MinCost, as in the operator.",
+)
 @click.option(
     "--policy",
     type=click.Choice(POLICIES),
@@ -88,7 +92,7 @@ def _decide(service: InferenceService, manifests: Manifests, overrides: Override
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
         return Result.of_unplannable(service, problem)
-    planner = planner_for(problem, overrides.planner)
+    planner = overrides.planner
     if policy is None:
         return Result(service, problem, decide(problem, planner))
     return Result(service, problem, _evaluated(problem, planner, policy))
@@ -103,7 +107,8 @@ def _evaluated(problem: Problem, planner: str | None, policy: str) -> Plan:
 
     if planner not in EVALUATING:
         refuse(
-            f"--policy {policy}: planner {planner or 'ilp'} evaluates nothing; those that do: {', '.join(EVALUATING)}"
+            f"--policy {policy}: {f'planner {planner}' if planner else 'the default planner'} evaluates nothing; "
+            f"choose --planner from {', '.join(EVALUATING)}"
         )
     with steps(problem.service, None) as note:
         return decide(problem, planner, evaluator(problem, policy, _EVALUATION, note))

@@ -96,8 +96,3 @@ def problem_of(service: InferenceService, manifests: Manifests, overrides: Overr
     if overrides.base is not None and overrides.base not in known:
         refuse(f"--base {overrides.base}: no such type for {service.metadata.name}; there are: {', '.join(known)}")
     return overrides.upon(problem)
-
-
-def planner_for(problem: Problem, asked: str | None = None) -> str | None:
-    """The planner asked for, else the command line's default; None: that of the objective (decision 0022)."""
-    return asked or ("robust" if problem.objective == "MaxThroughput" else None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from hetserve.cli.problems import EXIT_INFEASIBLE, choose, planner_for, problem_of, read, refuse
+from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
 from hetserve.cli.simulation_options import POLICIES, Effort, counts, effort_options, manifests_options, rate, take
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> d
         for unknown in sorted(set(held) - set(known)):
             refuse(f"--counts {unknown}: no such instance type for {name}; there are: {', '.join(known)}")
         return {type_name: held.get(type_name, 0) for type_name in known}
-    decided = plan(problem, planner_for(problem))
+    decided = plan(problem)
     if not decided.feasible:
         end(name, str(decided.reason), decided.message)
     return dict(decided.counts)
