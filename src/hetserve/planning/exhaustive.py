@@ -10,7 +10,7 @@ from typing import Final
 from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.evaluator import Evaluator
-from hetserve.planning.explain_ilp import explain, too_little
+from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_little
 from hetserve.planning.ilp import modelled
 from hetserve.planning.ilp_model import Model
 from hetserve.planning.kairos import entries, nothing_fits, settle
@@ -69,6 +69,8 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
     enough = sorted((choice for choice in choices if choice.capacity >= needed), key=lambda choice: choice.key)
     if enough and enough[0].capacity > 0:
         return explain(problem, model, enough[0], tuple(enough[1:10]), f"the best of all {size} choices", planner=NAME)
+    if problem.load is None:
+        return nothing_for_the_budget(problem, model, NAME)
     none = model.choice((0,) * len(model.types))
     most = max(choices, key=lambda choice: choice.capacity, default=none)
     free = replace(model, budget=None)

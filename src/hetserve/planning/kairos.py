@@ -8,6 +8,7 @@ once the base saturates): bound descending, cost ascending, then counts with the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,8 @@ from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos"
 TOP: Final = 10
+
+_STEPS: Final = (1.1, 2.0, 8.0)
 
 
 def plan_kairos(problem: Problem) -> Plan:
@@ -136,16 +139,39 @@ def pick_by_similarity(ranked: tuple[Ranked, ...]) -> tuple[int, str]:
 def next_step(setting: Setting, best: Ranked) -> NextStep | None:
     """Least budget that raises the best bound of all by NOTICEABLE, exactly; None: not even eight times the budget.
 
-    Wider budgets are looked at one after the other, since a narrow one is listed in no time and usually enough.
+    A richer budget may buy a better base, and with it other bounds: each stretch of budgets with one base is looked
+    at by itself, in ever wider steps, since a narrow one is listed in no time and usually enough.
     """
     target = best.bound * (1 + NOTICEABLE)
-    for factor in (1.1, 2.0, 8.0):
-        wider = max(int(setting.budget * factor), setting.budget + (setting.rates.base.price if factor > 2 else 0))
-        space = space_of(setting.rates, wider, setting.problem.pools)
-        found = cheapest_reaching(space, grid_of(space), target)
-        if found is not None:
-            row, cost = found
-            gain = float(configuration_bounds(setting.rates, row[None, :])[0]) - best.bound
-            extra = MicroDollarsPerHour(cost - setting.budget)
-            return NextStep(extra, QPS(gain), counts_of(setting, tuple(row.tolist())), MicroDollarsPerHour(cost))
+    for low, high, richer in _stretches(setting):
+        for factor in _STEPS:
+            wider = min(int(setting.budget * factor), high)
+            if wider <= low and factor < _STEPS[-1]:
+                continue
+            space = space_of(richer.rates, max(wider, low), setting.problem.pools)
+            found = cheapest_reaching(space, grid_of(space), target)
+            if found is not None:
+                return _step_to(setting, best, richer, max(found[1], low))
     return None
+
+
+def _stretches(setting: Setting) -> Iterator[tuple[int, int, Setting]]:
+    """Budgets from this one to eight times it, cut where another base becomes affordable: from, to, setting there."""
+    last = int(setting.budget * _STEPS[-1])
+    cuts = sorted({option.price for option in setting.problem.types if setting.budget < option.price <= last})
+    for low, high in zip([setting.budget, *cuts], [*(cut - 1 for cut in cuts), last], strict=True):
+        richer = settle(replace(setting.problem, budget=MicroDollarsPerHour(low)), NAME)
+        if isinstance(richer, Setting):
+            yield low, high, richer
+
+
+def _step_to(setting: Setting, best: Ranked, richer: Setting, budget: int) -> NextStep:
+    """The step to a budget: what is best there."""
+    ranking = best_configurations(space_of(richer.rates, budget, setting.problem.pools), 1)
+    top = next(entries(richer.rates, ranking))
+    return NextStep(
+        extra=MicroDollarsPerHour(budget - setting.budget),
+        gain=QPS(top.bound - best.bound),
+        counts=counts_of(richer, top.counts),
+        cost=MicroDollarsPerHour(top.cost),
+    )
