@@ -90,4 +90,4 @@ bench-planning: setup ## Measure the planners: exact ranking of large spaces, th
 .PHONY: bench-kairos
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
 	$(BIN)/python benchmarks/bench_dispatch.py
-	$(BIN)/python -m benchmarks.kairos $(FLAGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kairos $(FLAGS)
