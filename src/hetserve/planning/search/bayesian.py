@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
+from threadpoolctl import threadpool_limits
 
 from hetserve.planning.search.session import Session
 
@@ -61,7 +62,8 @@ def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple
         matern = Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
         kernel = 1.0 * matern + WhiteKernel(1e-3, (1e-6, 0.1))
     process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
-    with warnings.catch_warnings():
+    # Matrices of a few dozen rows: threads cost ten times what they save.
+    with threadpool_limits(1), warnings.catch_warnings():
         # Few points leave length scales at their bounds, which is said in a warning and does no harm.
         warnings.simplefilter("ignore")
         process.fit(known, values)
