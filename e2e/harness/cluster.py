@@ -48,6 +48,8 @@ class Cluster(Views):
 
         `owner` is the process whose end makes it stale. Whatever was started is stopped again on failure.
         """
+        if any(character.isspace() for character in str(path)):
+            raise OSError(f"{path}: kwokctl splits paths at blanks; work in a folder whose path has none")
         toolset = toolset or tools.provide()
         folder = StateFolder(path)
         if folder.load() is not None:

@@ -34,6 +34,7 @@ RENDERS = {
 REFUSED = {
     "a port out of range": ("extender.port=70000", "extender/port"),
     "a duration without a unit": ("extender.reservationTimeout=30x", "reservationTimeout"),
+    "a saturation of nothing": ("operator.saturationThreshold=0.0", "saturationThreshold"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
@@ -69,7 +70,7 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
 @pytest.mark.parametrize(("setting", "named"), REFUSED.values(), ids=REFUSED)
 def test_a_value_that_would_not_work_is_refused_by_name(setting: str, named: str) -> None:
-    flag = "--set-string" if "=1.5" in setting else "--set"
+    flag = "--set-string" if "saturation" in setting else "--set"
     with pytest.raises(RuntimeError, match=named):
         render_chart(flag, setting)
 

@@ -144,3 +144,9 @@ def test_a_cluster_whose_owner_is_killed_is_stopped_all_the_same(state_root: Pat
     while (left := processes_of(path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
+
+
+def test_a_path_with_a_blank_is_refused_before_anything_starts(tmp_path: Path, toolset: Toolset) -> None:
+    with pytest.raises(OSError, match="splits paths at blanks"):
+        Cluster.start(tmp_path / "my state", toolset=toolset)
+    assert processes_of(tmp_path) == []

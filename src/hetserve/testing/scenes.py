@@ -42,9 +42,7 @@ def cpu_type(overrides: Mapping[str, Any] | None = None) -> Json:
 def cpu_profile(name: str = "rm2-r5n-large", model: str = "rm2") -> Json:
     """A line too slow for the largest batches within 350 ms."""
     linear = {"intercept": "5ms", "slope": "0.9ms"}
-    return model_profile(
-        name, {"spec.model": model, "spec.instanceType": CPU_TYPE, "spec.latency": {"linear": linear}}
-    )
+    return model_profile(name, {"spec.model": model, "spec.instanceType": CPU_TYPE, "spec.latency": {"linear": linear}})
 
 
 def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str, Any] | None = None) -> list[Json]:

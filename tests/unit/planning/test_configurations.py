@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 
@@ -48,3 +49,13 @@ def test_count_and_enumeration_equal_brute_force(case: str) -> None:
     ]
     assert enumerate_configurations(dimensions, budget)[0].tolist() == expected
     assert count_configurations(dimensions, budget) == len(expected)
+
+
+def test_a_type_beyond_the_budget_costs_no_memory() -> None:
+    dimensions = (Dimension(349_998), Dimension(999_999_999))
+    tracemalloc.start()
+    counted = count_configurations(dimensions, 1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counted == 3
+    assert peak < 50_000_000, "a type that nobody can afford takes the operator's memory"
