@@ -34,9 +34,9 @@ class Store(Generic[Fact]):
             return known[1], known[1]
         try:
             fact = self._reduce(raw)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # One object that cannot be read must not hide all the others.
-            log.warning("%s %s cannot be read: %s", raw.get("kind", "object"), raw["metadata"].get("name"), error)
+        except Exception as error:  # whatever one object raises must not hide all the others
+            name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
+            log.warning("%s cannot be read: %s: %s", name, type(error).__name__, error)
             fact = None
         self._facts[uid] = (version, fact)
         return (None if known is None else known[1]), fact

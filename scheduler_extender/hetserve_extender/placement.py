@@ -16,6 +16,7 @@ from hetserve.placement import (
     Decision,
     Ledger,
     LedgerError,
+    NodeInventory,
     PodView,
     State,
     decide,
@@ -128,7 +129,7 @@ class Placement:
         key = _key(raw)
         try:
             pod = parse_pod(raw)
-        except ValueError as error:
+        except Exception as error:  # whatever one pod raises must not end the watch of all
             self.unreadable[key] = f"pod {key}: {error}"
             log.warning("pod %s: %s", key, error)
             return None
@@ -206,7 +207,7 @@ class NodeSink:
     placement: Placement
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        nodes = [parse_node(raw) for raw in objects]
+        nodes = [_node(raw) for raw in objects]
         for node in nodes:
             if node.problem:
                 log.warning("%s", node.problem)
@@ -214,7 +215,7 @@ class NodeSink:
         self.placement.on_change()
 
     def apply(self, event: str, raw: RawObject) -> None:
-        node = parse_node(raw)
+        node = _node(raw)
         ledger = self.placement.ledger
         if event == "DELETED":
             ledger.drop_node(node.name, node.uid)
@@ -223,6 +224,16 @@ class NodeSink:
         elif node.problem:
             log.warning("%s", node.problem)
         self.placement.on_change()
+
+
+def _node(raw: RawObject) -> NodeInventory:
+    """Inventory of a node; whatever reading it raises becomes its problem, and the other nodes go on."""
+    try:
+        return parse_node(raw)
+    except Exception as error:
+        metadata = raw.get("metadata") or {}
+        name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
+        return NodeInventory(name, uid, problem=f"node {name}: {type(error).__name__}: {error}")
 
 
 def _keep(pod: PodView) -> bool:

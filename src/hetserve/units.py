@@ -7,7 +7,7 @@ is MiB (int), CPU is millicores (int), rates are queries per second (float).
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, Overflow
 from typing import Final, NewType
 
 Seconds = NewType("Seconds", float)
@@ -29,10 +29,15 @@ _UNIT_SECONDS: Final = {
 }
 _SUFFIX: Final = {
     "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
     "m": Decimal("1e-3"),
-    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTP", start=1)},
-    **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTP", start=1)},
+    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
+_LARGEST_QUANTITY: Final = Decimal("1e30")
+"""More than QUANTITY_PATTERN admits. The API server keeps pods that ask for 1e9999999: int() of such a number
+would take gigabytes and minutes."""
 _MICRO: Final = 1_000_000
 
 
@@ -73,17 +78,30 @@ def format_money(micro: int) -> str:
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Number of a Kubernetes quantity such as ``500m``, ``12k``, ``4Gi``.
+    """Number of a Kubernetes quantity such as ``500m``, ``12k``, ``4Gi``, ``+5`` or ``1e3``.
 
-    Raises ValueError, naming the text, for anything else.
+    Raises ValueError, naming the text, for anything else, for what is negative, and for more than 1e30.
     """
-    match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)", text)
+    match = re.fullmatch(r"\+?([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)", text)
     if match is None or match[2] not in _SUFFIX:
-        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 4Gi")
+        raise ValueError(_no_quantity(text))
     try:
-        return Decimal(match[1]) * _SUFFIX[match[2]]
-    except InvalidOperation:
-        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 4Gi") from None
+        value = Decimal(match[1]) * _SUFFIX[match[2]]
+    except Overflow:
+        value = Decimal("Infinity")
+    except ArithmeticError:
+        raise ValueError(_no_quantity(text)) from None
+    if value > _LARGEST_QUANTITY:
+        raise ValueError(f"{_short(text)} is too large for a quantity; at most {_LARGEST_QUANTITY} is possible")
+    return value or Decimal(0)  # a zero with a huge exponent is as slow an int() as any other
+
+
+def _no_quantity(text: str) -> str:
+    return f"{_short(text)} is not a quantity; write for example 500m, 2 or 4Gi"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def quantity_to_mib(text: str) -> MiB:

@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from hetserve import units
 
 DURATIONS = {"350ms": 0.35, "1.5s": 1.5, "1m30s": 90.0, "250us": 0.00025, "2h": 7200.0, "0.257456ms": 0.000257456}
-MEMORY = {"15360Mi": 15360, "15Gi": 15360, "12k": 1, "1G": 954, "1048577": 2, "1.5Gi": 1536, "500m": 1}
-CPU = {"2": 2000, "500m": 500, "1.5": 1500, "100.5m": 101}
+MEMORY = {
+    "15360Mi": 15360,
+    "15Gi": 15360,
+    "12k": 1,
+    "1G": 954,
+    "1048577": 2,
+    "1.5Gi": 1536,
+    "500m": 1,
+    "1Ei": 1 << 40,
+    "1E": 953674316407,
+}
+CPU = {"2": 2000, "500m": 500, "1.5": 1500, "100.5m": 101, "+5": 5000, "1500000u": 1500, "100n": 1, "0e9999999": 0}
 NONSENSE = ("", "-1ms", "350", "ms", "3.5.1s", "NaN", "1e3s", "٣s", "1 s")
 
 
@@ -45,6 +55,13 @@ def test_nonsense_money_is_refused_by_its_text(text: str) -> None:
 def test_a_nonsense_quantity_is_refused_by_its_text(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         units.parse_quantity(text)
+
+
+@pytest.mark.parametrize("text", ["1e9999999", "1e999999P", "1e99999999999999999999", "9" * 40, "1e31", "+1e40"])
+def test_a_quantity_beyond_all_machines_is_a_value_error_like_any_other_nonsense(text: str) -> None:
+    for convert in (units.parse_quantity, units.quantity_to_mib, units.quantity_to_millicpu):
+        with pytest.raises(ValueError, match="quantity"):
+            convert(text)
 
 
 @given(st.integers(min_value=0, max_value=999_999_999_999))

@@ -1,0 +1,84 @@
+"""Objects that the API server keeps and no reader expects: one of them must never stop the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.placement import parse_node, parse_pod
+from hetserve.reconcile.observed import PodFact, pod_fact
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender import placement as extender
+from hetserve_operator.cache import Cache, Store
+
+HUGE = "1e9999999"
+"""The API server accepts such a quantity and keeps its text."""
+
+
+def _asking(resource: str, text: str, name: str = "huge") -> dict[str, Any]:
+    pod = gpu_pod(name)
+    pod["spec"]["containers"][0]["resources"] = {"requests": {resource: text}, "limits": {resource: text}}
+    return pod
+
+
+def _placement() -> extender.Placement:
+    placement = extender.Placement(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    extender.NodeSink(placement).replace([gpu_node("n0")])
+    return placement
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory", names.RESOURCE_GPU_MEMORY])
+def test_a_pod_that_asks_for_a_huge_quantity_hides_no_other_pod_from_the_operator(resource: str) -> None:
+    cache = Cache()
+    pods = [_asking(resource, HUGE), gpu_pod("good", node="n0", gpu="0")]
+    for version, pod in enumerate(pods, start=1):
+        pod["metadata"]["resourceVersion"] = str(version)
+    cache.pods.relist(pods, 2)
+    good = [fact for fact in cache.pods if fact.name == "good"]
+    assert good, "one pod of any user keeps the operator from ever being ready"
+
+
+def test_a_pod_that_asks_for_a_huge_quantity_does_not_end_the_extender() -> None:
+    placement = _placement()
+    sink = extender.PodSink(placement)
+    sink.replace([_asking(names.RESOURCE_GPU_MEMORY, HUGE), gpu_pod("good", node="n0", gpu="0")])
+    sink.apply("MODIFIED", _asking(names.RESOURCE_GPU_MEMORY, HUGE))
+    assert placement.ledger.booking("uid-good") is not None, "one pod of any user hides the pods of all"
+    assert any("default/huge" in problem for problem in placement.problems()), "and nobody is told"
+
+
+def test_whatever_one_object_raises_the_operator_keeps_the_others() -> None:
+    def reduce(raw: dict[str, Any]) -> PodFact | None:
+        if raw["metadata"]["name"] == "odd":
+            raise RecursionError("deeper than anybody thought")
+        return pod_fact(raw)
+
+    store: Store[PodFact] = Store(reduce)
+    store.relist([gpu_pod("odd"), gpu_pod("good")], 1)
+    assert [fact.name for fact in store] == ["good"], "an error that nobody expected stops every relist"
+
+
+@pytest.mark.parametrize("error", [ArithmeticError("odd"), RecursionError("odd"), AssertionError("odd")])
+def test_whatever_one_object_raises_the_extender_keeps_the_others(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(read: Any) -> Any:
+        def instead(raw: Any) -> Any:
+            if raw["metadata"]["name"] == "odd":
+                raise error
+            return read(raw)
+
+        return instead
+
+    placement = _placement()
+    monkeypatch.setattr(extender, "parse_pod", raising(parse_pod))
+    monkeypatch.setattr(extender, "parse_node", raising(parse_node))
+    extender.PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
+    extender.NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
+    extender.NodeSink(placement).apply("MODIFIED", gpu_node("odd"))
+    assert placement.ledger.booking("uid-good") is not None, "one pod hides all the others"
+    assert placement.ledger.free(("n0", "0")) == 32768 - 4096, "one node hides all the others"
+    assert len(placement.problems()) == 2, "and nobody is told"
