@@ -177,10 +177,10 @@ class Placement:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reserved GPU is still there, healthy and not over-used by an inventory that shrank."""
+        """Whether a reserved GPU is still there, healthy, on an open node and not over-used (a smaller inventory)."""
         index = self.ledger.index
         row = index.row.get(held.place)
-        return row is not None and bool(index.healthy[row]) and int(index.free[row]) >= 0
+        return row is not None and bool(index.healthy[row] & index.open[row]) and int(index.free[row]) >= 0
 
 
 @dataclass(slots=True)

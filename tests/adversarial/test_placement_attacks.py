@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
-from hetserve.placement import Fairness, Ledger, QueueSettings, Waiting, decide, next_round, parse_node, parse_pod
+from hetserve.placement import (
+    Fairness,
+    Ledger,
+    QueueSettings,
+    Waiting,
+    decide,
+    next_round,
+    parse_node,
+    parse_pod,
+    scores,
+)
 from hetserve.placement.check import violations
+from hetserve.placement.decide import UNLISTED_GPU
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import MiB, Seconds
 
@@ -43,6 +54,53 @@ def test_over_use_is_not_free_memory() -> None:
     chosen = decide(ledger.index, parse_pod(gpu_pod("new", memory_mib=1)).request, ["n0"]).chosen
     assert chosen is not None
     assert chosen.key.gpu == "1", "an over-committed GPU is given to one pod more"
+
+
+UUIDS = [{"uuid": f"GPU-{letter}", "product": "V100", "memoryMiB": 32768} for letter in "ab"]
+
+
+def test_a_busy_node_that_gets_uuids_is_not_thought_idle() -> None:
+    """Nobody knows which of GPU-a and GPU-b the pods on "0" and "1" fill."""
+    ledger = _ledger("n0", "n1")
+    pods = [gpu_pod(f"p{gpu}", node="n0", gpu=gpu, memory_mib=32768) for gpu in "01"]
+    for pod in pods:
+        ledger.observe(parse_pod(pod))
+    assert len(ledger.index.gpus) == 4
+    ledger.put_node(parse_node(gpu_node("n0", listed=UUIDS)))
+    new = parse_pod(gpu_pod("new")).request
+    decision = decide(ledger.index, new, ["n0", "n1"], explain=True)
+    assert decision.chosen is not None
+    assert decision.chosen.node == "n1", "two full GPUs are given away a second time, with the same model on them"
+    alone = decide(ledger.index, new, ["n0"])
+    assert alone.chosen is None, "two full GPUs are given away a second time, with the same model on them"
+    assert [(r.reason, r.nodes, r.resolvable) for r in alone.refusals] == [(UNLISTED_GPU, ("n0",), True)]
+    assert scores(ledger.index, new, ["n0", "n1"])["n0"] == 0, "the closed node is the favourite"
+
+
+@pytest.mark.parametrize("order", ["pods first", "node first"])
+def test_a_node_opens_again_when_the_last_pod_on_an_unlisted_gpu_ends(order: str) -> None:
+    ledger = _ledger("n0")
+    pods = [parse_pod(gpu_pod(f"p{gpu}", node="n0", gpu=gpu)) for gpu in "01"]
+    listed = parse_node(gpu_node("n0", listed=UUIDS))
+    if order == "node first":
+        ledger.put_node(listed)
+        assert ledger.index.open.all()
+    for pod in pods:
+        ledger.observe(pod)
+    ledger.put_node(listed)
+    new = parse_pod(gpu_pod("new")).request
+    for pod in pods:
+        assert decide(ledger.index, new, ["n0"]).chosen is None, "a node opens while a pod holds an unknown GPU of it"
+        ledger.release(pod.uid)
+    assert decide(ledger.index, new, ["n0"]).chosen is not None, "a node stays closed for ever"
+
+
+def test_a_reservation_by_index_does_not_close_a_node_that_gets_uuids() -> None:
+    ledger = _ledger("n0")
+    ledger.reserve(parse_pod(gpu_pod("old")).request, ("n0", "0"), Seconds(30))
+    ledger.put_node(parse_node(gpu_node("n0", listed=UUIDS)))
+    assert ledger.booking("uid-old") is None, "a reservation of a GPU that is no more"
+    assert decide(ledger.index, parse_pod(gpu_pod("new")).request, ["n0"]).chosen is not None, "closed for nothing"
 
 
 def test_the_same_name_with_a_new_uid_is_another_pod() -> None:

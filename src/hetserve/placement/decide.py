@@ -1,8 +1,9 @@
 """Which GPU a pod gets, and why every other node was refused (HetSev, Algorithm 1, lines 6-13).
 
 A GPU fits if it is healthy, of the product asked for, holds no instance of the same model and has the
-memory. Of those the worst fit is taken: idle GPUs first, then the most free memory, then the order of node
-name and GPU id. Texts of refusals are few and equal over nodes: the scheduler's event groups equal texts.
+memory; and no pod of its node holds a GPU that the inventory does not list, which may be this one. Of those
+the worst fit is taken: idle GPUs first, then the most free memory, then the order of node name and GPU id.
+Texts of refusals are few and equal over nodes: the scheduler's event groups equal texts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hetserve.units import MiB
 
 NO_GPU: Final = "no GPU on the node"
 NO_HEALTHY_GPU: Final = "no healthy GPU on the node"
+UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
 SAME_MODEL: Final = "same model on every GPU"
 MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""
@@ -94,11 +96,11 @@ def scores(index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> Mapp
 
 
 def _masks(index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> tuple[Mask, Mask, Mask]:
-    """(offered, of the product), (and healthy, without the model), (and with the memory)."""
+    """(offered, of the product), (and open, healthy, without the model), (and with the memory)."""
     usable = index.offered(offered)
     if request.product is not None:
         usable = usable & index.of_product(request.product)
-    eligible = usable & index.healthy
+    eligible = usable & index.open & index.healthy
     if request.model is not None:
         eligible = eligible & index.without_model(request.model)
     return usable, eligible, eligible & (index.free >= request.memory_mib)
@@ -113,11 +115,13 @@ def _refusals(
         f"no GPU with {request.memory_mib} MiB free; the most free on any eligible GPU is {most} MiB", (), True
     )
     same_model = Refusal(SAME_MODEL, (), True)
+    unlisted = Refusal(UNLISTED_GPU, (), True)
     no_healthy = Refusal(NO_HEALTHY_GPU, (), True)
     no_product = Refusal(f"no GPU of product {request.product}", (), False)
     stages = (
         (index.any_on_node(usable), no_product),
-        (index.any_on_node(usable & index.healthy), no_healthy),
+        (index.any_on_node(usable & index.open), unlisted),
+        (index.any_on_node(usable & index.open & index.healthy), no_healthy),
         (index.any_on_node(eligible), same_model),
         (index.any_on_node(fits), memory),
     )

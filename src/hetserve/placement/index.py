@@ -40,14 +40,18 @@ class GpuIndex:
         self.memory = self.free.copy()
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
+        self.open = np.ones(len(self.gpus), dtype=np.bool_)
+        """False on every GPU of a node where pods hold GPUs that the inventory does not list."""
+        self._strangers: dict[str, int] = {}
         self._products: dict[str, Mask] = {}
         self._models: dict[str, dict[int, int]] = {}
         self._tie = (1 << _ROW_BITS) - 1 - np.arange(len(self.gpus), dtype=np.int64)
 
     def book(self, place: Place, memory_mib: int, model: str | None, *, idle: bool) -> None:
-        """Take `memory_mib` (negative: give back) on a GPU; a place that the index does not know is ignored."""
+        """Take `memory_mib` (negative: give back) on a GPU; one that the inventory does not list closes its node."""
         row = self.row.get(place)
         if row is None:
+            self._book_stranger(place[0], 1 if memory_mib >= 0 else -1)
             return
         self.free[row] -= memory_mib
         self.idle[row] = idle
@@ -58,6 +62,15 @@ class GpuIndex:
                 del holders[row]
             if not holders:
                 del self._models[model]
+
+    def _book_stranger(self, node: str, pods: int) -> None:
+        """Close a node while pods hold unlisted GPUs there: which of the listed ones these really are nobody knows."""
+        row = self.node_row.get(node)
+        if row is None:
+            return
+        self._strangers[node] = self._strangers.get(node, 0) + pods
+        first = int(self.first[row])
+        self.open[first : first + len(self.nodes[row].gpus)] = self._strangers[node] <= 0
 
     def offered(self, names: Sequence[str]) -> Mask:
         """Which GPUs lie on the named nodes; names of nodes without GPUs select nothing."""

@@ -1,9 +1,9 @@
 """Who holds how many MiB of which GPU: reserved by a filter, being bound, bound; released by UID.
 
 Built from pods and nodes alone, so a restart rebuilds it. Bookings name a node by its name, as a bound pod
-does: pods that outlive their node object still hold its GPUs when the node comes back, and a booking on a
-GPU that is not (or not yet) known is kept and reported. Over-use (an inventory that shrank, a pod bound by
-somebody else) is counted as it is and reported, never clipped.
+does: pods that outlive their node object still hold its GPUs when the node comes back. A booking on a GPU
+that is not (or not yet) known is kept, reported, and closes its node to new pods. Over-use (an inventory
+that shrank, a pod bound by somebody else) is counted as it is and reported, never clipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hetserve.placement.bookings import (
     without_gpu,
 )
 from hetserve.placement.index import GpuIndex, Place
-from hetserve.placement.inventory import NodeInventory
+from hetserve.placement.inventory import Gpu, NodeInventory
 from hetserve.placement.pods import GpuRequest, PodView
 from hetserve.units import MiB, Seconds
 
@@ -56,8 +56,9 @@ class Ledger:
         known = self._nodes.get(node.name)
         if known == node:
             return False
-        if known is not None and known.uid != node.uid:
-            self._drop_reservations_on(node.name)
+        if known is not None:
+            # What nobody has bound yet must not close the node; its bind finds another GPU.
+            self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
         self._nodes[node.name] = node
         if known is None or known.gpus != node.gpus or known.uid != node.uid:
             self._index = None
@@ -277,7 +278,8 @@ class Ledger:
         if not shelf.pods:
             del self._shelves[booking.place]
 
-    def _drop_reservations_on(self, node: str) -> None:
+    def _drop_reservations_on(self, node: str, keep: Iterable[Gpu] = ()) -> None:
+        kept = {gpu.id for gpu in keep}
         for uid, booking in list(self._bookings.items()):
-            if booking.place[0] == node and booking.state is State.RESERVED:
+            if booking.place[0] == node and booking.place[1] not in kept and booking.state is State.RESERVED:
                 self.release(uid)

@@ -10,7 +10,9 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement.check import violations
-from hetserve.testing.cluster import gpu_pod
+from hetserve.placement.decide import UNLISTED_GPU
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_extender.placement import NodeSink
 
 Bench = Any  # the fixture's class lives in conftest, which cannot be imported
 
@@ -67,6 +69,19 @@ async def test_a_refusal_names_need_and_most_free_for_every_node(bench: Bench) -
     assert result["NodeNames"] == []
     assert result["FailedNodes"] == {"n0": text, "n1": text}
     assert result["FailedAndUnresolvableNodes"] == {"cpu": "no GPU on the node"}
+
+
+async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(bench: Bench) -> None:
+    running, waiting = gpu_pod("running", node="n0", gpu="0", model="m"), gpu_pod("waiting")
+    for pod in (running, waiting):
+        bench.api.add(pod)
+    bench.show()
+    assert (await bench.filter(waiting, "n0"))["NodeNames"] == ["n0"]
+    listed = [{"uuid": f"GPU-{letter}", "product": "V100", "memoryMiB": 32768} for letter in "ab"]
+    NodeSink(bench.placement).apply("MODIFIED", gpu_node("n0", listed=listed))
+    assert UNLISTED_GPU in await bench.bind(waiting, "n0")
+    assert _posts(bench) == []
+    assert (await bench.filter(waiting, "n0"))["FailedNodes"] == {"n0": UNLISTED_GPU}
 
 
 async def test_a_pod_without_gpu_memory_passes_everywhere(bench: Bench) -> None:
