@@ -45,14 +45,18 @@ class Metrics:
         self.writes.labels(type(request).__name__, result).inc()
 
     def observe(self, key: Key, service: Mapping[str, Any]) -> None:
-        """Show what the status of a service says."""
-        status = service.get("status") or {}
-        plan = status.get("plan") or {}
-        conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
-        self.ready.labels(*key).set(conditions.get("Ready") == "True")
+        """Show what the status of a service says; a status that cannot be read shows nothing and stops nothing."""
+        status = _mapping(service.get("status"))
+        plan, conditions = _mapping(status.get("plan")), status.get("conditions")
+        found = conditions if isinstance(conditions, list) else []
+        ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in map(_mapping, found))
+        self.ready.labels(*key).set(ready)
         for gauge, field in ((self.cost, "hourlyCost"), (self.qps, "qps")):
-            if field in plan:
-                gauge.labels(*key).set(float(plan[field]))
+            figure = _figure(plan.get(field))
+            if figure is None:
+                gauge.remove(*key)
+            else:
+                gauge.labels(*key).set(figure)
         self._known.add(key)
 
     def forget(self, key: Key) -> None:
@@ -61,3 +65,14 @@ class Metrics:
             self._known.discard(key)
             for gauge in (self.cost, self.qps, self.ready):
                 gauge.remove(*key)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _figure(text: Any) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None

@@ -116,6 +116,8 @@ class _Case:
 def _choose(case: _Case, planner: Planner) -> Decision:
     service, offers, problem, recorded = case.service, case.offers, case.problem, case.recorded
     digest = inputs_digest(case.declared)
+    if recorded is not None and recorded.inputs == digest and not _is_priced_right(recorded, case.declared):
+        recorded = None  # of these very inputs, so it is no old plan: somebody has changed it
     standing = recorded if recorded is not None and recorded.inputs == digest else None
     fits = standing is not None and _fits(standing, problem)
     if standing is not None and fits and _is_ideal(standing, planner(case.declared)):
@@ -130,7 +132,16 @@ def _choose(case: _Case, planner: Planner) -> Decision:
     if standing is not None and fits and not _better(plan, standing, problem):
         return _planned(service, offers, standing)
     record = plan_record(plan, digest)
-    return _planned(service, offers, record, fresh=recorded is None or record.raw != recorded.raw)
+    return _planned(service, offers, record, fresh=case.recorded is None or record.raw != case.recorded.raw)
+
+
+def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
+    """Whether the counts cost at the declared prices what is recorded, and no more than the budget."""
+    prices = {option.name: option.price for option in declared.types}
+    if any(name not in prices for name, _ in record.counts):
+        return False
+    cost = sum(prices[name] * n for name, n in record.counts)
+    return cost == record.cost and (declared.budget is None or cost <= declared.budget)
 
 
 def _fits(record: PlanRecord, problem: Problem) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hetserve.planning.plan import Counts, Plan
-from hetserve.units import format_money
+from hetserve.units import MicroDollarsPerHour, format_money, parse_money
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
@@ -15,13 +16,14 @@ _LONG, _SHORT = 4096, 2048
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan in force. raw: exactly as in status.plan; counts: of the types it holds."""
+    """A plan in force. raw: exactly as in status.plan; counts: of the types it holds; cost: as recorded."""
 
     raw: Json
     counts: Counts
     inputs: str
     qps: str
     verdict: str
+    cost: MicroDollarsPerHour
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -57,7 +59,7 @@ def plan_record(plan: Plan, inputs: str) -> PlanRecord:
         text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
         raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
     counts = tuple((name, n) for name, n in plan.counts if n > 0)
-    return PlanRecord(raw, counts, inputs, raw["qps"], verdict)
+    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost)
 
 
 def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
@@ -69,8 +71,9 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
     try:
         counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
         texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
+        cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
     except (KeyError, TypeError, ValueError):
         return None
-    if any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
+    if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], str(raw.get("verdict") or ""))
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], str(raw.get("verdict") or ""), cost)

@@ -1,0 +1,77 @@
+"""A status that somebody has spoilt is planned anew; it neither stops a service nor buys beyond the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hetserve.reconcile.build import deployment_name
+from hetserve.testing.builders import service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve_operator.metrics import Metrics
+from hetserve_operator.queue import Key
+from hetserve_operator.testing import Lab, path_of
+
+Json = dict[str, Any]
+SERVICE = path_of(service("rm2"))
+PLANNED = {deployment_name("rm2", GPU_TYPE): 3, deployment_name("rm2", CPU_TYPE): 6}
+
+
+def _counts(gpu: int, cpu: int) -> Json:
+    entries = [{"instanceType": GPU_TYPE, "count": gpu}, {"instanceType": CPU_TYPE, "count": cpu}]
+    return {"counts": entries, "summary": f"{gpu}x{GPU_TYPE}+{cpu}x{CPU_TYPE}"}
+
+
+SPOILT: dict[str, Callable[[], Json]] = {
+    "a cost that is no number": lambda: {"hourlyCost": "much"},
+    "a throughput that is no number": lambda: {"qps": "many"},
+    "a throughput that is not finite": lambda: {"qps": "NaN"},
+    "counts beyond the budget": lambda: _counts(4, 14),
+    "counts beyond the budget, with their cost": lambda: {**_counts(4, 14), "hourlyCost": "4.190"},
+    "counts that do not cost what is recorded": lambda: _counts(1, 1),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+async def test_a_spoilt_plan_is_planned_anew(what: str) -> None:
+    lab = Lab()
+    lab.add(*rm2_scene())
+    await lab.converge()
+    lab.edit(SERVICE, lambda s: s["status"]["plan"].update(SPOILT[what]()))
+    lab.restart()
+    for _ in range(12):
+        await lab.round()
+        assert lab.replicas() == PLANNED, f"{what}: it was followed"
+    plan = lab.service()["status"]["plan"]
+    assert (plan["summary"], plan["hourlyCost"]) == (f"3x{GPU_TYPE}+6x{CPU_TYPE}", "2.472")
+    assert lab.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"plan": {"hourlyCost": "much", "qps": "many"}},
+        {"plan": "x", "conditions": "x"},
+        {"plan": {"hourlyCost": None, "qps": []}, "conditions": [None]},
+        "x",
+    ],
+)
+def test_metrics_show_what_can_be_read_and_never_fail(status: Any) -> None:
+    metrics, key = Metrics(), Key("ns", "s")
+    metrics.observe(key, {"status": status})
+    labels = {"namespace": "ns", "service": "s"}
+    assert metrics.registry.get_sample_value("hetserve_service_ready", labels) == 0
+    assert metrics.registry.get_sample_value("hetserve_service_cost_dollars_per_hour", labels) is None
+    metrics.forget(key)
+    assert metrics.registry.get_sample_value("hetserve_service_ready", labels) is None
+
+
+def test_metrics_stop_showing_a_plan_that_is_gone() -> None:
+    metrics, key = Metrics(), Key("ns", "s")
+    labels = {"namespace": "ns", "service": "s"}
+    metrics.observe(key, {"status": {"plan": {"hourlyCost": "1.5", "qps": "2"}}})
+    assert metrics.registry.get_sample_value("hetserve_service_cost_dollars_per_hour", labels) == 1.5
+    metrics.observe(key, {"status": {}})
+    assert metrics.registry.get_sample_value("hetserve_service_cost_dollars_per_hour", labels) is None
