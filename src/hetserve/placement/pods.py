@@ -90,7 +90,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         node=node,
         gpu=_text(annotations.get(names.ANNOTATION_GPU), names.ANNOTATION_GPU) if node else None,
         annotated_mib=annotations.get(names.ANNOTATION_GPU_MEMORY) if node else None,
-        finished=status.get("phase") in _FINISHED,
+        finished=_text(status.get("phase"), "status.phase") in _FINISHED,
         terminating=metadata.get("deletionTimestamp") is not None,
         unschedulable=_unschedulable(status),
         gates=_gates(spec.get("schedulingGates")),

@@ -51,6 +51,13 @@ def _add(bench: Bench, count: int, *, gates: tuple[str, ...] = GATED) -> None:
         bench.api.add(gpu_pod(f"p{number}", gates=gates, created=f"2026-01-01T00:00:{number:02d}Z"))
 
 
+async def test_a_quantity_with_a_sign_does_not_keep_a_pod_at_the_gate(
+    bench: Bench, controller: QueueController
+) -> None:
+    bench.api.add(gpu_pod("signed", memory_mib="+5", gates=GATED))
+    assert await _round(bench, controller) == ["signed"]
+
+
 async def test_pods_are_released_in_order_until_beta_are_out(bench: Bench, controller: QueueController) -> None:
     _add(bench, 5)
     assert await _round(bench, controller) == ["p0", "p1", "p2"]

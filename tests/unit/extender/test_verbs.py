@@ -84,6 +84,13 @@ async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(be
     assert (await bench.filter(waiting, "n0"))["FailedNodes"] == {"n0": UNLISTED_GPU}
 
 
+async def test_a_pod_of_the_wrong_shape_is_refused_by_its_field_and_not_by_a_crash(bench: Bench) -> None:
+    result = await bench.filter(gpu_pod() | {"status": {"phase": []}})
+    assert result["Error"] == "status.phase: [] is not a text"
+    asked = await bench.filter(gpu_pod(memory_mib="1e9999999"))
+    assert "'1e9999999' is too large" in asked["Error"]
+
+
 async def test_a_pod_without_gpu_memory_passes_everywhere(bench: Bench) -> None:
     pod = gpu_pod(memory_mib=0)
     assert (await bench.filter(pod, "n0", "cpu"))["NodeNames"] == ["n0", "cpu"]

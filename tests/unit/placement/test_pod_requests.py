@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.pods import MAX_MIB, gpu_memory, parse_pod
+from hetserve.placement.pods import MAX_MIB, InvalidObjectError, gpu_memory, parse_pod
 from hetserve.testing.cluster import gpu_pod
 
 
@@ -21,6 +23,7 @@ def _container(mib: str | None, *, sidecar: bool = False, kind: str = "limits") 
     [
         pytest.param([], [_container("4096")], 4096, id="one container"),
         pytest.param([], [_container("12k")], 12000, id="a canonicalised quantity"),
+        pytest.param([], [_container("+5")], 5, id="a sign, which the API server keeps"),
         pytest.param([], [_container("1"), _container("2", kind="requests")], 3, id="containers are summed"),
         pytest.param([_container("7")], [_container("5")], 7, id="a larger init container counts alone"),
         pytest.param([_container("7"), _container("9")], [_container("5")], 9, id="init containers do not add up"),
@@ -77,3 +80,35 @@ def test_every_part_of_a_pod_may_be_of_the_wrong_type_without_another_error() ->
         for wrong in (1, "x", [1], True):
             with pytest.raises(ValueError, match=part):
                 parse_pod(gpu_pod() | {part: wrong})
+
+
+def _leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths of all values below an object, the inner ones too."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield (*path, key)
+        yield from _leaves(part, (*path, key))
+
+
+def _whole_pod() -> dict[str, Any]:
+    raw = gpu_pod(node="n0", gpu="1", product="T4", gates=(names.QUEUE_GATE,), unschedulable=True)
+    raw["spec"]["initContainers"] = [_container("7", sidecar=True)]
+    return raw
+
+
+@pytest.mark.parametrize("path", list(_leaves(_whole_pod())), ids=lambda path: ".".join(map(str, path)))
+def test_any_value_of_a_pod_may_be_of_the_wrong_type_without_another_error(path: tuple[str | int, ...]) -> None:
+    values: tuple[object, ...] = ([], {}, [[]], 1, -1e308, "x", "", "0001-01-01", True, None)
+    for wrong in values:
+        raw: Any = _whole_pod()
+        inner = raw
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = wrong
+        with suppress(InvalidObjectError):
+            parse_pod(raw)
+
+
+def test_a_phase_that_is_no_text_is_refused_by_field() -> None:
+    with pytest.raises(ValueError, match=r"status.phase: \[\] is not a text"):
+        parse_pod(gpu_pod() | {"status": {"phase": []}})
