@@ -132,8 +132,8 @@ def _add_resources(container: Json, instance_type: InstanceType, gpu_memory: MiB
         for key, value in ours.items():
             if key in section:
                 raise TemplateError(
-                    f"spec.template: container {container['name']!r} sets resources.{kind}.{key}, which InstanceType "
-                    f"{instance_type.metadata.name} sets to {value}; take it out of the template"
+                    f"spec.template: container {container.get('name')!r} sets resources.{kind}.{key}, which "
+                    f"InstanceType {instance_type.metadata.name} sets to {value}; take it out of the template"
                 )
             section[key] = value
 

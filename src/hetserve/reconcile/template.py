@@ -13,6 +13,14 @@ _OURS_IN_SPEC: Final = {
     "schedulerName": "the instance type decides which scheduler places the pod",
     "nodeName": "the scheduler decides the node",
 }
+_SPEC_TYPES: Final[Mapping[str, type]] = {
+    "nodeSelector": dict,
+    "tolerations": list,
+    "schedulingGates": list,
+    "containers": list,
+    "initContainers": list,
+}
+_CONTAINER_TYPES: Final[Mapping[str, type]] = {"env": list, "resources": dict}
 _OUR_PREFIX: Final = f"{names.GROUP}/"
 
 
@@ -25,10 +33,11 @@ def user_template(raw: Mapping[str, Any]) -> Json:
 
     Raises TemplateError where it is no pod template or sets what hetserve sets.
     """
-    template: Json = copy.deepcopy(dict(raw))
+    template: Json = _without_nulls(copy.deepcopy(dict(raw)))
     spec = template.get("spec")
     if not isinstance(spec, dict):
         raise TemplateError("spec.template.spec is missing: give a pod template with its containers")
+    _check_types("spec.template.spec", spec, _SPEC_TYPES)
     for field, why in _OURS_IN_SPEC.items():
         if spec.get(field):
             raise TemplateError(f"spec.template.spec.{field}: {spec[field]!r} must not be set: {why}")
@@ -48,6 +57,11 @@ def model_container(template: Json) -> Json:
         return named[0]
     if len(containers) == 1:
         return containers[0]
+    if named:
+        raise TemplateError(
+            f"spec.template.spec.containers: {len(named)} containers are named {names.MODEL_CONTAINER!r}; "
+            "name only the one so that serves the model"
+        )
     found = ", ".join(str(c.get("name")) for c in containers)
     raise TemplateError(
         f"spec.template.spec.containers: none of {found} is named {names.MODEL_CONTAINER!r}; "
@@ -67,11 +81,30 @@ def _check_metadata(metadata: Any, field: str) -> None:
             raise TemplateError(f"spec.template.metadata.{field}: {key} is set by hetserve; take it out")
 
 
+def _without_nulls(value: Any) -> Any:
+    """The apiserver takes a field that is null as one that is absent; in a list a null is an entry."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _check_types(path: str, found: Json, types: Mapping[str, type]) -> None:
+    """Only of the fields that hetserve reads or adds to; of the others the apiserver speaks in its own words."""
+    for field, kind in types.items():
+        value: Any = found.get(field, kind())
+        if not isinstance(value, kind):
+            right = "an object (names and values)" if kind is dict else "a list of objects"
+            raise TemplateError(f"{path}.{field}: {value!r} is not {right}")
+        for index, entry in enumerate(value if isinstance(value, list) else ()):
+            if not isinstance(entry, dict):
+                raise TemplateError(
+                    f"{path}.{field}[{index}]: {entry!r} is not an object; {field} is a list of objects"
+                )
+
+
 def _containers(spec: Json) -> Iterator[tuple[str, Json]]:
     for field in ("containers", "initContainers"):
         containers = spec.get(field) or []
-        if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers):
-            raise TemplateError(f"spec.template.spec.{field} is not a list of containers")
         if field == "containers" and not containers:
             raise TemplateError("spec.template.spec.containers is empty: give the container that serves the model")
         for index, container in enumerate(containers):
@@ -79,8 +112,10 @@ def _containers(spec: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _check_container(path: str, container: Json) -> None:
+    _check_types(path, container, _CONTAINER_TYPES)
+    _check_types(f"{path}.resources", container.get("resources", {}), {"limits": dict, "requests": dict})
     env = container.get("env") or []
-    if any(isinstance(entry, dict) and entry.get("name") == names.ENV_VISIBLE_DEVICES for entry in env):
+    if any(entry.get("name") == names.ENV_VISIBLE_DEVICES for entry in env):
         raise TemplateError(
             f"{path}.env: {names.ENV_VISIBLE_DEVICES} is set by hetserve from the GPU that the pod gets; take it out"
         )

@@ -117,7 +117,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no containers": ({"spec.template.spec.containers": []}, "containers is empty"),
     "no pod spec": ({"spec.template": {"metadata": {}}}, "spec.template.spec is missing"),
-    "containers that are no list": ({"spec.template.spec.containers": {"name": "a"}}, "is not a list of containers"),
+    "containers that are no list": (
+        {"spec.template.spec.containers": {"name": "a"}},
+        "{'name': 'a'} is not a list of objects",
+    ),
+    "a container that is no object": ({"spec.template.spec.containers": ["a"]}, "containers[0]: 'a' is not an object"),
+    "two containers named model": (
+        {"spec.template.spec.containers": [{"name": "model", "image": "x"}, {"name": "model", "image": "y"}]},
+        "2 containers are named 'model'",
+    ),
+    "resources that are a text": ({f"{MODEL}.resources": "big"}, "containers[0].resources: 'big' is not an object"),
+    "limits that are a list": ({f"{MODEL}.resources": {"limits": ["a"]}}, "resources.limits: ['a'] is not an object"),
+    "env that is an object": ({f"{MODEL}.env": {"A": "1"}}, "containers[0].env: {'A': '1'} is not a list of objects"),
+    "env that lists texts": ({f"{MODEL}.env": ["A=1"]}, "containers[0].env[0]: 'A=1' is not an object"),
+    "gates that are a text": ({"spec.template.spec.schedulingGates": "x"}, "schedulingGates: 'x' is not a list"),
+    "a node selector that is a list": ({"spec.template.spec.nodeSelector": ["a"]}, "nodeSelector: ['a'] is not an obj"),
+    "tolerations that are an object": ({"spec.template.spec.tolerations": {"key": "a"}}, "is not a list of objects"),
+    "a container without name that sets our cpu": (
+        {"spec.template.spec.containers": [{"image": "x", "resources": {"limits": {"cpu": "1"}}}]},
+        "container None sets resources.limits.cpu",
+    ),
 }
 
 
@@ -127,6 +146,26 @@ def test_a_template_that_contradicts_us_is_refused_with_the_field(what: str) -> 
     with pytest.raises(TemplateError, match=r"spec\.template") as caught:
         built(overrides)
     assert words in str(caught.value)
+
+
+NULLS: dict[str, dict[str, Any]] = {
+    "metadata": {"spec.template.metadata": None},
+    "labels": {"spec.template.metadata": {"labels": None}},
+    "env": {f"{MODEL}.env": None},
+    "resources": {f"{MODEL}.resources": None},
+    "limits": {f"{MODEL}.resources": {"limits": None}},
+    "one limit": {f"{MODEL}.resources": {"limits": {"cpu": None}}},
+    "node selector": {"spec.template.spec.nodeSelector": None},
+    "gates": {"spec.template.spec.schedulingGates": None},
+    "tolerations": {"spec.template.spec.tolerations": None},
+    "init containers": {"spec.template.spec.initContainers": None},
+    "scheduler": {"spec.template.spec.schedulerName": None},
+}
+
+
+@pytest.mark.parametrize("what", NULLS)
+def test_a_null_in_the_template_is_as_if_it_were_absent(what: str) -> None:
+    assert built(NULLS[what]) == built()
 
 
 def test_users_own_gates_env_labels_and_tolerations_stay() -> None:
