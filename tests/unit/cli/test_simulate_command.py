@@ -78,8 +78,6 @@ def test_the_plans_counts_are_the_default() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_can_be_simulated(policy: str) -> None:
-    if policy == "threshold":
-        pytest.skip("climbing for a threshold takes seconds; its parts are tested beside the policy")
     document = answer(*PAPER, "--rate", "5", "--queries", "300", "--policy", policy, "--slo", "2s")
     assert document["policy"] == policy
 
