@@ -89,7 +89,22 @@ class Writer:
         # Another name: under its own the apiserver would only say that it exists.
         meta["generateName"] = f"{meta.pop('name')[:DRY_RUN_NAME]}-"
         query = {**MANAGER, "dryRun": "All"}
-        return await self._api.request("POST", deployments_path(meta["namespace"]), query=query, body=manifest)
+        try:
+            return await self._api.request("POST", deployments_path(meta["namespace"]), query=query, body=manifest)
+        except ApiRefusalError as error:
+            if error.status != 403:
+                raise
+            return await self._render_in_place(request, error)
+
+    async def _render_in_place(self, request: Render, denied: ApiRefusalError) -> RawObject:
+        """A used-up quota denies even a dry run of a creation; a replacement of what is there counts nothing."""
+        meta = request.manifest["metadata"]
+        path = deployments_path(meta["namespace"], meta["name"])
+        query = {**MANAGER, "dryRun": "All"}
+        try:
+            return await self._api.request("PUT", path, query=query, body=request.manifest)
+        except ApiRefusalError:
+            raise denied from None
 
     async def _apply(self, request: Apply) -> RawObject:
         manifest = {**request.manifest, "metadata": {**request.manifest["metadata"]}}

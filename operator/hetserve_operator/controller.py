@@ -140,10 +140,11 @@ class Controller:
             return False
         if isinstance(request, WriteStatus) or error.status not in (403, *INVALID):
             raise error
+        words = _own_words(error.message, request) if isinstance(request, Render) else error.message
         if isinstance(request, Render) and error.status in INVALID:
-            memory.keep_rendered(request.digest, Rendered(refusal=_own_words(error.message, request)), self._clock())
+            memory.keep_rendered(request.digest, Rendered(refusal=words), self._clock())
         else:
-            memory.keep_refused(request.key, error.message, self._clock())
+            memory.keep_refused(request.key, words, self._clock())
         return True
 
     async def _announce(self, request: WriteStatus, world: World) -> None:
@@ -170,7 +171,7 @@ def describe(request: Request) -> str:
 def _own_words(message: str, render: Render) -> str:
     """The apiserver's words with the Deployment's name for the one that the dry run had."""
     name = str(render.manifest["metadata"]["name"])
-    return re.sub(re.escape(name[:DRY_RUN_NAME]) + "-[a-z0-9]{5}", name, message)
+    return re.sub(re.escape(name[:DRY_RUN_NAME]) + r"-([a-z0-9]{5})?(?![a-z0-9-])", name, message)
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -19,6 +19,9 @@ from hetserve.reconcile.world import Apply, Delete, Json, RawObject, Render, Rep
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """Written into the template by `kubectl rollout restart`: a user's wish, and removing it would restart again."""
 
+_QUOTA: Final = "exceeded quota"
+"""How the apiserver's admission of ResourceQuota begins its refusal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -67,16 +70,38 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str) -> Wo
     """The first write that brings the Deployments nearer to the targets.
 
     Order: learn what the apiserver makes of a manifest, delete what no plan holds, shrink, then the rest.
+    A Deployment that may not be made keeps the others from nothing but deletions, see `_deletes_beside`.
     """
-    renders = [_render(world, target) for target in targets]
-    for refusal in (r for r in renders if isinstance(r, str)):
+    renders = {target.name: _render(world, target) for target in targets}
+    for refusal in (r for r in renders.values() if isinstance(r, str)):
         return Work(template_refusal=refusal)
-    writes: list[Request] = [r for r in renders if isinstance(r, Render)]
+    asked = {name: r for name, r in renders.items() if isinstance(r, Render)}
+    denied = [world.refused[r.key] for r in asked.values() if r.key in world.refused]
+    writes: list[Request] = list(asked.values())
     live = {str(d["metadata"]["name"]): d for d in world.deployments}
-    if not writes:
-        writes += _deletions(world, {t.name for t in targets}, service_uid)
-        writes += _changes(world, targets, live, service_uid)
-    strangers = tuple(_strangers(targets, live, service_uid))
+    if len(denied) == len(asked):
+        writes += _deletions(world, {t.name for t in targets}, service_uid) if _deletes_beside(denied) else []
+        writes += _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
+    return _first(world, writes, tuple(_strangers(targets, live, service_uid)))
+
+
+def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
+    """The first write that only takes away: what no plan holds, and replicas beyond `staged` (by Deployment).
+
+    Needs no rendering: what is left keeps the template that it has. So a budget is followed, too, while the
+    new template is refused or cannot be tried.
+    """
+    writes = _deletions(world, set(staged), service_uid)
+    for found in world.deployments:
+        count = staged.get(str(found["metadata"]["name"]))
+        if count is None or is_deleting(found) or not is_ours(found, service_uid):
+            continue
+        if int(found["spec"].get("replicas") or 0) > count:
+            writes.append(_shrunk(found, count))
+    return _first(world, writes)
+
+
+def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
     refused = tuple(world.refused[w.key] for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
     ready = [w for w in open_writes if not _held(world, w)]
@@ -87,6 +112,27 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str) -> Wo
         wake_after=min(waits) if waits else None,
         pending=bool(writes),
     )
+
+
+def _deletes_beside(denied: list[str]) -> bool:
+    """Whether to delete while Deployments may not be made: where a quota is used up that makes room for them.
+
+    Any other denial may last, and what is deleted would then have no successor.
+    """
+    return all(_QUOTA in words for words in denied)
+
+
+def _shrunk(found: RawObject, count: int) -> Replace:
+    """The Deployment as it is but for its replicas: apply of our manifest would bring its template, too."""
+    name = str(found["metadata"]["name"])
+    meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
+    digest, _, replicas = str((meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)).partition("/")
+    meta["annotations"] = {**(meta.get("annotations") or {}), names.ANNOTATION_APPLIED: f"{digest}/{count}"}
+    spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
+    # Where we had asked for so few already, a foreign hand has added some; it is answered ever later.
+    return Replace(manifest, why, repair=replicas == str(count))
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hetserve.api import names
+from hetserve.placement.pods import gpu_memory
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.decision import Decision
 from hetserve.reconcile.diff import Target, is_deleting, is_ours
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.staging import Holding
 from hetserve.reconcile.world import RawObject, World
-from hetserve.units import MicroDollarsPerHour
+from hetserve.units import MiB, MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,34 @@ def holdings(world: World, decision: Decision, service_uid: str) -> dict[str, Ho
     """What the service has of each type that it has, or should have, anything of."""
     ours = [d for d in world.deployments if is_ours(d, service_uid)]
     types = {*decision.counts, *_types_of(ours), *(p.instance_type for p in world.pods if p.instance_type)}
-    result = {}
-    for name in sorted(types):
-        pods = [p for p in world.pods if p.instance_type == name]
-        mine = [d for d in ours if _type_of(d) == name]
-        result[name] = Holding(
-            replicas=sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine),
-            live=max(sum(not p.terminating for p in pods), sum(_reported(d) for d in mine)),
-            terminating=sum(p.terminating for p in pods),
-            price=_price(name, pods, world, decision),
-        )
-    return result
+    return {name: _holding(name, world, decision, [d for d in ours if _type_of(d) == name]) for name in sorted(types)}
+
+
+def _holding(name: str, world: World, decision: Decision, mine: list[RawObject]) -> Holding:
+    pods = [p for p in world.pods if p.instance_type == name]
+    gone = sum(p.terminating for p in pods)
+    replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
+    # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
+    live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    price = _price(name, pods, world, decision)
+    known = next((t for t in world.types if t.metadata.name == name), None)
+    if price is None or known is None:
+        return Holding(replicas, live, gone, price)
+    each = [instance_price(known, p.gpu_memory) if p.gpu_memory else price for p in pods]
+    # Replicas without a pod yet come as their Deployment asks for them now.
+    to_come = max(replicas, live) - (len(pods) - gone)
+    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d))), default=price)
+    surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
+    paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
+    return Holding(replicas, live, gone, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid))
+
+
+def _asked(deployment: RawObject) -> MiB:
+    """MiB of one GPU for each pod of a Deployment as it is; 0 for none, or where it cannot be read."""
+    try:
+        return gpu_memory((deployment["spec"].get("template") or {}).get("spec") or {})
+    except ValueError:
+        return MiB(0)
 
 
 def type_states(world: World, decision: Decision, targets: Iterable[Target], service_uid: str) -> tuple[TypeState, ...]:

@@ -18,13 +18,22 @@ from hetserve.units import MicroDollarsPerHour
 class Holding:
     """What a service has of one type: replicas its Deployment asks for, pods that live, pods that terminate.
 
-    price: of one instance, or None where it is not known (its InstanceType is gone).
+    price: of one instance as declared now, or None where it is not known (its InstanceType is gone). surplus:
+    what pods that hold more GPU memory than is declared now cost beyond `price` each; a rollout will end it.
+    paid: what the pods that are there cost by what they hold, or None: each the price.
     """
 
     replicas: int = 0
     live: int = 0
     terminating: int = 0
     price: MicroDollarsPerHour | None = None
+    surplus: MicroDollarsPerHour = MicroDollarsPerHour(0)
+    paid: MicroDollarsPerHour | None = None
+
+    @property
+    def committed(self) -> int:
+        """What is paid, or was asked for already; until a shrink is written its replicas may still become pods."""
+        return (max(self.replicas, self.live) + self.terminating) * (self.price or 0) + self.surplus
 
 
 def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
@@ -34,8 +43,13 @@ def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
         pods = holding.live + holding.terminating
         if pods and holding.price is None:
             return None
-        total += pods * (holding.price or 0)
+        total += pods * (holding.price or 0) if holding.paid is None else holding.paid
     return MicroDollarsPerHour(total)
+
+
+def exceeds(holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None) -> bool:
+    """Whether what is there, or was asked for already, costs more than the budget; what has no price is left out."""
+    return budget is not None and sum(holding.committed for holding in holdings.values()) > budget
 
 
 def staged_counts(
@@ -51,11 +65,9 @@ def staged_counts(
     committed = 0
     for t in sorted({*desired, *holdings}):
         have = holdings.get(t, Holding())
-        # Until a shrink is written its replicas may still become pods, so they count like pods.
-        pods = max(have.replicas, have.live) + have.terminating
-        if pods and have.price is None:
+        if max(have.replicas, have.live) + have.terminating and have.price is None:
             return staged  # a price is missing, and missing is not zero
-        committed += pods * (have.price or 0)
+        committed += have.committed
     for t in sorted(desired):
         have = holdings.get(t, Holding())
         while staged[t] < desired[t] and have.price is not None:

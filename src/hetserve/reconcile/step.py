@@ -6,15 +6,15 @@ Order: the plan is recorded before anything follows it, then Deployments, then t
 from __future__ import annotations
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.build import desired_deployment
+from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, Planner, decide, read_status
-from hetserve.reconcile.diff import Target, Work, next_work
+from hetserve.reconcile.diff import Target, Work, next_cut, next_work
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.progress import holdings, type_states
-from hetserve.reconcile.staging import Holding, staged_counts
+from hetserve.reconcile.staging import Holding, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.reconcile.template import TemplateError
-from hetserve.reconcile.world import RawObject, Request, Settled, World, WriteStatus
+from hetserve.reconcile.world import RawObject, Render, Request, Settled, World, WriteStatus
 
 
 def step(world: World, planner: Planner) -> Request | Settled:
@@ -30,9 +30,10 @@ def step(world: World, planner: Planner) -> Request | Settled:
     held = holdings(world, decision, uid)
     targets, template = _targets(decision, held)
     work = Work()
-    if decision.follow and template is None and not decision.fresh:
-        work = next_work(world, targets, uid)
+    if decision.follow and not decision.fresh:
+        work = next_work(world, targets, uid) if template is None else Work(template_refusal=template)
         template = work.template_refusal
+        work = _cut_first(world, decision, held, work, uid)
         if work.request is not None:
             return work.request
     if decision.fresh:
@@ -53,6 +54,23 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     seen = Seen(type_states(world, decision, (), str(raw["metadata"]["uid"])), None, world.pods)
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
+
+
+def _cut_first(world: World, decision: Decision, held: dict[str, Holding], work: Work, uid: str) -> Work:
+    """What the budget takes away, where it is exceeded and a template that is not known to be good is in the way."""
+    blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
+    if not blocked or not exceeds(held, decision.budget) or decision.service is None:
+        return work
+    service = decision.service.metadata.name
+    staged = staged_counts(decision.counts, held, decision.budget)
+    cut = next_cut(world, {deployment_name(service, name): n for name, n in staged.items()}, uid)
+    return Work(
+        cut.request or work.request,
+        work.template_refusal,
+        tuple(dict.fromkeys((*work.refusals, *cut.refusals))),
+        min((w for w in (work.wake_after, cut.wake_after) if w is not None), default=None),
+        work.pending or cut.pending,
+    )
 
 
 def _targets(decision: Decision, held: dict[str, Holding]) -> tuple[tuple[Target, ...], str | None]:

@@ -104,7 +104,7 @@ class FakeApiServer:
             return self._apply(path, body)
         if path.endswith("/status"):
             return self._patch_status(path.removesuffix("/status"), body)
-        return self._replace(path, body)
+        return self._replace(path, body, dry=query.get("dryRun") == "All")
 
     def _create(self, folder: str, body: Json, *, dry: bool) -> Json:
         meta = body["metadata"]
@@ -131,9 +131,10 @@ class FakeApiServer:
         self._applied[path] = body
         return stored
 
-    def _replace(self, path: str, body: Json) -> Json:
+    def _replace(self, path: str, body: Json, *, dry: bool) -> Json:
         self._existing(path, body)
-        return self.put(path, self._admitted(path, body))
+        body = self._admitted(path, body)
+        return body if dry else self.put(path, body)
 
     def _patch_status(self, path: str, body: Json) -> Json:
         found = copy.deepcopy(self._existing(path, body))
