@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
+from harness.components import CHART
 from harness.pins import HELM
 from harness.tools import provide
 from hetserve.api.names import SYSTEM_NAMESPACE
-
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "charts" / "hetserve"
 
 
 def render_chart(*arguments: str) -> str:

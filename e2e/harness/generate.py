@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from harness.chart import CHART, ROOT, render_chart
+from harness.chart import render_chart
+from harness.components import CHART, ROOT
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import RESOURCES, render_crd
 from hetserve.api.names import SYSTEM_NAMESPACE

@@ -21,7 +21,7 @@ from hetserve.units import QPS
 
 TIME_LIMIT: Final = 2.0
 INSTANCES: Final = 600
-"""Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0020)."""
+"""Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0022)."""
 
 _FEWEST: Final = 3
 
@@ -36,7 +36,7 @@ BatchEvaluator = Callable[[Problem, Sequence[Candidate], Callable[[], None]], Ev
 """Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
 
 QUICK_ERROR: Final = 0.2
-"""Found against the compiled simulation under the policy that serves: decision 0020."""
+"""Found against the compiled simulation under the policy that serves: decision 0022."""
 SIMULATION_ERROR: Final = 0.01
 """Two steps of the grid that allowable rates are searched on."""
 

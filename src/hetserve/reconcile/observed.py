@@ -119,7 +119,7 @@ def _requested(spec: RawObject, resource: str) -> int:
         text = ((container.get("resources") or {}).get("requests") or {}).get(resource)
         try:
             return 0 if text is None else int(convert(str(text)))
-        except ValueError:  # such as 100n: less than we count in
+        except ValueError:  # a quantity that nobody can mean, such as 1e9999999: the pod is there all the same
             return 0
 
     inits = spec.get("initContainers") or ()
