@@ -20,10 +20,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from hetserve.placement import Booking, LedgerError, State
+from hetserve.placement.placer import Placer
 from hetserve_extender import wire
 from hetserve_extender.bind import Binder
 from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement import Placement
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class TooLargeError(Exception):
 class Verbs:
     """The verbs of the scheduler."""
 
-    placement: Placement
+    placer: Placer
     binder: Binder
     metrics: Metrics
     ready: Callable[[], bool]
@@ -68,7 +68,7 @@ class Verbs:
         start = perf_counter()
         args = wire.parse_filter(body)
         try:
-            scores = self.placement.prioritize(args.pod, args.names)
+            scores = self.placer.prioritize(args.pod, args.names)
         except ValueError as error:
             raise wire.WireError(str(error)) from None  # a bare array has no place for an error
         self.metrics.verb_seconds.labels("prioritize").observe(perf_counter() - start)
@@ -86,7 +86,7 @@ class Verbs:
         if not self.ready():
             return self._error(NOT_SYNCED)
         try:
-            outcome = self.placement.filter(args.pod, args.names)
+            outcome = self.placer.filter(args.pod, args.names)
         except (ValueError, LedgerError) as error:
             return self._error(str(error))
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
@@ -115,7 +115,7 @@ class Verbs:
 class Probes:
     """Health, readiness, metrics and the ledger."""
 
-    placement: Placement
+    placer: Placer
     metrics: Metrics
     ready: Callable[[], bool]
 
@@ -141,10 +141,10 @@ class Probes:
         return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def ledger(self, _request: Request) -> Response:
-        return _json(orjson.dumps(ledger_view(self.placement), option=orjson.OPT_INDENT_2))
+        return _json(orjson.dumps(ledger_view(self.placer), option=orjson.OPT_INDENT_2))
 
 
-def ledger_view(placement: Placement) -> dict[str, Any]:
+def ledger_view(placer: Placer) -> dict[str, Any]:
     """The ledger as JSON: every GPU with its pods in a stable order, and what does not add up."""
     gpus = [
         {
@@ -156,9 +156,9 @@ def ledger_view(placement: Placement) -> dict[str, Any]:
             "healthy": use.gpu.healthy,
             "pods": [_pod_view(booking) for booking in use.bookings],
         }
-        for use in placement.ledger.gpus()
+        for use in placer.ledger.gpus()
     ]
-    return {"gpus": gpus, "problems": list(placement.problems())}
+    return {"gpus": gpus, "problems": list(placer.problems())}
 
 
 def _pod_view(booking: Booking) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.placement import GpuRequest, LedgerError, State
 from hetserve.placement.index import Place
+from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer, pod_path
-from hetserve_extender.placement import VERIFY_AFTER, Placement
 from hetserve_extender.wire import BindArgs
 from hetserve_shell.connection import ApiUnreachableError
 
@@ -42,7 +42,7 @@ class Binder:
     """Binds pods. Tasks are kept here: asyncio alone would let them be garbage-collected while they run."""
 
     api: ApiServer
-    placement: Placement
+    placer: Placer
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
     _running: dict[str, tuple[str, asyncio.Task[None]]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Binder:
 
     async def verify_overdue(self) -> None:
         """Read the pods of binds that the watch has not confirmed in time, and believe what is read."""
-        for booking in self.placement.overdue():
+        for booking in self.placer.overdue():
             request = booking.request
             if request.uid in self._running:
                 continue
@@ -124,15 +124,15 @@ class Binder:
 
     async def _request(self, args: BindArgs) -> GpuRequest | None:
         """What the pod asks for; None where it is on that node already."""
-        held = self.placement.ledger.booking(args.uid)
+        held = self.placer.ledger.booking(args.uid)
         if held is not None and held.state is not State.BOUND:
             return held.request
         if held is not None:
             _expect_node(held.place[0], args)
             return None
-        if args.uid in self.placement.pods:
-            return self.placement.pods[args.uid].request
-        pod = self.placement.observe((await self._read(args)).json())
+        if args.uid in self.placer.pods:
+            return self.placer.pods[args.uid].request
+        pod = self.placer.observe((await self._read(args)).json())
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
         if pod.uid != args.uid:
@@ -146,15 +146,15 @@ class Binder:
         if request.memory_mib == 0:
             return None
         try:
-            return self.placement.fix_gpu(request, args.node)
+            return self.placer.fix_gpu(request, args.node)
         except LedgerError as error:
             raise BindError("refused", str(error)) from None
 
     async def _conclude(self, args: BindArgs, answer: Answer) -> None:
         if answer.ok:
-            verify_at = Seconds(self.placement.clock() + VERIFY_AFTER)
-            self.placement.ledger.confirm_bind(args.uid, verify_at)
-            self.placement.on_change()
+            verify_at = Seconds(self.placer.clock() + VERIFY_AFTER)
+            self.placer.ledger.confirm_bind(args.uid, verify_at)
+            self.placer.on_change()
         elif answer.status == 409:
             await self._settle(args, lost=False, words=answer.message)
         elif answer.status >= 500:
@@ -175,9 +175,9 @@ class Binder:
             raise BindError("lost", f"{words}; reading the pod: {answer.message}")
         raw = answer.json() if answer.ok else {}
         if (raw.get("metadata") or {}).get("uid") != args.uid:
-            self.placement.forget(args.uid)
+            self.placer.forget(args.uid)
             raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
-        pod = self.placement.observe(raw)
+        pod = self.placer.observe(raw)
         if pod is not None and pod.node is not None:
             _expect_node(pod.node, args)
             return
@@ -197,11 +197,11 @@ class Binder:
         return answer
 
     def _doubt(self, uid: str) -> None:
-        self.placement.ledger.verify(uid, Seconds(self.placement.clock() + VERIFY_AFTER))
+        self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))
 
     def _release(self, args: BindArgs) -> None:
-        self.placement.ledger.release(args.uid)
-        self.placement.on_change()
+        self.placer.ledger.release(args.uid)
+        self.placer.on_change()
 
 
 def binding(args: BindArgs, request: GpuRequest, place: Place | None) -> dict[str, object]:

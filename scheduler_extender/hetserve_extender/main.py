@@ -15,13 +15,14 @@ import click
 import uvicorn
 import uvloop
 
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
 from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
 from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement import NodeSink, Placement, PodSink
 from hetserve_extender.queue import QueueController
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
@@ -68,15 +69,15 @@ class Extender:
     def __init__(self, settings: Settings, api: ApiServer) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
-        self.placement = Placement(clock=_monotonic, hold=settings.hold)
-        self.metrics = Metrics(self.placement)
-        self.placement.on_expired = self.metrics.expired.inc
-        self.binder = Binder(api, self.placement, on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc())
-        self.pods = Reflector(api, "/api/v1/pods", PodSink(self.placement), UNFINISHED_PODS)
-        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placement))
+        self.placer = Placer(clock=_monotonic, hold=settings.hold)
+        self.metrics = Metrics(self.placer)
+        self.placer.on_expired = self.metrics.expired.inc
+        self.binder = Binder(api, self.placer, on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc())
+        self.pods = Reflector(api, "/api/v1/pods", PodSink(self.placer), UNFINISHED_PODS)
+        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.queue = QueueController(
             api=api,
-            placement=self.placement,
+            placer=self.placer,
             settings=settings.queue.core,
             unschedulable_after=settings.queue.unschedulable_after,
             debounce=settings.queue.debounce,
@@ -85,7 +86,7 @@ class Extender:
             on_round=self.metrics.round,
             on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
         )
-        self.placement.on_change = self.queue.wake
+        self.placer.on_change = self.queue.wake
 
     def ready(self) -> bool:
         return self.pods.synced.is_set() and self.nodes.synced.is_set()
@@ -93,8 +94,8 @@ class Extender:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way."""
         settings = self.settings
-        verbs = Verbs(self.placement, self.binder, self.metrics, self.ready).app()
-        probes = Probes(self.placement, self.metrics, self.ready).app()
+        verbs = Verbs(self.placer, self.binder, self.metrics, self.ready).app()
+        probes = Probes(self.placer, self.metrics, self.ready).app()
         sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
         servers = [_Server(_config(app)) for app in (verbs, probes)]
         for what, listener in zip(("verbs", "probes"), sockets, strict=True):
@@ -117,7 +118,7 @@ class Extender:
         """Queues start when both lists are known: before, every GPU looks idle and no pod released."""
         await self.pods.synced.wait()
         await self.nodes.synced.wait()
-        bookings, pods = self.placement.ledger.bookings(), self.placement.pods
+        bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
         self.queue.wake()
         await self.queue.run()

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetserve.placement import Round
-from hetserve_extender.placement import Placement
+from hetserve.placement.placer import Placer
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
@@ -18,7 +18,7 @@ _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1
 class Metrics:
     """Counters that the shell feeds; what the ledger knows is read when it is scraped."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placer: Placer) -> None:
         self.registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "hetserve_extender_verb_seconds",
@@ -55,7 +55,7 @@ class Metrics:
             ["priority"],
             registry=self.registry,
         )
-        self.registry.register(_LedgerCollector(placement))
+        self.registry.register(_LedgerCollector(placer))
 
     def round(self, decided: Round, outstanding: int) -> None:
         """Take a round of the queues."""
@@ -72,20 +72,20 @@ class Metrics:
 
 
 class _LedgerCollector(Collector):
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
 
     def collect(self) -> Iterator[Metric]:
         labels = ["node", "gpu", "product"]
         free = GaugeMetricFamily("hetserve_gpu_free_mib", "MiB free on a GPU (negative: over-used)", labels=labels)
-        for use in self._placement.ledger.gpus():
+        for use in self._placer.ledger.gpus():
             free.add_metric([use.node, use.gpu.id, use.gpu.product], use.free_mib)
         yield free
-        states = Tally(booking.state.value for booking in self._placement.ledger.bookings().values())
+        states = Tally(booking.state.value for booking in self._placer.ledger.bookings().values())
         bookings = GaugeMetricFamily("hetserve_bookings", "Pods on GPUs by state", labels=["state"])
         for state in ("reserved", "binding", "bound"):
             bookings.add_metric([state], states[state])
         yield bookings
         yield GaugeMetricFamily(
-            "hetserve_ledger_problems", "Things that do not add up", value=len(self._placement.problems())
+            "hetserve_ledger_problems", "Things that do not add up", value=len(self._placer.problems())
         )

@@ -15,9 +15,9 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.placement import Fairness, PodView, QueueSettings, Round, State, Waiting, next_round
+from hetserve.placement.placer import Placer
 from hetserve.units import MiB, Seconds
 from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
-from hetserve_extender.placement import Placement
 from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class QueueController:
     """
 
     api: ApiServer
-    placement: Placement
+    placer: Placer
     settings: QueueSettings
     unschedulable_after: float
     debounce: float
@@ -67,9 +67,9 @@ class QueueController:
         """One round now: decide, then lift the gates in order."""
         now = self.clock()
         self._tidy(now)
-        waiting = [_waiting(pod) for pod in self.placement.pods.values() if self._waits(pod)]
+        waiting = [_waiting(pod) for pod in self.placer.pods.values() if self._waits(pod)]
         outstanding = self.outstanding(now)
-        largest = MiB(int(self.placement.ledger.index.memory.max(initial=1)))
+        largest = MiB(int(self.placer.ledger.index.memory.max(initial=1)))
         # In a thread: thousands of waiting pods take milliseconds, and the first clustering imports scikit-learn.
         decided = await asyncio.to_thread(
             next_round,
@@ -87,8 +87,8 @@ class QueueController:
 
     def outstanding(self, now: Seconds) -> int:
         """Released pods without a node, less those that the scheduler could not place for a while."""
-        count = sum(1 for uid in self._lifted if uid in self.placement.pods)
-        for pod in self.placement.pods.values():
+        count = sum(1 for uid in self._lifted if uid in self.placer.pods)
+        for pod in self.placer.pods.values():
             if not _is_released(pod) or pod.uid in self._lifted or self._is_bound(pod.uid):
                 continue
             if pod.unschedulable:
@@ -101,7 +101,7 @@ class QueueController:
 
     def _tidy(self, now: Seconds) -> None:
         """Forget what the watch has caught up with, what is too old to believe, and pods that are gone."""
-        pods = self.placement.pods
+        pods = self.placer.pods
         for uid, until in list(self._lifted.items()):
             if until <= now or uid not in pods or names.QUEUE_GATE not in pods[uid].gates:
                 del self._lifted[uid]
@@ -114,7 +114,7 @@ class QueueController:
         return ours_alone and pod.uid not in self._lifted and pod.uid not in self._retry
 
     def _is_bound(self, uid: str) -> bool:
-        held = self.placement.ledger.booking(uid)
+        held = self.placer.ledger.booking(uid)
         return held is not None and held.state is State.BOUND
 
     async def _lift(self, pod: Waiting, reason: str) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement import parse_node, parse_pod
+from hetserve.placement import parse_node, parse_pod, placer, sinks
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender import placement as extender
 from hetserve_operator.cache import Cache, Store
 
 HUGE = "1e9999999"
@@ -24,9 +25,9 @@ def _asking(resource: str, text: str, name: str = "huge") -> dict[str, Any]:
     return pod
 
 
-def _placement() -> extender.Placement:
-    placement = extender.Placement(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    extender.NodeSink(placement).replace([gpu_node("n0")])
+def _placement() -> Placer:
+    placement = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    NodeSink(placement).replace([gpu_node("n0")])
     return placement
 
 
@@ -43,7 +44,7 @@ def test_a_pod_that_asks_for_a_huge_quantity_hides_no_other_pod_from_the_operato
 
 def test_a_pod_that_asks_for_a_huge_quantity_does_not_end_the_extender() -> None:
     placement = _placement()
-    sink = extender.PodSink(placement)
+    sink = PodSink(placement)
     sink.replace([_asking(names.RESOURCE_GPU_MEMORY, HUGE), gpu_pod("good", node="n0", gpu="0")])
     sink.apply("MODIFIED", _asking(names.RESOURCE_GPU_MEMORY, HUGE))
     assert placement.ledger.booking("uid-good") is not None, "one pod of any user hides the pods of all"
@@ -74,11 +75,11 @@ def test_whatever_one_object_raises_the_extender_keeps_the_others(
         return instead
 
     placement = _placement()
-    monkeypatch.setattr(extender, "parse_pod", raising(parse_pod))
-    monkeypatch.setattr(extender, "parse_node", raising(parse_node))
-    extender.PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
-    extender.NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
-    extender.NodeSink(placement).apply("MODIFIED", gpu_node("odd"))
+    monkeypatch.setattr(placer, "parse_pod", raising(parse_pod))
+    monkeypatch.setattr(sinks, "parse_node", raising(parse_node))
+    PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
+    NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
+    NodeSink(placement).apply("MODIFIED", gpu_node("odd"))
     assert placement.ledger.booking("uid-good") is not None, "one pod hides all the others"
     assert placement.ledger.free(("n0", "0")) == 32768 - 4096, "one node hides all the others"
     assert len(placement.problems()) == 2, "and nobody is told"

@@ -1,6 +1,6 @@
 """Any interleaving of filter, bind, lost answers, deletions, node changes and restarts keeps the GPUs whole.
 
-The machine holds a small true cluster of raw objects, as the API server would, and a Placement that hears of
+The machine holds a small true cluster of raw objects, as the API server would, and a Placer that hears of
 it late and in any order. The independent checker judges the raw objects alone.
 """
 
@@ -16,9 +16,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from hetserve.api import names
 from hetserve.placement import LedgerError, State
 from hetserve.placement.check import holdings, violations
+from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.placement import VERIFY_AFTER, NodeSink, Placement, PodSink
 
 NODES = ("n0", "n1")
 CAPACITY = 10_000
@@ -46,9 +47,9 @@ class GpuSharing(RuleBasedStateMachine):
         self._start()
 
     def _start(self) -> None:
-        self.placement = Placement(clock=lambda: Seconds(self.now), hold=Seconds(HOLD))
-        NodeSink(self.placement).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
-        PodSink(self.placement).replace([copy.deepcopy(raw) for raw in self.cluster.values()])
+        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD))
+        NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
+        PodSink(self.placer).replace([copy.deepcopy(raw) for raw in self.cluster.values()])
         self.echo.clear()
         self.listing = None
 
@@ -94,7 +95,7 @@ class GpuSharing(RuleBasedStateMachine):
         if raw is None or raw["spec"].get("nodeName"):
             return None
         try:
-            outcome = self.placement.filter(raw, offered)
+            outcome = self.placer.filter(raw, offered)
         except LedgerError:
             return None
         assert set(outcome.passed) <= set(offered)
@@ -115,13 +116,13 @@ class GpuSharing(RuleBasedStateMachine):
     def _bind(self, name: str, node: str, answer: str) -> None:
         raw = self.cluster.get(name)
         uid = raw["metadata"]["uid"] if raw else ""
-        pod = self.placement.pods.get(uid)
-        held = self.placement.ledger.booking(uid)
+        pod = self.placer.pods.get(uid)
+        held = self.placer.ledger.booking(uid)
         request = held.request if held else pod.request if pod else None
         if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
             return
         try:
-            place = self.placement.fix_gpu(request, node)
+            place = self.placer.fix_gpu(request, node)
         except LedgerError:
             return
         self.in_flight[uid] = (*place, self.now + VERIFY_AFTER)
@@ -131,11 +132,11 @@ class GpuSharing(RuleBasedStateMachine):
         if answer == "comes":
             del self.in_flight[uid]
             if landed:
-                self.placement.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
+                self.placer.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
             else:
                 self._settle(uid)
         else:
-            self.placement.ledger.verify(uid, Seconds(self.now + VERIFY_AFTER))
+            self.placer.ledger.verify(uid, Seconds(self.now + VERIFY_AFTER))
 
     @rule()
     def late_bind_lands(self) -> None:
@@ -144,7 +145,7 @@ class GpuSharing(RuleBasedStateMachine):
             landed = self._land(uid)
             del self.in_flight[uid]
             if landed:
-                self.placement.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
+                self.placer.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
             else:
                 self._settle(uid)
             return
@@ -153,11 +154,11 @@ class GpuSharing(RuleBasedStateMachine):
         """Read the pod, as the binder does after a conflict or an overdue bind."""
         raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
         if raw is None:
-            self.placement.forget(uid)
+            self.placer.forget(uid)
         elif raw["spec"].get("nodeName"):
-            self.placement.observe(copy.deepcopy(raw))
+            self.placer.observe(copy.deepcopy(raw))
         else:
-            self.placement.ledger.release(uid)
+            self.placer.ledger.release(uid)
 
     @rule(seconds=st.sampled_from([1.0, HOLD + 1, VERIFY_AFTER + 1]))
     def time_passes(self, seconds: float) -> None:
@@ -165,8 +166,8 @@ class GpuSharing(RuleBasedStateMachine):
         for uid, (_, _, until) in list(self.in_flight.items()):
             if until <= self.now:  # the API server has given the request up by now
                 del self.in_flight[uid]
-                self.placement.ledger.verify(uid, Seconds(self.now))
-        for booking in self.placement.overdue():
+                self.placer.ledger.verify(uid, Seconds(self.now))
+        for booking in self.placer.overdue():
             self._settle(booking.request.uid)
 
     # What the API server reports
@@ -176,7 +177,7 @@ class GpuSharing(RuleBasedStateMachine):
         if self.listing is not None:
             return
         for kind, raw in self.echo[:count]:
-            PodSink(self.placement).apply(kind, raw)
+            PodSink(self.placer).apply(kind, raw)
         del self.echo[:count]
 
     @rule()
@@ -188,7 +189,7 @@ class GpuSharing(RuleBasedStateMachine):
     @rule()
     def list_arrives(self) -> None:
         if self.listing is not None:
-            PodSink(self.placement).replace(self.listing)
+            PodSink(self.placer).replace(self.listing)
             self.listing = None
 
     @rule(name=pods, phase=st.sampled_from(["Succeeded", "Failed"]))
@@ -212,9 +213,9 @@ class GpuSharing(RuleBasedStateMachine):
         if gone is None:
             self.uids += 1
             self.nodes[name] = gpu_node(name, memory_mib=CAPACITY, uid=f"node-{self.uids}")
-            NodeSink(self.placement).apply("ADDED", self.nodes[name])
+            NodeSink(self.placer).apply("ADDED", self.nodes[name])
             return
-        NodeSink(self.placement).apply("DELETED", gone)
+        NodeSink(self.placer).apply("DELETED", gone)
         for pod in [pod for pod, raw in self.cluster.items() if raw["spec"].get("nodeName") == name]:
             self._tell("DELETED", self.cluster.pop(pod))
 
@@ -234,14 +235,14 @@ class GpuSharing(RuleBasedStateMachine):
     def the_ledger_never_frees_what_a_bound_pod_holds(self) -> None:
         for namespace, name, place, mib, _ in holdings(self.cluster.values()):
             uid = self.cluster[name]["metadata"]["uid"]
-            held = self.placement.ledger.booking(uid)
+            held = self.placer.ledger.booking(uid)
             assert held is not None, f"{namespace}/{name} holds {mib} MiB of {place} and the ledger does not know"
             assert held.place == place
 
     @invariant()
     def the_search_structure_equals_the_bookings(self) -> None:
-        for use in self.placement.ledger.gpus():
-            index = self.placement.ledger.index
+        for use in self.placer.ledger.gpus():
+            index = self.placer.ledger.index
             row = index.row[use.node, use.gpu.id]
             held = sum(booking.request.memory_mib for booking in use.bookings)
             assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held
@@ -255,7 +256,7 @@ class GpuSharing(RuleBasedStateMachine):
             self.time_passes(VERIFY_AFTER + HOLD)
         held = {
             (booking.request.name, booking.place, booking.request.memory_mib)
-            for booking in self.placement.ledger.bookings().values()
+            for booking in self.placer.ledger.bookings().values()
         }
         assert held == {(name, place, mib) for _, name, place, mib, _ in holdings(self.cluster.values())}
 

@@ -10,8 +10,10 @@ from hetserve.placement.bookings import Booking, GpuUse, LedgerError, State
 from hetserve.placement.decide import Candidate, Decision, Refusal, decide, scores
 from hetserve.placement.inventory import Gpu, GpuKey, NodeInventory, parse_node
 from hetserve.placement.ledger import Ledger
+from hetserve.placement.placer import Outcome, Placer
 from hetserve.placement.pods import GpuRequest, PodView, parse_pod
 from hetserve.placement.queues import Fairness, QueueSettings, Round, Waiting, next_round
+from hetserve.placement.sinks import NodeSink, PodSink
 
 __all__ = [
     "Booking",
@@ -25,6 +27,10 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "NodeInventory",
+    "NodeSink",
+    "Outcome",
+    "Placer",
+    "PodSink",
     "PodView",
     "QueueSettings",
     "Refusal",

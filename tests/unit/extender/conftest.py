@@ -10,12 +10,13 @@ from typing import Any
 import httpx
 import pytest_asyncio
 
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.app import Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement import NodeSink, Placement, PodSink
 from hetserve_extender.testing import FakeApi
 
 
@@ -24,7 +25,7 @@ class Bench:
     """The parts under test; `show` plays what a watch would deliver by now."""
 
     api: FakeApi
-    placement: Placement
+    placer: Placer
     binder: Binder
     metrics: Metrics
     verbs: httpx.AsyncClient
@@ -33,8 +34,8 @@ class Bench:
     ready: list[bool] = field(default_factory=lambda: [True])
 
     def show(self) -> None:
-        NodeSink(self.placement).replace(self.api.listing("/api/v1/nodes"))
-        PodSink(self.placement).replace(self.api.listing("/api/v1/pods"))
+        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
 
     async def filter(self, pod: dict[str, Any], *names: str) -> dict[str, Any]:
         body = {"Pod": pod, "Nodes": None, "NodeNames": list(names or ("n0", "n1"))}
@@ -64,14 +65,14 @@ async def bench() -> AsyncIterator[Bench]:
     api, clock, ready = FakeApi(), [100.0], [True]
     for name in ("n0", "n1"):
         api.add(gpu_node(name))
-    placement = Placement(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))
-    metrics = Metrics(placement)
-    binder = Binder(api, placement, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
-    placement.on_expired = metrics.expired.inc
-    verbs = Verbs(placement, binder, metrics, lambda: ready[0], max_body=100_000).app()
-    probes = Probes(placement, metrics, lambda: ready[0]).app()
+    placer = Placer(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))
+    metrics = Metrics(placer)
+    binder = Binder(api, placer, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
+    placer.on_expired = metrics.expired.inc
+    verbs = Verbs(placer, binder, metrics, lambda: ready[0], max_body=100_000).app()
+    probes = Probes(placer, metrics, lambda: ready[0]).app()
     async with _client(verbs) as verbs_client, _client(probes) as probes_client:
-        made = Bench(api, placement, binder, metrics, verbs_client, probes_client, clock, ready)
+        made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()
         yield made
         await asyncio.wait_for(binder.drain(1.0), 5.0)

@@ -22,7 +22,7 @@ GATED = (names.QUEUE_GATE,)
 def controller(bench: Bench) -> QueueController:
     made = QueueController(
         api=bench.api,
-        placement=bench.placement,
+        placer=bench.placer,
         settings=QueueSettings(queues=4, beta=3),
         unschedulable_after=30.0,
         debounce=0.05,
@@ -31,7 +31,7 @@ def controller(bench: Bench) -> QueueController:
         on_round=bench.metrics.round,
         on_lift=lambda outcome: bench.metrics.lifts.labels(outcome).inc(),
     )
-    bench.placement.on_change = made.wake
+    bench.placer.on_change = made.wake
     return made
 
 
@@ -181,7 +181,7 @@ async def test_a_restarted_controller_goes_on_where_the_cluster_stands(
     await _round(bench, controller)
     again = QueueController(
         api=bench.api,
-        placement=bench.placement,
+        placer=bench.placer,
         settings=controller.settings,
         unschedulable_after=30.0,
         debounce=0.05,

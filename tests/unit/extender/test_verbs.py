@@ -11,8 +11,8 @@ import pytest
 from hetserve.api import names
 from hetserve.placement.check import violations
 from hetserve.placement.decide import UNLISTED_GPU
+from hetserve.placement.sinks import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.placement import NodeSink
 
 Bench = Any  # the fixture's class lives in conftest, which cannot be imported
 
@@ -78,7 +78,7 @@ async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(be
     bench.show()
     assert (await bench.filter(waiting, "n0"))["NodeNames"] == ["n0"]
     listed = [{"uuid": f"GPU-{letter}", "product": "V100", "memoryMiB": 32768} for letter in "ab"]
-    NodeSink(bench.placement).apply("MODIFIED", gpu_node("n0", listed=listed))
+    NodeSink(bench.placer).apply("MODIFIED", gpu_node("n0", listed=listed))
     assert UNLISTED_GPU in await bench.bind(waiting, "n0")
     assert _posts(bench) == []
     assert (await bench.filter(waiting, "n0"))["FailedNodes"] == {"n0": UNLISTED_GPU}
@@ -249,10 +249,10 @@ async def test_a_bind_that_never_landed_gives_its_gpu_back_after_a_look(bench: B
     bench.api.faults["POST"] = deque(["lost before"])
     await bench.bind(pod, "n0")
     await bench.binder.verify_overdue()
-    assert bench.placement.ledger.booking("uid-p0") is not None, "given back while the request may still land"
+    assert bench.placer.ledger.booking("uid-p0") is not None, "given back while the request may still land"
     bench.clock[0] += 76
     await bench.binder.verify_overdue()
-    assert bench.placement.ledger.booking("uid-p0") is None
+    assert bench.placer.ledger.booking("uid-p0") is None
 
 
 async def test_an_unreadable_pod_after_a_lost_answer_keeps_its_gpu(bench: Bench) -> None:
@@ -293,7 +293,7 @@ async def test_a_refused_bind_ends_the_reservation_and_hands_on_the_servers_word
     await bench.filter(pod)
     bench.api.faults["POST"] = deque([403])
     assert await bench.bind(pod, "n0") == "injected 403"
-    assert bench.placement.ledger.booking("uid-p0") is None
+    assert bench.placer.ledger.booking("uid-p0") is None
     assert bench.metrics.registry.get_sample_value("hetserve_bind_errors_total", {"kind": "api"}) == 1
 
 
@@ -302,7 +302,7 @@ async def test_a_pod_deleted_before_its_bind_leaves_nothing(bench: Bench) -> Non
     await bench.filter(pod)
     bench.api.remove(pod)
     assert "not found" in await bench.bind(pod, "n0")
-    assert bench.placement.ledger.bookings() == {}
+    assert bench.placer.ledger.bookings() == {}
 
 
 async def test_nothing_is_decided_before_the_lists_are_known(bench: Bench) -> None:

@@ -1,7 +1,7 @@
-"""Placement for this cluster: the ledger fed by the watches, asked by the verbs.
+"""The ledger fed by watches and asked by the verbs: the state machine of placement.
 
-Everything here is synchronous and runs on one event loop, so each call is atomic: there is no lock, and none
-is held over a call of the API server.
+Everything here is synchronous, and its only clock is injected: on one event loop each call is atomic, so there
+is no lock, and the same code runs behind the scheduler, in a replay and in the model check.
 """
 
 from __future__ import annotations
@@ -11,22 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hetserve.placement import (
-    Booking,
-    Decision,
-    Ledger,
-    LedgerError,
-    NodeInventory,
-    PodView,
-    State,
-    decide,
-    parse_node,
-    parse_pod,
-    scores,
-)
-from hetserve.placement.decide import MAX_SCORE
+from hetserve.placement.bookings import Booking, LedgerError, State
+from hetserve.placement.decide import MAX_SCORE, Decision, decide, scores
 from hetserve.placement.index import Place
-from hetserve.placement.pods import GpuRequest
+from hetserve.placement.ledger import Ledger
+from hetserve.placement.pods import GpuRequest, PodView, parse_pod
 from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)
@@ -48,7 +37,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Placement:
+class Placer:
     """Ledger, the pods that have no node yet (bound ones are the ledger's), and the decisions over them.
 
     `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_change` is called after every change
@@ -126,7 +115,7 @@ class Placement:
 
     def read(self, raw: RawObject) -> PodView | None:
         """A pod as we see it; None where it cannot be read (which `problems` then says)."""
-        key = _key(raw)
+        key = object_key(raw)
         try:
             pod = parse_pod(raw)
         except Exception as error:  # whatever one pod raises must not end the watch of all
@@ -183,59 +172,6 @@ class Placement:
         return row is not None and bool(index.healthy[row] & index.open[row]) and int(index.free[row]) >= 0
 
 
-@dataclass(slots=True)
-class PodSink:
-    """Pods from the watch."""
-
-    placement: Placement
-
-    def replace(self, objects: Sequence[RawObject]) -> None:
-        self.placement.observe_all(objects)
-
-    def apply(self, event: str, raw: RawObject) -> None:
-        if event == "DELETED":
-            self.placement.unreadable.pop(_key(raw), None)
-            self.placement.forget(_uid(raw))
-        else:
-            self.placement.observe(raw)
-
-
-@dataclass(slots=True)
-class NodeSink:
-    """Nodes from the watch."""
-
-    placement: Placement
-
-    def replace(self, objects: Sequence[RawObject]) -> None:
-        nodes = [_node(raw) for raw in objects]
-        for node in nodes:
-            if node.problem:
-                log.warning("%s", node.problem)
-        self.placement.ledger.relist_nodes(nodes)
-        self.placement.on_change()
-
-    def apply(self, event: str, raw: RawObject) -> None:
-        node = _node(raw)
-        ledger = self.placement.ledger
-        if event == "DELETED":
-            ledger.drop_node(node.name, node.uid)
-        elif not ledger.put_node(node):
-            return
-        elif node.problem:
-            log.warning("%s", node.problem)
-        self.placement.on_change()
-
-
-def _node(raw: RawObject) -> NodeInventory:
-    """Inventory of a node; whatever reading it raises becomes its problem, and the other nodes go on."""
-    try:
-        return parse_node(raw)
-    except Exception as error:
-        metadata = raw.get("metadata") or {}
-        name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
-        return NodeInventory(name, uid, problem=f"node {name}: {type(error).__name__}: {error}")
-
-
 def _keep(pod: PodView) -> bool:
     return pod.concerns_us and pod.node is None and not pod.finished
 
@@ -255,10 +191,6 @@ def _refused(decision: Decision) -> Outcome:
     return Outcome((), failed, unresolvable, decision)
 
 
-def _key(raw: RawObject) -> str:
+def object_key(raw: RawObject) -> str:
     metadata = raw.get("metadata") or {}
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
-
-
-def _uid(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("uid", ""))
