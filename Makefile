@@ -91,3 +91,7 @@ bench-planning: setup ## Measure the planners: exact ranking of large spaces, th
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
 	$(BIN)/python benchmarks/bench_dispatch.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kairos $(FLAGS)
+
+.PHONY: bench-placement
+bench-placement: setup tools ## Measure placement on a real scheduler and write docs/results/placement.md (FLAGS=--quick: shorter)
+	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
