@@ -1,0 +1,183 @@
+"""A live cluster as the user's kubeconfig reaches it: paged lists, one object, a guarded patch, a watch.
+
+Raw JSON over the client library's configuration and TLS: credentials of every kind (certificates, tokens,
+plugins) work as in kubectl. Whatever goes wrong ends the command with one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+from urllib.parse import quote, urlencode
+
+import click
+import yaml
+
+RawObject = dict[str, Any]
+PAGE: Final = 500
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_TIMEOUT: Final = (5.0, 60.0)
+_WATCH_TIMEOUT: Final = (5.0, 310.0)
+
+
+class ClusterError(click.ClickException):
+    """What keeps the command from reading or writing the cluster; `status` is the answer's, 0 where none came."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole collection and the revision at which a watch goes on."""
+
+    items: tuple[RawObject, ...]
+    revision: str
+
+
+class Cluster:
+    """Requests to one API server; `namespace` is the one of the kubeconfig's context."""
+
+    def __init__(self, rest: Any, credentials: Callable[[], Any], host: str, namespace: str) -> None:
+        self._rest = rest
+        self._credentials = credentials
+        self._host = host.rstrip("/")
+        self.namespace = namespace
+
+    @classmethod
+    def connect(cls, kubeconfig: str | None, context: str | None) -> Cluster:
+        """Reach the cluster of a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and context (None: the current).
+
+        Raises ClusterError where there is no kubeconfig or it cannot be used. Nothing is sent yet.
+        """
+        try:
+            from kubernetes import client, config  # noqa: PLC0415
+            from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
+        except ImportError:
+            raise ClusterError("reading a cluster needs the Kubernetes client: install hetserve[cluster]") from None
+        configuration = client.Configuration()
+        try:
+            config.load_kube_config(kubeconfig, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
+            contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+        except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
+            raise ClusterError(f"{_kubeconfig(kubeconfig)}: {_line(error)}; --kubeconfig FILE names one") from None
+        configuration.retries = False
+        namespace = _namespace(contexts, current, context)
+        return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
+        """One object. Raises ClusterError (status 404 where it is not there)."""
+        content: RawObject = json.loads(self._request("GET", path, query).data)
+        return content
+
+    def find(self, path: str) -> RawObject | None:
+        """One object, None where it is not there."""
+        try:
+            return self.get(path)
+        except ClusterError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def text(self, path: str) -> str:
+        """A body that is not JSON, such as what a pod serves through the API server's proxy."""
+        return bytes(self._request("GET", path).data).decode("utf-8", "replace")
+
+    def list(self, path: str, selector: str | None = None, labels: str | None = None) -> Listing:
+        """A collection, page by page; `selector` is a field selector."""
+        query = {"limit": str(PAGE)}
+        query |= {"fieldSelector": selector} if selector else {}
+        query |= {"labelSelector": labels} if labels else {}
+        items: list[RawObject] = []
+        while True:
+            page = self.get(path, query)
+            items += page.get("items") or []
+            metadata = page.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
+            query["continue"] = metadata["continue"]
+
+    def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
+        """Patch an object and return it; a JSON patch that begins with `test` operations changes what was meant."""
+        content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
+        return content
+
+    def watch(self, path: str, revision: str, selector: str | None = None) -> Iterator[RawObject]:
+        """Events after a revision until the server ends the watch; raises ClusterError where it is refused."""
+        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "300", "allowWatchBookmarks": "true"}
+        query |= {"fieldSelector": selector} if selector else {}
+        response = self._request("GET", path, query, timeout=_WATCH_TIMEOUT)
+        rest = b""
+        for chunk in response.stream(65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                event: RawObject = json.loads(line)
+                if event.get("type") == "ERROR":
+                    status = event["object"]
+                    raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
+                yield event
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: tuple[float, float] = _TIMEOUT,
+    ) -> Any:
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "User-Agent": "hetserve"}
+        # Asked for every time: a token that a plugin gave is renewed while a watch goes on.
+        headers |= {one["key"]: one["value"] for one in self._credentials().values() if one["value"]}
+        headers |= {"Content-Type": content_type} if body is not None else {}
+        try:
+            wrapped = self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
+            response = wrapped.response
+            if "watch" not in (query or {}):
+                response.read(cache_content=True)
+        except (HTTPError, OSError, ApiException) as error:
+            raise ClusterError(f"the API server at {self._host} cannot be reached: {_line(error)}") from None
+        if not 200 <= response.status < 300:
+            _refused(method, path, response)
+        return response
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Path of a pod; names are quoted whole, whatever the user typed."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def _refused(method: str, path: str, response: Any) -> NoReturn:
+    try:
+        message = json.loads(response.data).get("message")
+    except (ValueError, AttributeError):
+        message = None
+    words = str(message or f"the API server answered {response.status}")
+    if response.status == 401:
+        words = "the API server does not know who you are (401): are the kubeconfig's credentials still valid?"
+    raise ClusterError(words if message or response.status == 401 else f"{method} {path}: {words}", response.status)
+
+
+def _namespace(contexts: Any, current: Any, name: str | None) -> str:
+    chosen = next((one for one in contexts if one["name"] == name), current)
+    return str(chosen["context"].get("namespace") or "default")
+
+
+def _kubeconfig(path: str | None) -> str:
+    return "kubeconfig" if path is None else f"kubeconfig {path}"
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,128 @@
+"""Nodes and pods as they were at one time: of a live cluster, or of a file.
+
+A file is what `hetserve placement dump` or `kubectl get nodes,pods -A -o json` wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.units import Seconds
+
+DUMP_KIND: Final = "PlacementDump"
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Raw nodes and unfinished pods; `taken_at` is the time of day [s since 1970], None where a file says none."""
+
+    nodes: tuple[RawObject, ...]
+    pods: tuple[RawObject, ...]
+    taken_at: Seconds | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a command reads from: a live cluster, or the one snapshot of a file."""
+
+    cluster: Cluster | None
+    stored: Snapshot | None
+
+    @classmethod
+    def of(cls, kubeconfig: str | None, context: str | None, file: str | None) -> Source:
+        """Raises ClusterError for a file or a kubeconfig that cannot be used, and for both at once."""
+        if file is None:
+            return cls(Cluster.connect(kubeconfig, context), None)
+        if kubeconfig is not None or context is not None:
+            raise ClusterError("--from reads a file: it cannot be given with --kubeconfig or --context")
+        return cls(None, read_snapshot(file))
+
+    @property
+    def namespace(self) -> str:
+        return "default" if self.cluster is None else self.cluster.namespace
+
+    def snapshot(self) -> Snapshot:
+        """The file's snapshot, or the cluster's of now."""
+        if self.stored is not None:
+            return self.stored
+        return live_snapshot(self.live())
+
+    def live(self) -> Cluster:
+        """The cluster; raises ClusterError where a file is read."""
+        if self.cluster is None:
+            raise ClusterError("this needs a live cluster: leave --from away")
+        return self.cluster
+
+
+def live_snapshot(cluster: Cluster) -> Snapshot:
+    """Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there."""
+    pods = cluster.list(PODS, UNFINISHED_PODS)
+    nodes = cluster.list(NODES)
+    return Snapshot(nodes.items, pods.items, Seconds(time.time()), "the cluster")
+
+
+def read_snapshot(path: str) -> Snapshot:
+    """Snapshot of a file ("-": standard input). Raises ClusterError, naming the file, for anything else."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(f"--from {path}: {error}") from None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ClusterError(f"--from {path}: not JSON: {error}") from None
+    items = content.get("items") if isinstance(content, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ClusterError(f"--from {path}: not a list of nodes and pods; write one with `hetserve placement dump`")
+    return _snapshot(items, content.get("takenAt"), path)
+
+
+def _snapshot(items: Iterable[RawObject], taken_at: object, path: str) -> Snapshot:
+    by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
+    for number, item in enumerate(items, start=1):
+        kind = item.get("kind")
+        if kind not in by_kind:
+            raise ClusterError(f"--from {path}: item {number} is a {kind!r}; only nodes and pods are wanted")
+        by_kind[kind].append(item)
+    if not by_kind["Node"]:
+        raise ClusterError(f"--from {path}: no nodes; both are needed: kubectl get nodes,pods -A -o json")
+    taken = Seconds(float(taken_at)) if isinstance(taken_at, int | float) else None
+    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path)
+
+
+def dump_document(snapshot: Snapshot) -> dict[str, Any]:
+    """The file form of a snapshot: a List with the time it was taken."""
+    nodes = [{"apiVersion": "v1", "kind": "Node", **node} for node in snapshot.nodes]
+    pods = [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in snapshot.pods]
+    return {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": snapshot.taken_at, "items": nodes + pods}
+
+
+def source_options(command: _Command) -> _Command:
+    """--kubeconfig, --context and --from, as `kubeconfig`, `context` and `file`."""
+    for option in reversed(
+        (
+            click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
+            click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one."),
+            click.option(
+                "--from",
+                "file",
+                metavar="FILE",
+                help="Read a dump, or `kubectl get nodes,pods -A -o json`, instead of a cluster; - is stdin.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
