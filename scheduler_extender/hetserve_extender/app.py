@@ -43,7 +43,8 @@ class Verbs:
     placer: Placer
     binder: Binder
     metrics: Metrics
-    ready: Callable[[], bool]
+    refusal: Callable[[], str]
+    """Why no verb can be answered now (not synced, not the leader); empty where they can."""
     max_body: int = MAX_BODY
 
     def app(self) -> Starlette:
@@ -67,10 +68,12 @@ class Verbs:
         body = await self._body(request)
         start = perf_counter()
         args = wire.parse_filter(body)
+        if refusal := self.refusal():
+            return _unavailable(refusal)  # a bare array has no place for an error
         try:
             scores = self.placer.prioritize(args.pod, args.names)
         except ValueError as error:
-            raise wire.WireError(str(error)) from None  # a bare array has no place for an error
+            raise wire.WireError(str(error)) from None
         self.metrics.verb_seconds.labels("prioritize").observe(perf_counter() - start)
         return _json(wire.priorities(scores))
 
@@ -78,13 +81,13 @@ class Verbs:
         body = await self._body(request)
         start = perf_counter()
         args = wire.parse_bind(body)
-        error = await self.binder.bind(args) if self.ready() else NOT_SYNCED
+        error = self.refusal() or await self.binder.bind(args)
         self.metrics.verb_seconds.labels("bind").observe(perf_counter() - start)
         return _json(wire.bind_result(error))
 
     def _filter(self, args: wire.FilterArgs) -> bytes:
-        if not self.ready():
-            return self._error(NOT_SYNCED)
+        if refusal := self.refusal():
+            return self._error(refusal)
         try:
             outcome = self.placer.filter(args.pod, args.names)
         except (ValueError, LedgerError) as error:
@@ -175,6 +178,10 @@ def _pod_view(booking: Booking) -> dict[str, Any]:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
+
+
+def _unavailable(text: str) -> Response:
+    return Response(orjson.dumps({"Error": text}), status_code=503, media_type="application/json")
 
 
 def _bad_request(_request: Request, error: Exception) -> Response:

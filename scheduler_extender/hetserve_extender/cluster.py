@@ -54,6 +54,8 @@ class Reflector:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _revision: str = ""
     _pause: float = _FIRST_PAUSE
+    _lists: int = 0
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
@@ -73,15 +75,25 @@ class Reflector:
                 log.warning("%s: %s", self.path, error)
                 await self._back_off()
 
+    async def relist(self) -> None:
+        """List again: when it returns, the sink has seen all that was written before the call.
+
+        A watch under way goes on from the new list: what it still delivers of the time before is dropped.
+        Raises ApiStatusError, ApiUnreachableError.
+        """
+        await self._list()
+
     async def _list(self) -> None:
-        query = {"fieldSelector": self.selector} if self.selector else {}
-        answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
-        _expect_ok(answer)
-        content = answer.json()
-        self.sink.replace(content.get("items") or [])
-        self._revision = content["metadata"]["resourceVersion"]
-        self._pause = _FIRST_PAUSE
-        self.synced.set()
+        async with self._listing:  # of two lists side by side the older could arrive last
+            query = {"fieldSelector": self.selector} if self.selector else {}
+            answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
+            _expect_ok(answer)
+            content = answer.json()
+            self.sink.replace(content.get("items") or [])
+            self._revision = content["metadata"]["resourceVersion"]
+            self._lists += 1
+            self._pause = _FIRST_PAUSE
+            self.synced.set()
 
     async def _watch(self) -> None:
         query = {
@@ -92,9 +104,11 @@ class Reflector:
         }
         if self.selector:
             query["fieldSelector"] = self.selector
-        silent = True
+        silent, lists = True, self._lists
         async with aclosing(self.api.watch(self.path, query)) as lines:
             async for line in lines:
+                if lists != self._lists:
+                    return
                 self._take(orjson.loads(line))
                 silent = False
         if silent:  # a server that ends watches at once must not be asked in a tight loop

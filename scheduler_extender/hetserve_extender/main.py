@@ -19,7 +19,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
 from hetserve_extender.api import ApiServer, KubernetesApi
-from hetserve_extender.app import Probes, Verbs
+from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
 from hetserve_extender.metrics import Metrics
@@ -91,10 +91,14 @@ class Extender:
     def ready(self) -> bool:
         return self.pods.synced.is_set() and self.nodes.synced.is_set()
 
+    def refusal(self) -> str:
+        """Why no verb is answered now; empty where they are."""
+        return "" if self.ready() else NOT_SYNCED
+
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way."""
         settings = self.settings
-        verbs = Verbs(self.placer, self.binder, self.metrics, self.ready).app()
+        verbs = Verbs(self.placer, self.binder, self.metrics, self.refusal).app()
         probes = Probes(self.placer, self.metrics, self.ready).app()
         sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
         servers = [_Server(_config(app)) for app in (verbs, probes)]

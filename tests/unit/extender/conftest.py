@@ -14,7 +14,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
-from hetserve_extender.app import Probes, Verbs
+from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi
@@ -69,7 +69,7 @@ async def bench() -> AsyncIterator[Bench]:
     metrics = Metrics(placer)
     binder = Binder(api, placer, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
     placer.on_expired = metrics.expired.inc
-    verbs = Verbs(placer, binder, metrics, lambda: ready[0], max_body=100_000).app()
+    verbs = Verbs(placer, binder, metrics, lambda: "" if ready[0] else NOT_SYNCED, max_body=100_000).app()
     probes = Probes(placer, metrics, lambda: ready[0]).app()
     async with _client(verbs) as verbs_client, _client(probes) as probes_client:
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
