@@ -121,7 +121,7 @@ def test_the_order_of_the_types_does_not_change_a_least_cost_plan(
 
 @settings(deadline=None, max_examples=40)
 @given(throughput_problems(), st.randoms(use_true_random=False))
-@pytest.mark.parametrize("planner", ["homogeneous", "exhaustive"])
+@pytest.mark.parametrize("planner", ["robust", "kairos-plus", "homogeneous", "exhaustive"])
 def test_the_order_of_the_types_does_not_change_a_most_throughput_plan(
     planner: str, problem: Problem, random: object
 ) -> None:

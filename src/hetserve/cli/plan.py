@@ -27,7 +27,7 @@ _EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
 @click.option(
     "--planner",
     type=click.Choice(_PLANNERS),
-    help="Default: kairos for MaxThroughput, ilp for MinCost, as in the operator.",
+    help="Default: robust for MaxThroughput, ilp for MinCost, as in the operator.",
 )
 @click.option(
     "--policy",
@@ -103,12 +103,10 @@ def _evaluated(problem: Problem, planner: str | None, policy: str) -> Plan:
     from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.serving import evaluator  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
-    from hetserve.planning.facade import EVALUATING  # noqa: PLC0415
+    from hetserve.planning.facade import DEFAULTS, EVALUATING  # noqa: PLC0415
 
+    planner = planner or DEFAULTS[problem.objective]
     if planner not in EVALUATING:
-        refuse(
-            f"--policy {policy}: {f'planner {planner}' if planner else 'the default planner'} evaluates nothing; "
-            f"choose --planner from {', '.join(EVALUATING)}"
-        )
+        refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
     with steps(problem.service, None) as note:
         return decide(problem, planner, evaluator(problem, policy, _EVALUATION, note))

@@ -29,11 +29,12 @@ PLANNERS: Final = tuple(_WHERE)
 EVALUATING: Final = ("kairos-plus", "exhaustive", "robust")
 """Planners that try configurations by an evaluator."""
 
-_DEFAULT: Final = {"MaxThroughput": "kairos", "MinCost": "ilp"}
+DEFAULTS: Final = {"MaxThroughput": "robust", "MinCost": "ilp"}
+"""Objective to the planner of those who name none, the command line and the operator alike."""
 
 
 def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None) -> Plan:
-    """Decide for one service; planner: one of PLANNERS, None: kairos for MaxThroughput, ilp for MinCost.
+    """Decide for one service; planner: one of PLANNERS, None: robust for MaxThroughput, ilp for MinCost.
 
     evaluate: what a configuration holds, for the planners in EVALUATING; None: kairos-plus and robust simulate
     quickly, exhaustive compares bounds.
@@ -41,7 +42,7 @@ def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | Non
     reason and a message; a defect of a planner as PlannerFailed. Raises ValueError for an unknown planner, or an
     evaluator for one that takes none.
     """
-    name = planner or _DEFAULT[problem.objective]
+    name = planner or DEFAULTS[problem.objective]
     if name not in PLANNERS:
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS)}")
     if evaluate is not None and name not in EVALUATING:

@@ -12,16 +12,22 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.order import by_name, in_order_of
 from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.robust_candidates import candidates, is_homogeneous
-from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust
+from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
 from hetserve.planning.robust_quick import quick_queries, quick_throughputs
 from hetserve.units import QPS
 
 TIME_LIMIT: Final = 2.0
 INSTANCES: Final = 600
 """Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0022)."""
+
+WORK: Final = 30_000_000
+"""Most queries x (instances + those that a step costs anyway) of the quick simulation: 1 to 2 s (decision 0022)."""
+
+_STEP: Final = 500
 
 _FEWEST: Final = 3
 
@@ -30,6 +36,10 @@ Clock = Callable[[], float]
 
 class OutOfTimeError(Exception):
     """The safety net: the clock passed the limit before the evaluation was done."""
+
+
+class TooMuchWorkError(Exception):
+    """The evaluation would take longer than its time; known beforehand, from the problem alone."""
 
 
 BatchEvaluator = Callable[[Problem, Sequence[Candidate], Callable[[], None]], Evaluation]
@@ -42,8 +52,14 @@ SIMULATION_ERROR: Final = 0.01
 
 
 def quick(problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
-    """The default evaluator: many lanes in numpy, nothing to compile."""
-    queries = quick_queries(entries)
+    """The default evaluator: many lanes in numpy, nothing to compile. Raises TooMuchWorkError."""
+    queries = quick_queries(entries, problem.slo.latency)
+    instances = sum(count for entry in entries for _, count in entry.counts)
+    if queries * (instances + _STEP) > WORK:
+        raise TooMuchWorkError(
+            f"overload would show after {queries} queries only, too many for {len(entries)} configurations of "
+            f"{instances} instances in all"
+        )
     held = quick_throughputs(problem, entries, queries, checkpoint)
     return Evaluation(held, f"{queries} queries, each bound to an instance on arrival", QUICK_ERROR)
 
@@ -77,21 +93,30 @@ def plan_by(
     """As `plan_robust`, by any evaluator.
 
     The paper's pick stands unless another holds more and has the higher bound, or holds more beyond the evaluator's
-    own error, or is a single type that holds more. clock: seconds, None: no safety net. time_limit: seconds after
-    which the evaluation ends at its next checkpoint and the paper's pick stands.
+    own error, or is a single type that holds more. Not evaluated, it stands unless a single type serves more than its
+    bound. clock: seconds, None: no safety net. time_limit: seconds after
+    which the evaluation ends at its next checkpoint and the paper's pick stands. Decided with the types by name, so
+    that the choice among equals does not depend on their order.
     """
+    return in_order_of(problem, _decide(by_name(problem), evaluate, _checkpoint(clock, time_limit), time_limit))
+
+
+def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[], None], time_limit: float) -> Plan:
     paper = plan_kairos(problem)
     if not paper.feasible:
         return dataclasses.replace(paper, planner=NAME)
     entries = within_work(candidates(problem, paper))
     try:
-        evaluation = evaluate(problem, entries, _checkpoint(clock, time_limit))
+        evaluation = evaluate(problem, entries, checkpoint)
     except OutOfTimeError:
-        return _paper_stands(paper, f"evaluation ended at its time limit of {time_limit:g} s")
+        return not_evaluated(problem, paper, entries, f"evaluation ended at its time limit of {time_limit:g} s")
+    except TooMuchWorkError as error:
+        return not_evaluated(problem, paper, entries, str(error))
     found = [Evaluated(entry, QPS(rate)) for entry, rate in zip(entries, evaluation.held, strict=True)]
     ranked = sorted(found, key=lambda e: (-e.held, e.candidate.cost, -e.candidate.qps, e.candidate.counts))
     if ranked[0].held <= 0:
-        return _paper_stands(paper, "no candidate kept the SLO at any rate in simulation: the latencies vary too much")
+        why = "no candidate kept the SLO at any rate in simulation: the latencies vary too much"
+        return not_evaluated(problem, paper, (), why)
     outcome = Outcome(problem, paper, found[0], _choose(ranked, found[0], evaluation.error), tuple(ranked), evaluation)
     return explain_robust(outcome)
 
@@ -129,9 +154,3 @@ def _checkpoint(clock: Clock | None, time_limit: float) -> Callable[[], None]:
             raise OutOfTimeError
 
     return check
-
-
-def _paper_stands(paper: Plan, why: str) -> Plan:
-    return dataclasses.replace(
-        paper, planner=NAME, verdict=f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"
-    )

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.planning.plan import Evaluated, Plan, summary
+from hetserve.planning.plan import Candidate, Evaluated, Plan, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.rates import ROUNDING
 from hetserve.planning.robust_candidates import is_homogeneous
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text
 
@@ -60,6 +61,29 @@ def explain_robust(outcome: Outcome) -> Plan:
         verdict=_verdict(outcome),
         evaluated=outcome.ranked,
         next_step=outcome.paper.next_step if entry.counts == outcome.paper.counts else None,
+    )
+
+
+def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], why: str) -> Plan:
+    """The paper's pick, and why nothing was evaluated; a single type instead that serves more than the pick's bound."""
+    alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
+    if alone is None or paper.bound_qps is None or alone.qps <= paper.bound_qps * (1 + ROUNDING):
+        verdict = f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"
+        return dataclasses.replace(paper, planner=NAME, verdict=verdict)
+    pick = Candidate(paper.counts, paper.cost, paper.bound_qps)
+    less = difference_text(pick.qps - alone.qps, pick.cost - alone.cost, "bound")
+    left = "" if problem.budget is None else f"; {money_text(problem.budget - alone.cost)} of the budget left"
+    return dataclasses.replace(
+        paper,
+        planner=NAME,
+        message=f"{summary(alone.counts)} for {money_text(alone.cost)}, upper bound {qps_text(alone.qps)}",
+        counts=alone.counts,
+        cost=alone.cost,
+        bound_qps=alone.qps,
+        runner_up=pick,
+        why_not_runner_up=f"the paper's pick: {less}",
+        verdict=f"not evaluated: {why}; a single type, since the paper's pick {summary(pick.counts)} has {less}{left}",
+        next_step=None,
     )
 
 

@@ -10,6 +10,7 @@ more between configurations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ Integers = NDArray[np.int64]
 
 FEWEST_QUERIES: Final = 3000
 MOST_QUERIES: Final = 6000
+_OVERLOAD: Final = 20
 _PER_INSTANCE: Final = 100
 SEED: Final = 20_231
 COARSE: Final = 0.05
@@ -51,10 +53,15 @@ class _Draws:
     actual: Floats
 
 
-def quick_queries(entries: Sequence[Candidate]) -> int:
-    """Queries to simulate: more for more instances, since overload shows after so many queries per instance."""
+def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
+    """Queries to simulate: more for more instances, and at the highest bound long enough for overload to show.
+
+    At a rate a twentieth too high the backlog grows to the SLO [s] in twenty times as long; in less than that any
+    rate seems to be held.
+    """
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
-    return min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES)
+    long_enough = math.ceil(_OVERLOAD * slo * max(entry.qps for entry in entries))
+    return max(min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES), long_enough)
 
 
 def quick_throughputs(

@@ -30,7 +30,7 @@ def answer(*arguments: str) -> Any:
 
 
 def test_rm2_as_json() -> None:
-    document = answer(RM2)
+    document = answer(RM2, "--planner", "kairos")
     assert document["counts"] == {"g4dn.xlarge": 1, "c5n.2xlarge": 0, "r5n.large": 13, "t3.xlarge": 0}
     assert document["cost"] == "2.463"
     assert document["boundQPS"] == pytest.approx(143.18, abs=0.005)
@@ -52,12 +52,13 @@ def test_rm2_as_json() -> None:
 
 
 def test_the_robust_planner_says_what_it_evaluated() -> None:
-    document = answer(RM2, "--planner", "robust")
+    document = answer(RM2)
     assert (document["planner"], document["counts"]["r5n.large"]) == ("robust", 13)
     assert "less throughput in simulation for 0.0174 $/h more" in document["runnerUp"]["why"]
     assert document["simulatedQPS"] == document["evaluated"][0]["simulatedQPS"] > 100
     assert set(document["evaluated"][0]) == {"counts", "cost", "boundQPS", "simulatedQPS"}
-    assert document["ranking"] == answer(RM2)["ranking"]
+    assert document["ranking"] == answer(RM2, "--planner", "kairos")["ranking"]
+    assert "it is the paper's pick too" in document["verdict"]
 
 
 def test_a_planner_that_evaluates_can_do_so_under_the_policy_that_serves() -> None:
@@ -67,6 +68,14 @@ def test_a_planner_that_evaluates_can_do_so_under_the_policy_that_serves() -> No
     refused = run(RM2, "--planner", "kairos", "--policy", "hetserve")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "planner kairos evaluates nothing; choose --planner from kairos-plus" in refused.stderr
+    least_cost = run(HETSEV, "--service", "resnet50", "--policy", "hetserve")
+    assert "planner ilp evaluates nothing" in least_cost.stderr
+
+
+def test_the_default_planner_evaluates_under_the_policy_that_is_named() -> None:
+    document = answer(RM2, "--policy", "hetserve", "--budget", "0.7")
+    assert document["planner"] == "robust"
+    assert "(under the policy that serves;" in document["verdict"]
 
 
 def test_hetsev_shares_gpus_and_uses_both_types() -> None:
@@ -100,7 +109,8 @@ def test_the_table_has_units_ranking_and_reasons() -> None:
     ):
         assert part in text
     assert "\x1b" not in text, "escape codes outside a terminal"
-    assert "SIMULATED Q/S" in run(RM2, "--planner", "robust").stdout
+    assert "SIMULATED Q/S" in text
+    assert "SIMULATED Q/S" not in run(RM2, "--planner", "kairos").stdout
 
 
 def test_stdin() -> None:

@@ -159,7 +159,7 @@ async def test_a_new_price_makes_a_new_plan() -> None:
     lab = await converged()
     lab.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="0.3"))
     await lab.converge()
-    assert lab.replicas() == {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 3}
+    assert lab.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
 
 
 async def test_a_type_that_is_gone_is_planned_without() -> None:

@@ -83,7 +83,7 @@ def test_running_instances_are_not_charged_to_the_pool() -> None:
 
 def test_a_refused_plan_becomes_a_failure_of_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kairos, "plan_kairos", lambda _: bound(2, 1))
-    made = plan(THROUGHPUT)
+    made = plan(THROUGHPUT, "kairos")
     assert not made.feasible
     assert made.reason == Reason.PLANNER_FAILED
     assert "the checker refused the plan: the plan costs 2200000" in made.message
@@ -95,6 +95,6 @@ def test_a_planner_that_crashes_becomes_a_condition(monkeypatch: pytest.MonkeyPa
         raise ZeroDivisionError("no base")
 
     monkeypatch.setattr(kairos, "plan_kairos", crash)
-    made = plan(THROUGHPUT)
+    made = plan(THROUGHPUT, "kairos")
     assert made.reason == Reason.PLANNER_FAILED
     assert made.message == "planner kairos failed: ZeroDivisionError: no base"

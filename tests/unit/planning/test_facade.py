@@ -15,7 +15,8 @@ from hetserve.units import MicroDollarsPerHour, Seconds
 
 def test_each_objective_has_its_planner_and_either_can_be_asked_for() -> None:
     both = problem(hetsev_types(), load=100.0)
-    assert plan(both).planner == "kairos"
+    assert plan(both).planner == "robust"
+    assert plan(both, "kairos").planner == "kairos"
     assert plan(both, "ilp").planner == "ilp"
     assert plan(dataclasses.replace(both, objective="MinCost")).planner == "ilp"
 

@@ -13,6 +13,7 @@ from hetserve.planning.kairos import plan_kairos
 from hetserve.planning.robust import each, plan_by, plan_robust, quick, within_work
 from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust_explain import Evaluation
+from hetserve.planning.robust_quick import FEWEST_QUERIES, quick_queries
 from hetserve.testing.planning import kairos_types, line, option, problem, table
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 
@@ -91,7 +92,7 @@ def test_a_gain_within_the_evaluators_error_does_not_leave_the_better_bound() ->
     lower = candidates(RM2, plan_kairos(RM2))[4]
 
     def held(entry: Candidate) -> float:
-        return 110.0 if entry == lower else 100.0
+        return 110.0 if dict(entry.counts) == dict(lower.counts) else 100.0
 
     assert counts(plan_by(RM2, fixed(held, 0.15))) == (1, 0, 13, 0)
     assert plan_by(RM2, fixed(held, 0.05)).counts == lower.counts
@@ -170,3 +171,30 @@ def test_a_base_that_was_asked_for_is_in_every_candidate() -> None:
     found = candidates(given, plan_kairos(given))
     assert all(dict(entry.counts)["g4dn.xlarge"] for entry in found)
     assert any(is_homogeneous(entry.counts) for entry in found)
+
+
+def test_overload_has_time_to_show_at_high_rates() -> None:
+    fast = Candidate((("a", 1),), MicroDollarsPerHour(1), QPS(2000))
+    assert quick_queries([fast], 0.01) == FEWEST_QUERIES
+    assert quick_queries([fast], 0.5) == 20_000, "ten seconds of arrivals overload nothing that may take half a second"
+
+
+def test_what_would_take_too_long_is_not_evaluated_and_the_paper_stands() -> None:
+    given = problem((option("t", "0.5", line(10)),), slo_ms=60_000, budget="4")
+    plan = plan_robust(given)
+    assert plan.counts == plan_kairos(given).counts
+    assert plan.verdict.startswith(
+        "not evaluated, this is the paper's pick: overload would show after 960000 queries only, too many for "
+    )
+
+
+def test_a_single_type_that_serves_more_than_the_papers_pick_is_taken_without_evaluation() -> None:
+    given = problem(kairos_types(), mix=kairos_mixture(), slo_ms=60_000)
+    paper, plan = plan_kairos(given), plan_robust(given)
+    assert not is_homogeneous(paper.counts), "the case proves nothing if the similarity rule picks a single type"
+    assert dict(plan.counts) == {"g4dn.xlarge": 0, "c5n.2xlarge": 0, "r5n.large": 16, "t3.xlarge": 0}
+    assert (plan.bound_qps or 0) > (paper.bound_qps or 0)
+    assert plan.runner_up is not None
+    assert dict(plan.runner_up.counts) == dict(paper.counts)
+    assert "a single type, since the paper's pick 14xr5n.large+1xt3.xlarge has 15.1 q/s less bound" in plan.verdict
+    assert not violations(given, plan)
