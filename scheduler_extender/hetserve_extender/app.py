@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -23,67 +24,53 @@ from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.placer import Placer
 from hetserve_extender import wire
 from hetserve_extender.bind import Binder
+from hetserve_extender.http_limits import HttpError, Routes
 from hetserve_extender.metrics import Metrics
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-MAX_BODY: Final = 32 * 1024 * 1024
-"""Bytes: whole Node objects of a thousand nodes fit, and memory stays bounded."""
 NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
-
-
-class TooLargeError(Exception):
-    """A body above the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
-    """The verbs of the scheduler."""
+    """The verbs of the scheduler. Those that read the ledger alone answer at once; bind answers by a coroutine."""
 
     placer: Placer
     binder: Binder
     metrics: Metrics
     refusal: Callable[[], str]
     """Why no verb can be answered now (not synced, not the leader); empty where they can."""
-    max_body: int = MAX_BODY
 
-    def app(self) -> Starlette:
-        return Starlette(
-            routes=[
-                Route("/filter", self.filter, methods=["POST"]),
-                Route("/prioritize", self.prioritize, methods=["POST"]),
-                Route("/bind", self.bind, methods=["POST"]),
-            ],
-            exception_handlers={wire.WireError: _bad_request, TooLargeError: _too_large},
-        )
+    def routes(self) -> Routes:
+        return {b"/filter": self.filter, b"/prioritize": self.prioritize, b"/bind": self.bind}
 
-    async def filter(self, request: Request) -> Response:
-        body = await self._body(request)
+    def filter(self, body: bytes) -> bytes:
         start = perf_counter()
-        answer = self._filter(wire.parse_filter(body))
-        self.metrics.verb_seconds.labels("filter").observe(perf_counter() - start)
-        return _json(answer)
+        answer = self._filter(_parsed(wire.parse_filter, body))
+        self._observe("filter", start)
+        return answer
 
-    async def prioritize(self, request: Request) -> Response:
-        body = await self._body(request)
+    def prioritize(self, body: bytes) -> bytes:
         start = perf_counter()
-        args = wire.parse_filter(body)
+        args = _parsed(wire.parse_filter, body)
         if refusal := self.refusal():
-            return _unavailable(refusal)  # a bare array has no place for an error
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, refusal)  # a bare array has no place for an error
         try:
             scores = self.placer.prioritize(args.pod, args.names)
         except ValueError as error:
-            raise wire.WireError(str(error)) from None
-        self.metrics.verb_seconds.labels("prioritize").observe(perf_counter() - start)
-        return _json(wire.priorities(scores))
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        answer = wire.priorities(scores)
+        self._observe("prioritize", start)
+        return answer
 
-    async def bind(self, request: Request) -> Response:
-        body = await self._body(request)
+    async def bind(self, body: bytes) -> bytes:
         start = perf_counter()
-        args = wire.parse_bind(body)
-        error = self.refusal() or await self.binder.bind(args)
-        self.metrics.verb_seconds.labels("bind").observe(perf_counter() - start)
-        return _json(wire.bind_result(error))
+        args = _parsed(wire.parse_bind, body)
+        answer = wire.bind_result(self.refusal() or await self.binder.bind(args))
+        self._observe("bind", start)
+        return answer
 
     def _filter(self, args: wire.FilterArgs) -> bytes:
         if refusal := self.refusal():
@@ -93,7 +80,7 @@ class Verbs:
         except (ValueError, LedgerError) as error:
             return self._error(str(error))
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
-        if outcome.decision is not None:
+        if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request
             log.debug("filter %s/%s: %s", request.namespace, request.name, outcome.decision.why)
         return wire.filter_result(args, outcome.passed, outcome.failed, outcome.unresolvable)
@@ -103,15 +90,15 @@ class Verbs:
         log.warning("filter: %s", text)
         return wire.filter_error(text)
 
-    async def _body(self, request: Request) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > self.max_body:
-                raise TooLargeError(f"the request is larger than {self.max_body} bytes")
-            parts.append(part)
-        return b"".join(parts)
+    def _observe(self, verb: str, start: float) -> None:
+        self.metrics.verb_seconds.labels(verb).observe(perf_counter() - start)
+
+
+def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
+    try:
+        return parse(body)
+    except wire.WireError as error:
+        raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +165,3 @@ def _pod_view(booking: Booking) -> dict[str, Any]:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
-
-
-def _unavailable(text: str) -> Response:
-    return Response(orjson.dumps({"Error": text}), status_code=503, media_type="application/json")
-
-
-def _bad_request(_request: Request, error: Exception) -> Response:
-    log.warning("%s", error)
-    return Response(orjson.dumps({"Error": str(error)}), status_code=400, media_type="application/json")
-
-
-def _too_large(_request: Request, error: Exception) -> Response:
-    log.warning("%s", error)
-    headers = {"Connection": "close"}  # the rest of the body is not read
-    return Response(
-        orjson.dumps({"Error": str(error)}), status_code=413, media_type="application/json", headers=headers
-    )

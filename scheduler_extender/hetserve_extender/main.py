@@ -22,6 +22,7 @@ from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.http_server import HttpServer
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.queue import QueueController
 from hetserve_extender.settings import Settings
@@ -98,22 +99,21 @@ class Extender:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way."""
         settings = self.settings
-        verbs = Verbs(self.placer, self.binder, self.metrics, self.refusal).app()
-        probes = Probes(self.placer, self.metrics, self.ready).app()
+        verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
+        probes = _Server(_config(Probes(self.placer, self.metrics, self.ready).app()))
         sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
-        servers = [_Server(_config(app)) for app in (verbs, probes)]
         for what, listener in zip(("verbs", "probes"), sockets, strict=True):
             self.addresses[what] = listener.getsockname()[:2]
             log.info("%s on %s:%d", what, *self.addresses[what])
         async with asyncio.TaskGroup() as group:
             work = [group.create_task(part) for part in (self.pods.run(), self.nodes.run(), self._keep_house())]
             work.append(group.create_task(self._release()))
-            for server, listener in zip(servers, sockets, strict=True):
-                group.create_task(server.serve(sockets=[listener]))
+            await verbs.start(sockets[0])
+            group.create_task(probes.serve(sockets=[sockets[1]]))
             await stop.wait()
             log.info("stopping")
-            for server in servers:
-                server.should_exit = True
+            probes.should_exit = True
+            await verbs.stop(DRAIN_WITHIN)
             await self.binder.drain(DRAIN_WITHIN)
             for task in work:
                 task.cancel()
@@ -134,7 +134,7 @@ class Extender:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the process: two servers must not each install a handler."""
+    """Leaves signals to the process, which has more to end than this server."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -148,8 +148,6 @@ def _config(app: object) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         server_header=False,
-        # Longer than the scheduler keeps an idle connection (90 s): it closes first, so no request is lost.
-        timeout_keep_alive=120,
         timeout_graceful_shutdown=3,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
+from hetserve_extender.http_limits import Limits
+from hetserve_extender.http_server import HttpServer
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi
 
@@ -56,10 +59,6 @@ class Bench:
         return result
 
 
-def _client(app: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://extender")
-
-
 @pytest_asyncio.fixture
 async def bench() -> AsyncIterator[Bench]:
     api, clock, ready = FakeApi(), [100.0], [True]
@@ -69,10 +68,19 @@ async def bench() -> AsyncIterator[Bench]:
     metrics = Metrics(placer)
     binder = Binder(api, placer, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
     placer.on_expired = metrics.expired.inc
-    verbs = Verbs(placer, binder, metrics, lambda: "" if ready[0] else NOT_SYNCED, max_body=100_000).app()
+    verbs = Verbs(placer, binder, metrics, lambda: "" if ready[0] else NOT_SYNCED)
+    server = HttpServer(verbs.routes(), Limits(body=100_000))
+    listener = socket.create_server(("127.0.0.1", 0))
+    base_url = "http://{}:{}".format(*listener.getsockname())
+    await server.start(listener)
     probes = Probes(placer, metrics, lambda: ready[0]).app()
-    async with _client(verbs) as verbs_client, _client(probes) as probes_client:
+    transport = httpx.ASGITransport(app=probes)
+    async with (
+        httpx.AsyncClient(base_url=base_url, trust_env=False) as verbs_client,
+        httpx.AsyncClient(transport=transport, base_url="http://probes") as probes_client,
+    ):
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()
         yield made
         await asyncio.wait_for(binder.drain(1.0), 5.0)
+    await server.stop(1.0)

@@ -1,0 +1,223 @@
+"""One connection: requests in, answers out in the same order.
+
+A handler that answers at once is served inside `data_received`, without a task or a turn of the loop. While
+a coroutine is under way, or the client does not read its answers, later requests wait in a queue that the
+paused socket bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from hetserve_extender.http_limits import CONTINUE, HttpError, error_answer, kept_answer, last_answer
+from hetserve_extender.http_reader import Request, RequestReader
+
+if TYPE_CHECKING:
+    from hetserve_extender.http_server import HttpServer
+
+log = logging.getLogger(__name__)
+
+
+class Connection(asyncio.Protocol):
+    """State of one connection; the server asks for `overdue` now and then."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._reader = RequestReader(
+            server.routes,
+            server.limits,
+            server.budget,
+            now=lambda: server.now,
+            take=self._take,
+            refuse=self._enqueue,
+            proceed=self._proceed,
+        )
+        self._queue: deque[Request | HttpError] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._open = False
+        self._paused = False
+        self._blocked = False
+        self._finishing = False
+        self._until: float | None = None
+        self.idle_since = server.now
+        self._served = False
+
+    # Asked by the server
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being received, waiting or answered."""
+        return not self._reader.receiving and not self._busy
+
+    def finish(self) -> None:
+        """Answer what has begun, then close."""
+        self._finishing = True
+        self._close_if_done()
+
+    def abort(self) -> None:
+        if self._open:
+            self._transport.abort()
+
+    def check_time(self, now: float) -> None:
+        """End what takes too long."""
+        limits = self._server.limits
+        if self._until is not None:  # lingering, or the client does not read
+            if now >= self._until:
+                self.abort()
+        elif self._task is not None:
+            return  # binds have time limits of their own
+        elif self._reader.receiving:
+            if now >= self._reader.since + limits.waiting:
+                text = f"the request was not complete within {limits.waiting:g} s"
+                self._reader.drop()
+                self._enqueue(HttpError(HTTPStatus.REQUEST_TIMEOUT, text))
+        elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
+            self._transport.close()
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._open = True
+        self._server.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+
+    def eof_received(self) -> bool:
+        """The client sends no more; what it has sent whole is still answered."""
+        self._reader.drop()
+        self._finishing = True
+        return self._busy
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._open = False
+        self._reader.drop()
+        self._forget_queue()
+        self._server.closed(self)
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+        self._until = self._server.now + self._server.limits.unread
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._until = None
+        self._serve_queue()
+
+    # Called by the reader
+
+    def _take(self, request: Request) -> None:
+        if self._busy:
+            self._queue.append(request)
+            self._pause()
+        else:
+            self._serve(request)
+
+    def _enqueue(self, error: HttpError) -> None:
+        self._queue.append(error)
+        self._serve_queue()
+
+    def _proceed(self) -> None:
+        # Behind an answer that is still to come it could be taken for that one; the client sends in the end anyway.
+        if not self._busy:
+            self._transport.write(CONTINUE)
+
+    # Inside
+
+    @property
+    def _busy(self) -> bool:
+        return self._task is not None or self._blocked or bool(self._queue)
+
+    def _serve(self, request: Request) -> None:
+        self._server.budget.used -= len(request.body)
+        try:
+            result = request.handler(request.body)
+        except Exception as error:  # whatever one request raises must not end the server
+            self._refuse(_as_http_error(error))
+            return
+        if isinstance(result, bytes):
+            self._answer(result, request.keep)
+        else:
+            self._task = self._server.start_task(self._complete(result, request.keep))
+
+    async def _complete(self, work: Coroutine[Any, Any, bytes], keep: bool) -> None:
+        try:
+            body = await work
+        except Exception as error:
+            self._task = None
+            self._refuse(_as_http_error(error))
+            return
+        self._task = None
+        self._answer(body, keep)
+        self._serve_queue()
+
+    def _serve_queue(self) -> None:
+        """Serve what waits, in order, as far as it goes now."""
+        while self._queue and self._open and self._task is None and not self._blocked:
+            item = self._queue.popleft()
+            if isinstance(item, HttpError):
+                self._refuse(item)
+            else:
+                self._serve(item)
+        if self._open and self._paused and not self._busy:
+            self._paused = False
+            self._transport.resume_reading()
+        self._close_if_done()
+
+    def _answer(self, body: bytes, keep: bool) -> None:
+        if not self._open:
+            return
+        self._served = True
+        self.idle_since = self._server.now
+        if keep and not (self._finishing and not self._queue and not self._reader.receiving):
+            self._transport.write(kept_answer(body, self._server.date))
+        else:
+            self._forget_queue()
+            self._transport.write(last_answer(body, self._server.date))
+            self._transport.close()
+
+    def _refuse(self, error: HttpError) -> None:
+        """The last answer: then close our side and read what still comes for a moment, or a reset overtakes it."""
+        log.warning("%d: %s", error.status, error)
+        self._reader.drop()
+        self._forget_queue()
+        if not self._open:
+            return
+        self._until = self._server.now + self._server.limits.lingering
+        self._transport.write(error_answer(error, self._server.date))
+        if self._finishing or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _close_if_done(self) -> None:
+        if self._finishing and self._open and self.idle and self._until is None:
+            self._transport.close()
+
+    def _forget_queue(self) -> None:
+        self._server.budget.used -= sum(len(item.body) for item in self._queue if isinstance(item, Request))
+        self._queue.clear()
+
+    def _pause(self) -> None:
+        if not self._paused and self._open:
+            self._paused = True
+            self._transport.pause_reading()
+
+
+def _as_http_error(error: Exception) -> HttpError:
+    if isinstance(error, HttpError):
+        return error
+    log.error("a handler failed", exc_info=error)
+    return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")

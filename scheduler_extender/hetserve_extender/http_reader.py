@@ -1,0 +1,219 @@
+"""Requests out of the bytes of one connection, within limits.
+
+llhttp (httptools) does the parsing, strictly. What it leaves to us: how much of a head, a body, a chunk
+extension or a trailer may come; which requests have no length or two (a proxy could see another one: request
+smuggling, RFC 9112 section 11.2); and what is served at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import httptools
+
+from hetserve_extender.http_limits import Budget, Handler, HttpError, Limits, Routes
+
+log = logging.getLogger(__name__)
+
+SLICE: Final = 64 * 1024
+"""Bytes given to the parser at once: it keeps an unfinished header, which grows unseen by this much at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A whole request; its body counts in the budget until it is served."""
+
+    handler: Handler
+    body: bytes
+    keep: bool
+
+
+class RequestReader:
+    """Calls `take` for every request, `refuse` once for the first that must not be served; then it is dead.
+
+    `now` is a coarse clock [s]; `since` is when the request now being received began.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        limits: Limits,
+        budget: Budget,
+        *,
+        now: Callable[[], float],
+        take: Callable[[Request], None],
+        refuse: Callable[[HttpError], None],
+        proceed: Callable[[], None],
+    ) -> None:
+        self.dead = False
+        self.receiving = False
+        self.since = 0.0
+        self._routes, self._limits, self._budget = routes, limits, budget
+        self._now, self._take, self._refuse, self._proceed = now, take, refuse, proceed
+        self._parser = httptools.HttpRequestParser(self)
+        self._in_head = False
+        self._unseen = 0
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._handler: Handler | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take what the connection received."""
+        if len(data) <= SLICE:
+            self._feed(data)
+            return
+        for start in range(0, len(data), SLICE):
+            self._feed(data[start : start + SLICE])
+
+    def drop(self) -> None:
+        """Nothing more is read: give back what an unfinished request holds."""
+        self.dead = True
+        self.receiving = False
+        self._headers.clear()
+        self._parts.clear()
+        self._budget.used -= self._size
+        self._size = 0
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        if self.dead:
+            return
+        self.receiving = self._in_head = True
+        self.since = self._now()
+        self._unseen = 0
+        self._url = b""
+        self._headers.clear()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else a trailer, which no handler reads
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._unseen = 0
+        if self.dead:
+            return
+        try:
+            self._handler = self._route()
+        except HttpError as error:
+            self._stop(error)
+
+    def on_body(self, part: bytes) -> None:
+        if self.dead:
+            return
+        self._unseen = 0
+        self._parts.append(part)
+        self._size += len(part)
+        self._budget.used += len(part)
+        if self._size > self._limits.body:
+            self._stop(_too_large(self._limits))
+        elif self._budget.used > self._budget.limit:
+            self._stop(HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once"))
+
+    def on_message_complete(self) -> None:
+        if self.dead or self._handler is None:
+            return
+        parts = self._parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        keep = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
+        request = Request(self._handler, body, keep)
+        parts.clear()
+        self._size = 0
+        self.receiving = False
+        self.dead = not keep
+        self._take(request)
+
+    # Inside
+
+    def _feed(self, data: bytes) -> None:
+        if self.dead:
+            return
+        was_receiving = self.receiving
+        if was_receiving:
+            self._unseen += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._stop(_bad("this server speaks HTTP/1.1 alone and offers no upgrade"))
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(error, httptools.HttpParserCallbackError) and cause is not None:
+                log.exception("reading a request failed", exc_info=cause)
+            self._stop(_bad(f"the request is not HTTP/1.1: {error}"))
+        # Whatever came without one byte of a body belongs to an unfinished head, chunk extension or trailer.
+        if was_receiving and self.receiving and self._unseen > self._limits.head:
+            self._stop(_head_too_large(self._limits))
+
+    def _stop(self, error: HttpError) -> None:
+        if not self.dead:
+            self.drop()
+            self._refuse(error)
+
+    def _route(self) -> Handler:
+        """The handler of the request whose head is complete. Raises HttpError."""
+        if sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url) > self._limits.head:
+            raise _head_too_large(self._limits)
+        length = self._length()
+        path = self._url.partition(b"?")[0]
+        handler = self._routes.get(path)
+        if handler is None:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"no such verb; there are: {_paths(self._routes)}")
+        if self._parser.get_method() != b"POST":
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "the verbs take POST alone")
+        if length is None:
+            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
+        if length > self._limits.body:
+            raise _too_large(self._limits)
+        self._expect()
+        return handler
+
+    def _length(self) -> int | None:
+        """Bytes announced; 0 for a chunked body, None for none. Raises HttpError where two could be meant."""
+        lengths = self._values(b"content-length")
+        encodings = self._values(b"transfer-encoding")
+        if len(self._values(b"host")) != 1 and self._parser.get_http_version() == "1.1":
+            raise _bad("exactly one Host header must be given")
+        if len(lengths) + len(encodings) > 1:
+            raise _bad("the length of the request is given more than once")
+        if encodings:
+            if encodings[0].lower() != b"chunked":
+                raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer encoding served is chunked")
+            return 0
+        return int(lengths[0]) if lengths else None
+
+    def _expect(self) -> None:
+        expected = self._values(b"expect")
+        if any(value.lower() != b"100-continue" for value in expected):
+            raise HttpError(HTTPStatus.EXPECTATION_FAILED, "the only expectation served is 100-continue")
+        if expected:
+            self._proceed()
+
+    def _values(self, name: bytes) -> list[bytes]:
+        return [value for key, value in self._headers if key == name]
+
+
+def _bad(text: str) -> HttpError:
+    return HttpError(HTTPStatus.BAD_REQUEST, text)
+
+
+def _too_large(limits: Limits) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limits.body} bytes")
+
+
+def _head_too_large(limits: Limits) -> HttpError:
+    text = f"request line and headers, or what surrounds a chunk, are larger than {limits.head} bytes"
+    return HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+
+
+def _paths(routes: Routes) -> str:
+    return ", ".join(path.decode() for path in routes)

@@ -1,0 +1,112 @@
+"""The HTTP/1.1 server of the verbs: what the scheduler's serial cycle waits for.
+
+A framework costs more here than our own decision does, so this is a protocol on the event loop; the probes,
+where nobody waits, stay on a framework (docs/decisions/0032-an-own-http-loop-for-the-verbs.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine
+from email.utils import formatdate
+from typing import Any, Final
+
+from hetserve_extender.http_connection import Connection
+from hetserve_extender.http_limits import Budget, Limits, Routes
+
+log = logging.getLogger(__name__)
+
+TICK: Final = 0.5
+"""Seconds between two looks at the clock: time limits are as coarse as this."""
+
+
+class HttpServer:
+    """Serves POST routes on a listening socket; can be started and stopped again and again.
+
+    `now` is the loop's clock of the last tick [s], `date` the same for the Date header.
+    """
+
+    def __init__(self, routes: Routes, limits: Limits | None = None) -> None:
+        self.routes = routes
+        self.limits = limits or Limits()
+        self.budget = Budget(self.limits.bodies)
+        self.now = 0.0
+        self.date = b""
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve what connects to `listener`, which is ours from now on."""
+        # Inherited by every connection: an answer in two segments must not wait for an acknowledgement (40 ms).
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        loop = asyncio.get_running_loop()
+        self._tick(loop)
+        self._server = await loop.create_server(lambda: Connection(self), sock=listener, backlog=2048)
+
+    async def stop(self, within: float) -> None:
+        """Listen no more, answer what has begun, and close what is left after `within` seconds."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for connection in list(self._connections):
+            connection.finish()
+        try:
+            async with asyncio.timeout(within):
+                await self._wait_until_empty()
+        except TimeoutError:
+            log.info("%d connections are closed unanswered", len(self._connections))
+        for connection in list(self._connections):
+            connection.abort()
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    # Called by connections
+
+    def opened(self, connection: Connection) -> None:
+        """One more. At the limit the longest idle one goes: idle ones must not shut the scheduler out."""
+        self._connections.add(connection)
+        self._empty.clear()
+        if len(self._connections) <= self.limits.connections:
+            return
+        idle = [other for other in self._connections if other.idle and other is not connection]
+        if idle:
+            min(idle, key=lambda other: other.idle_since).abort()
+        else:
+            log.warning("more than %d connections, none of them idle", self.limits.connections)
+            connection.abort()
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run what a connection waits for; kept here, as asyncio alone would let it be garbage-collected."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Inside
+
+    async def _wait_until_empty(self) -> None:
+        while self._connections:
+            await self._empty.wait()
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.now = loop.time()
+        self.date = formatdate(usegmt=True).encode()
+        for connection in list(self._connections):
+            connection.check_time(self.now)
+        self._ticker = loop.call_later(TICK, self._tick, loop)
