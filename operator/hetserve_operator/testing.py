@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from hetserve.planning import plan
@@ -34,6 +35,10 @@ _FOLDERS = {
 }
 
 
+decided = lru_cache(maxsize=4096)(plan)
+"""The default planner, a pure function, remembered over all labs: simulated crashes ask the same many times."""
+
+
 class CrashError(BaseException):
     """The operator's end at this very request; nothing in it may catch this."""
 
@@ -41,7 +46,7 @@ class CrashError(BaseException):
 class Lab:
     """An operator with its cluster. clock: seconds, moved by the test only."""
 
-    def __init__(self, planner: Callable[[Problem], Plan] = plan) -> None:
+    def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
         self.api = FakeApiServer(ApiRefusalError)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
