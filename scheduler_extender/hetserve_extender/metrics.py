@@ -66,7 +66,7 @@ class Metrics:
         self.queue_wait.clear()
         for queue in decided.queues:
             labels = (str(queue.id), str(queue.priority))
-            self.queue_length.labels(*labels).set(len(queue.members) - queue.released)
+            self.queue_length.labels(*labels).set(queue.length - queue.released)
             self.queue_wait.labels(*labels).set(queue.median_wait)
         self.outstanding.set(outstanding)
 

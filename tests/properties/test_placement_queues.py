@@ -1,16 +1,17 @@
-"""Laws of the queues: beta is kept, everybody is in one queue, nobody starves."""
+"""Laws of the queues: beta is kept, everybody is in one queue, and pods kept in line make the rounds as defined."""
 
 from __future__ import annotations
 
 import random
 
-import sklearn.cluster  # noqa: F401  (imported here, or the first example that clusters pays a second for it)
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
-from hetserve.placement.clustering import Shape, cluster
-from hetserve.placement.queues import oldest_turn
+from hetserve.placement.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
+from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
@@ -33,7 +34,9 @@ def waiting_pods(draw: st.DrawFn, most: int = 30) -> list[Waiting]:
     ]
 
 
-SETTINGS = st.builds(QueueSettings, queues=st.integers(1, 5), beta=st.integers(1, 9), seed=st.integers(0, 3))
+SETTINGS = st.builds(
+    QueueSettings, queues=st.sampled_from([1, 2, 3, 4, 5, "auto"]), beta=st.integers(1, 9), seed=st.integers(0, 3)
+)
 
 
 @given(pods=waiting_pods(), rules=SETTINGS, outstanding=st.integers(0, 12))
@@ -49,12 +52,14 @@ def test_a_round_releases_what_beta_allows_and_no_more(
 @given(pods=waiting_pods(), rules=SETTINGS)
 def test_every_pod_waits_in_exactly_one_queue_of_its_priority(pods: list[Waiting], rules: QueueSettings) -> None:
     result = next_round(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
-    assert sorted(uid for queue in result.queues for uid in queue.members) == sorted(pod.uid for pod in pods)
-    priority = {pod.uid: pod.priority for pod in pods}
-    for queue in result.queues:
-        assert {priority[uid] for uid in queue.members} == {queue.priority}
     for level in {pod.priority for pod in pods}:
-        assert sum(queue.priority == level for queue in result.queues) <= rules.queues
+        mine = [queue for queue in result.queues if queue.priority == level]
+        shapes = [shape for queue in mine for shape in queue.shapes]
+        assert sorted(shapes) == sorted({pod.shape for pod in pods if pod.priority == level})
+        for queue in mine:
+            assert queue.length == sum(pod.shape in queue.shapes for pod in pods if pod.priority == level)
+        assert rules.queues == "auto" or len(mine) <= rules.queues
+    assert len({queue.id for queue in result.queues}) == len(result.queues)
 
 
 @given(pods=waiting_pods(), rules=SETTINGS, order=st.randoms(use_true_random=False))
@@ -76,39 +81,78 @@ def test_higher_priorities_go_first_and_a_queue_is_first_come_first_served(
     result = next_round(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
     released = [release.pod for release in result.releases]
     assert [pod.priority for pod in released] == sorted((pod.priority for pod in released), reverse=True)
-    uids = {pod.uid for pod in released}
+    out = [pod.uid for pod in released]
     for queue in result.queues:
-        count = len(uids & set(queue.members))
-        assert uids & set(queue.members) == set(queue.members[:count])
+        members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in queue.shapes]
+        mine = [uid for uid in out if uid in {pod.uid for pod in members}]
+        assert mine == [pod.uid for pod in sorted(members, key=_age)][: len(mine)]
 
 
-@settings(max_examples=60)
-@given(
-    pods=waiting_pods(most=12),
-    rules=SETTINGS,
-    arrivals=st.lists(st.sampled_from([0, 1, 5, 20]), min_size=5, max_size=40),
-)
-def test_nobody_starves_whatever_keeps_coming(pods: list[Waiting], rules: QueueSettings, arrivals: list[int]) -> None:
-    """With n older pods of its priority, a pod is out within p x (n + 1) releases of that priority."""
-    pods = [pod for pod in pods if pod.priority == 0]
-    bound = {pod.uid: oldest_turn(rules.beta) * (rank + 1) for rank, pod in enumerate(sorted(pods, key=_age))}
-    queue, now, released, fairness, born = {pod.uid: pod for pod in pods}, 60.0, 0, Fairness(), 0
-    for arriving in arrivals:
-        for _ in range(arriving):  # always the same heavy shape: it would win every round by weight alone
-            born += 1
-            name = f"z{born}"
-            queue[name] = Waiting(name, "d", name, MiB(500), "z", Seconds(now))
-        now += 1.0
-        result = next_round(
-            queue.values(), outstanding=0, now=Seconds(now), largest_gpu=LARGEST, settings=rules, fairness=fairness
+class Comings(RuleBasedStateMachine):
+    """Pods come, change, go and are released; the line's rounds are those of the definition, state and all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: dict[str, Waiting] = {}
+        self.now = 100.0
+        self.fairness = Fairness()
+
+    @initialize(how=SETTINGS)
+    def start(self, how: QueueSettings) -> None:
+        self.how = how
+        self.line = WaitingLine(how)
+
+    @rule(
+        number=st.integers(0, 40),
+        mib=st.sampled_from([0, 500, 1000, 2000, 4000, 8000, 30000]),
+        model=st.sampled_from(["a", "b", "c", "d", None]),
+        age=st.integers(0, 5),
+        priority=st.sampled_from([0, 0, 0, 10, -3]),
+        gpus=st.sampled_from([1, 1, 2]),
+        copies=st.sampled_from([1, 1, 12]),
+    )
+    def come(self, number: int, mib: int, model: str | None, age: int, priority: int, gpus: int, copies: int) -> None:
+        for copy in range(copies):
+            uid, since = f"u{number}-{copy}", Seconds(self.now - age)
+            pod = Waiting(uid, "d", uid, MiB(mib), model, since, priority, gpus)
+            self.pods[uid] = pod
+            self.line.put(pod)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        del self.pods[uid]
+        self.line.discard(uid)
+        self.line.discard(uid)
+
+    @rule(outstanding=st.integers(0, 9), later=st.integers(0, 3), refused=st.booleans())
+    def round(self, outstanding: int, later: int, refused: bool) -> None:
+        self.now += later
+        at = Seconds(self.now)
+        plain = next_round(
+            self.pods.values(),
+            outstanding=outstanding,
+            now=at,
+            largest_gpu=LARGEST,
+            settings=self.how,
+            fairness=self.fairness,
         )
-        fairness = result.fairness
-        for release in result.releases:
-            released += 1
-            del queue[release.pod.uid]
-            assert released <= bound.get(release.pod.uid, released), "a pod waited longer than its bound"
-        for uid, most in bound.items():
-            assert uid not in queue or released < most, "a pod waits although its bound has passed"
+        made = self.line.round(outstanding=outstanding, now=at, largest_gpu=LARGEST)
+        assert made == plain
+        self.fairness = plain.fairness
+        for release in plain.releases[refused:]:  # the first may be refused and stays
+            del self.pods[release.pod.uid]
+            self.line.discard(release.pod.uid)
+
+    @invariant()
+    def same_pods(self) -> None:
+        if hasattr(self, "line"):
+            assert set(self.line) == set(self.pods.values())
+
+
+TestComings = Comings.TestCase
+TestComings.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 @given(
@@ -117,15 +161,40 @@ def test_nobody_starves_whatever_keeps_coming(pods: list[Waiting], rules: QueueS
         st.integers(1, 100),
         max_size=16,
     ),
-    k=st.integers(1, 6),
+    k=st.one_of(st.integers(1, 6), st.just("auto")),
     seed=st.integers(0, 5),
 )
-def test_clusters_partition_the_shapes_and_repeat(counts: dict[Shape, int], k: int, seed: int) -> None:
+def test_clusters_partition_the_shapes_and_repeat(counts: dict[Shape, int], k: Queues, seed: int) -> None:
     groups = cluster(counts, k, LARGEST, seed)
     assert sorted(shape for group in groups for shape in group) == sorted(counts)
-    assert len(groups) <= k
+    assert len(groups) <= (MOST_AUTO_QUEUES if k == "auto" else k)
     assert all(groups)
     assert groups == cluster(dict(reversed(counts.items())), k, LARGEST, seed)
+
+
+@given(
+    weights=st.lists(st.integers(1, 5), min_size=3, max_size=9),
+    spots=st.lists(st.integers(0, 30), min_size=9, max_size=9),
+    labels=st.lists(st.integers(0, 2), min_size=9, max_size=9),
+)
+def test_the_silhouette_is_the_one_of_rousseeuw_with_weights(
+    weights: list[int], spots: list[int], labels: list[int]
+) -> None:
+    n = len(weights)
+    groups = {label: [i for i in range(n) if labels[i] == label] for label in set(labels[:n])}
+    apart = [[abs(spots[i] - spots[j]) for j in range(n)] for i in range(n)]
+
+    def mean(i: int, members: list[int]) -> float:
+        return sum(weights[j] * apart[i][j] for j in members) / sum(weights[j] for j in members)
+
+    total = 0.0
+    for i in range(n):
+        others = [j for j in groups[labels[i]] if j != i]
+        rivals = [mean(i, members) for label, members in groups.items() if label != labels[i]]
+        if others and rivals and (larger := max(mean(i, others), min(rivals))) > 0:
+            total += weights[i] * (min(rivals) - mean(i, others)) / larger
+    found = silhouette(np.array(apart, float), np.array(weights, float), np.array(labels[:n]))
+    assert abs(found - total / sum(weights)) < 1e-9
 
 
 def _age(pod: Waiting) -> tuple[float, str, str]:

@@ -1,85 +1,181 @@
 """k-means of pod shapes by L1 distance: which shapes share a queue (HetSev section 4.2, step 1).
 
-Features of a shape: (MiB / largest GPU, 0.5 x one-hot of the model), so two models are 1 apart, as far as an
-empty and a whole GPU. Under L1 the best centre is the component-wise median. Pods of one shape are one
-weighted point. Seeds are scikit-learn's k-means++; it is imported only where there is a choice to make,
-since it costs 130 MiB.
+Features of a shape: (GPUs x MiB / largest GPU, 0.5 x one-hot of the model), so two models are 1 apart, as far
+as an empty and a whole GPU. Under L1 the best centre is the component-wise median, so of the one-hot part only
+"the model of more than half, or none" is left: no column per model is ever stored. Pods of one shape are one
+weighted point. k is given, or chosen by the silhouette of the shapes (Rousseeuw 1987).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.units import MiB
 
+AUTO: Final = "auto"
+MOST_AUTO_QUEUES: Final = 8
+MOST_JUDGED_SHAPES: Final = 256
+"""The silhouette compares all pairs: of more shapes only the most frequent ones are judged."""
+
 _MAX_STEPS: Final = 100
-_MODEL_SCALE: Final = 0.5
+_NO_MODEL: Final = -1
+_FLOATS = NDArray[np.float64]
+Queues = int | Literal["auto"]
 
 
 class Shape(NamedTuple):
-    """What makes two pods alike for the queues; a pod without a model has the model ""."""
+    """What makes two pods alike for the queues: MiB per GPU (0: whole GPUs), model ("": none), GPUs."""
 
     memory_mib: MiB
     model: str
+    gpus: int = 1
+
+    def size(self, largest_gpu: MiB) -> float:
+        """Largest GPUs that the shape fills."""
+        return self.gpus * (self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0)
 
 
-def cluster(counts: Mapping[Shape, int], k: int, largest_gpu: MiB, seed: int) -> tuple[tuple[Shape, ...], ...]:
+Groups = tuple[tuple[Shape, ...], ...]
+
+
+def cluster(counts: Mapping[Shape, int], k: Queues, largest_gpu: MiB, seed: int) -> Groups:
     """At most k groups of shapes, each sorted, in the order of their smallest shape.
 
-    `counts` is how many pods have a shape; `largest_gpu` [MiB] scales memory to one; `seed` makes k-means++
-    repeatable. Raises ValueError for k < 1.
+    `counts` is how many pods have a shape; k "auto" takes the k up to 8 with the highest silhouette, of equal
+    ones the largest; `largest_gpu` [MiB] scales memory to one; `seed` makes k-means++ repeatable.
+    Raises ValueError for k < 1.
     """
-    if k < 1:
-        raise ValueError(f"queues: {k} is not a number of queues; at least 1 is needed")
-    shapes = sorted(counts)
-    if len(shapes) <= k:
-        return tuple((shape,) for shape in shapes)
-    points = _features(shapes, largest_gpu)
-    weights = np.array([counts[shape] for shape in shapes], dtype=np.float64)
-    labels = _lloyd(points, weights, _seeds(points, weights, k, seed))
-    groups: dict[int, list[Shape]] = {}
-    for shape, label in zip(shapes, labels, strict=True):
-        groups.setdefault(int(label), []).append(shape)
-    return tuple(sorted(tuple(group) for group in groups.values()))
+    if k != AUTO and k < 1:
+        raise ValueError(f'queues: {k} is not a number of queues; at least 1, or "auto", is needed')
+    points = _Points.of(counts, largest_gpu)
+    if k == AUTO:
+        return points.groups(_best_labels(points, seed))
+    return points.groups(_labels(points, k, seed))
 
 
-def _features(shapes: list[Shape], largest_gpu: MiB) -> NDArray[np.float64]:
-    models = {model: column for column, model in enumerate(sorted({shape.model for shape in shapes}))}
-    points = np.zeros((len(shapes), 1 + len(models)))
-    for row, shape in enumerate(shapes):
-        points[row, 0] = shape.memory_mib / max(largest_gpu, 1)
-        points[row, 1 + models[shape.model]] = _MODEL_SCALE
-    return points
+def distance(one: Shape, other: Shape, largest_gpu: MiB) -> float:
+    """L1 distance of two shapes."""
+    return abs(one.size(largest_gpu) - other.size(largest_gpu)) + (one.model != other.model)
 
 
-def _seeds(points: NDArray[np.float64], weights: NDArray[np.float64], k: int, seed: int) -> NDArray[np.float64]:
-    from sklearn.cluster import kmeans_plusplus  # noqa: PLC0415
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Distinct shapes in their order, as columns; models are numbered."""
 
-    centres, _ = kmeans_plusplus(points, k, sample_weight=weights, random_state=seed)
-    return np.asarray(centres, dtype=np.float64)
+    shapes: Sequence[Shape]
+    size: _FLOATS
+    model: NDArray[np.int64]
+    weight: _FLOATS
+
+    @classmethod
+    def of(cls, counts: Mapping[Shape, int], largest_gpu: MiB) -> _Points:
+        shapes = sorted(counts)
+        number = {model: index for index, model in enumerate(sorted({shape.model for shape in shapes}))}
+        return cls(
+            shapes,
+            np.array([shape.size(largest_gpu) for shape in shapes], dtype=np.float64),
+            np.array([number[shape.model] for shape in shapes], dtype=np.int64),
+            np.array([counts[shape] for shape in shapes], dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def distances(self, size: _FLOATS, model: NDArray[np.int64]) -> _FLOATS:
+        """Of every point (row) to every centre (column); a centre without a model is half a model away from all."""
+        apart = np.where(model[None, :] == _NO_MODEL, 0.5, self.model[:, None] != model[None, :])
+        return np.asarray(np.abs(self.size[:, None] - size[None, :]) + apart, dtype=np.float64)
+
+    def median(self, mine: NDArray[np.bool_]) -> tuple[float, int]:
+        """Weighted component-wise median of some points, the lower one where there are two."""
+        sizes, weights = self.size[mine], self.weight[mine]
+        order = np.argsort(sizes, kind="stable")
+        half = weights.sum() / 2
+        middle = sizes[order[int((np.cumsum(weights[order]) >= half).argmax())]]
+        votes = np.bincount(self.model[mine], weights=weights)
+        winner = int(votes.argmax())
+        return float(middle), winner if votes[winner] > half else _NO_MODEL
+
+    def groups(self, labels: NDArray[np.intp]) -> Groups:
+        found: dict[int, list[Shape]] = {}
+        for shape, label in zip(self.shapes, labels, strict=True):
+            found.setdefault(int(label), []).append(shape)
+        return tuple(sorted(tuple(group) for group in found.values()))
+
+    def heaviest(self, most: int) -> _Points:
+        """The most frequent shapes; of equally frequent ones the first."""
+        kept = np.sort(np.argsort(-self.weight, kind="stable")[:most])
+        return _Points([self.shapes[row] for row in kept], self.size[kept], self.model[kept], self.weight[kept])
 
 
-def _lloyd(points: NDArray[np.float64], weights: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Assign to the nearest centre (ties: the first), move centres to weighted medians, until nothing moves."""
+def _labels(points: _Points, k: int, seed: int) -> NDArray[np.intp]:
+    """Lloyd's steps: assign to the nearest centre (ties: the first), move centres to medians, until nothing moves."""
+    if len(points) <= k:
+        return np.arange(len(points))
+    seeds = _seeds(points, k, seed)
+    size, model = points.size[seeds], points.model[seeds]
     labels = np.full(len(points), -1)
     for _ in range(_MAX_STEPS):
-        nearest = np.abs(points[:, None, :] - centres[None, :, :]).sum(axis=2).argmin(axis=1)
+        nearest = points.distances(size, model).argmin(axis=1)
         if (nearest == labels).all():
             break
         labels = nearest
         for centre in np.unique(labels):
-            mine = labels == centre
-            centres[centre] = _weighted_median(points[mine], weights[mine])
+            size[centre], model[centre] = points.median(labels == centre)
     return labels
 
 
-def _weighted_median(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lower weighted median of every column."""
-    order = np.argsort(points, axis=0, kind="stable")
-    heavy = np.cumsum(weights[order], axis=0) >= weights.sum() / 2
-    rows = order[heavy.argmax(axis=0), np.arange(points.shape[1])]
-    return np.asarray(points[rows, np.arange(points.shape[1])])
+def _seeds(points: _Points, k: int, seed: int) -> list[int]:
+    """Greedy k-means++ (Arthur and Vassilvitskii 2007) for L1: drawn by weight x distance, the best of some draws."""
+    random = np.random.default_rng(seed)
+    nearest = np.ones(len(points))
+    chosen: list[int] = []
+    for _ in range(k):
+        mass = np.cumsum(points.weight * nearest)
+        if mass[-1] <= 0.0:  # every point lies on a centre
+            break
+        drawn = np.searchsorted(mass, random.random(2 + int(np.log(k))) * mass[-1], side="right")
+        drawn = np.minimum(drawn, len(points) - 1)  # the product may round up to the whole mass
+        tried = points.distances(points.size[drawn], points.model[drawn])
+        if chosen:
+            tried = np.minimum(tried, nearest[:, None])
+        best = int((points.weight @ tried).argmin())
+        chosen.append(int(drawn[best]))
+        nearest = tried[:, best]
+    return chosen
+
+
+def _best_labels(points: _Points, seed: int) -> NDArray[np.intp]:
+    """Labels of the k with the highest silhouette; no structure at all gives every shape its queue, up to the most."""
+    if len(points) <= 2:
+        return np.arange(len(points))
+    judged = points.heaviest(MOST_JUDGED_SHAPES)
+    apart = judged.distances(judged.size, judged.model)
+    scores = {}
+    for k in range(2, min(MOST_AUTO_QUEUES, len(points)) + 1):
+        scores[k] = silhouette(apart, judged.weight, _labels(judged, k, seed))
+    return _labels(points, max(scores, key=lambda k: (round(scores[k], 9), k)), seed)
+
+
+def silhouette(apart: _FLOATS, weight: _FLOATS, labels: NDArray[np.intp]) -> float:
+    """Weighted mean of (b - a) / max(a, b) over points; 0 for a point alone in its group.
+
+    `apart` are the distances of all pairs; a is a point's weighted mean distance to the others of its group,
+    b the least such mean to another group. Equal pods are one point: else one queue per shape would always win.
+    """
+    member = labels[:, None] == np.unique(labels)[None, :]
+    if member.shape[1] < 2:
+        return 0.0
+    mass = np.where(member, weight[:, None], 0.0)
+    others = mass.sum(axis=0)[None, :] - mass
+    means = np.divide(apart @ mass, others, out=np.zeros_like(others), where=others > 0.0)
+    a = means[member]
+    b = np.where(member, np.inf, means).min(axis=1)
+    larger = np.maximum(a, b)
+    values = np.divide(b - a, larger, out=np.zeros_like(a), where=(others[member] > 0.0) & (larger > 0.0))
+    return float(values @ weight / weight.sum())

@@ -1,9 +1,12 @@
 """Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
 
-Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`); line 3
-picks up to beta of them by weight = length x (1 s + median wait). Shares are paid out by credits, kept per
-shape so that they survive the next clustering. The last of every p = max(beta, 2) releases of a priority goes
-to whoever waits longest: a pod with n older ones is released within p x (n + 1) releases of its priority.
+Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`, kept stable
+by `partition`); line 3 picks up to beta of them by weight = length x (1 s + median wait), paid out by credits.
+
+**Bound on waiting.** The last of every p = max(beta, 2) releases of a priority goes to whoever waits longest
+there. So a pod with n older ones of its priority is released within p x (n + 1) releases of that priority,
+whatever arrives, however shapes and queues change, and however many pods are outstanding or stuck: those
+decide when there is a release, not whose it is. Higher priorities go first, without a bound for lower ones.
 """
 
 from __future__ import annotations
@@ -11,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from statistics import median
 from types import MappingProxyType
 
-from hetserve.placement.clustering import Shape, cluster
+from hetserve.placement.clustering import Queues, Shape
+from hetserve.placement.partition import Clustering, Partition, carried, renewed
 from hetserve.units import MiB, Seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod at the gate; `since` is its creation time [s]."""
+    """A pod at the gate: MiB on each of its GPUs (0: whole ones), creation time [s]."""
 
     uid: str
     namespace: str
@@ -29,29 +32,34 @@ class Waiting:
     model: str | None
     since: Seconds
     priority: int = 0
+    gpus: int = 1
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.memory_mib, self.model or "")
+        return Shape(self.memory_mib, self.model or "", self.gpus)
+
+
+Entry = tuple[float, str, str, str, Waiting]
+"""A pod behind what sorts it, longest wait first: names and UID make the order total."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """k queues, beta released and unbound pods at most, seed of the clustering."""
+    """k queues ("auto": by silhouette), beta released and unbound pods at most, seed of the clustering."""
 
-    queues: int = 4
+    queues: Queues = 4
     beta: int = 8
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of a round; `members` in the order of release, `weight` in seconds."""
+    """One queue of a round: `length` pods before it, `released` of them by it, `weight` in seconds."""
 
     id: int
     priority: int
     shapes: tuple[Shape, ...]
-    members: tuple[str, ...]
+    length: int
     median_wait: Seconds
     weight: float
     released: int
@@ -68,9 +76,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """What a round leaves to the next: credits per shape; per priority, releases since the oldest pod's turn."""
+    """What a round leaves to the next: per priority the queues and the releases since the oldest pod's turn;
+    credit per queue id."""
 
-    credits: Mapping[Shape, float] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: Mapping[int, Partition] = field(default_factory=lambda: MappingProxyType({}))
+    credit: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     since_oldest: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -88,7 +98,7 @@ class Round:
         """Per priority: within how many releases of it the youngest pod still waiting is out."""
         waiting: dict[int, int] = {}
         for queue in self.queues:
-            left = len(queue.members) - queue.released
+            left = queue.length - queue.released
             waiting[queue.priority] = waiting.get(queue.priority, 0) + left
         return MappingProxyType({priority: self.period * left for priority, left in waiting.items()})
 
@@ -106,30 +116,26 @@ def next_round(
 
     `outstanding` counts the released and unbound pods (those that stay unschedulable excluded); `now` is on
     the clock of `Waiting.since`; `largest_gpu` scales the memory feature. Higher priorities go first.
+    This is the definition; `waiting_line.WaitingLine` makes the same rounds over pods that come and go.
     """
-    fairness = fairness or Fairness()
-    pods = sorted(waiting, key=_order)
     slots = max(settings.beta - outstanding, 0)
-    credit, since_oldest = dict(fairness.credits), {}
-    releases: list[Release] = []
-    queues: list[Queue] = []
+    turns = RoundInProgress(now, settings, slots, fairness or Fairness())
+    pods = sorted(waiting, key=lambda pod: (-pod.priority, *entry(pod)[:-1]))
     for priority, group in groupby(pods, key=lambda pod: pod.priority):
-        members = list(group)
-        lanes = _lanes(members, now, largest_gpu, settings, first_id=len(queues))
-        turns = _Turns(oldest_turn(settings.beta), fairness.since_oldest.get(priority, 0))
-        releases += _pick(members, lanes, min(slots - len(releases), len(members)), credit, turns)
-        queues += [lane.queue(priority) for lane in lanes]
-        since_oldest[priority] = turns.since
-    for queue in queues:
-        if queue.released < len(queue.members):
-            continue
-        for shape in queue.shapes:  # an empty queue keeps neither credit nor debt
-            credit.pop(shape, None)
-    alive = {pod.shape for pod in pods}
-    kept = {shape: value for shape, value in credit.items() if shape in alive}
-    reason = f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait"
-    state = Fairness(MappingProxyType(kept), MappingProxyType(since_oldest))
-    return Round(tuple(releases), tuple(queues), state, reason, oldest_turn(settings.beta))
+        members = [entry(pod) for pod in group]
+        counts: dict[Shape, int] = {}
+        for *_, pod in members:
+            counts[pod.shape] = counts.get(pod.shape, 0) + 1
+        partition = turns.partition(priority, counts, largest_gpu)
+        lines: dict[int, list[Entry]] = {}
+        for member in members:
+            lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
+        turns.release(priority, counts, lines)
+    return turns.result(f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait")
+
+
+def entry(pod: Waiting) -> Entry:
+    return pod.since, pod.namespace, pod.name, pod.uid, pod
 
 
 def oldest_turn(beta: int) -> int:
@@ -138,92 +144,94 @@ def oldest_turn(beta: int) -> int:
 
 
 @dataclass(slots=True)
-class _Turns:
-    """Counts releases up to the turn of the longest waiting pod."""
+class RoundInProgress:
+    """A round as it is made: priority by priority, highest first, `partition` and then `release`."""
 
-    period: int
-    since: int
+    now: Seconds
+    settings: QueueSettings
+    slots: int
+    before: Fairness
+    credit: dict[int, float] = field(init=False)
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    since_oldest: dict[int, int] = field(default_factory=dict)
+    releases: list[Release] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
 
-    def oldest_is_next(self) -> bool:
-        self.since = (self.since + 1) % self.period
-        return self.since == 0
+    def __post_init__(self) -> None:
+        self.credit = dict(self.before.credit)
+
+    def partition(self, priority: int, counts: Mapping[Shape, int], largest_gpu: MiB) -> Partition:
+        """The queues of a priority with so many pods per shape; its credits follow the pods to their new queues."""
+        before = self.before.partitions.get(priority)
+        others = {**self.before.partitions, **self.partitions}
+        taken = {id_ for level, other in others.items() if level != priority for id_ in other.ids()}
+        after = renewed(before, counts, Clustering(self.settings.queues, largest_gpu, self.settings.seed), taken)
+        if before is not None and after is not before:
+            moved = carried(self.credit, before, after, counts)
+            for old in before.ids():
+                self.credit.pop(old, None)
+            self.credit.update(moved)
+        self.partitions[priority] = after
+        return after
+
+    def release(self, priority: int, counts: Mapping[Shape, int], lines: Mapping[int, Sequence[Entry]]) -> None:
+        """Release from the queues of a priority, given by id, each with its pods in order."""
+        shapes: dict[int, list[Shape]] = {}
+        for shape in sorted(counts):
+            shapes.setdefault(self.partitions[priority].queue_of[shape], []).append(shape)
+        lanes = [_Lane.of(id_, tuple(shapes[id_]), lines[id_], self.now) for id_ in sorted(shapes)]
+        take = min(self.slots - len(self.releases), sum(len(lane.pods) for lane in lanes))
+        since = self.before.since_oldest.get(priority, 0)
+        self.since_oldest[priority] = since if take <= 0 else self._pick(lanes, take, since)
+        self.queues += [lane.queue(priority) for lane in lanes]
+
+    def result(self, reason: str) -> Round:
+        held = {queue.id: queue.length - queue.released for queue in self.queues}
+        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # empty: no credit, no debt
+        state = Fairness(
+            MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
+        )
+        return Round(tuple(self.releases), tuple(self.queues), state, reason, oldest_turn(self.settings.beta))
+
+    def _pick(self, lanes: Sequence[_Lane], take: int, since: int) -> int:
+        """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
+        period, credit = oldest_turn(self.settings.beta), self.credit
+        for _ in range(take):
+            live = [lane for lane in lanes if lane.next < len(lane.pods)]
+            total = sum(lane.weight for lane in live)
+            for lane in live:
+                credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
+            since = (since + 1) % period
+            if since == 0:
+                lane, reason = min(live, key=_Lane.head), "has waited longest"
+            else:
+                lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
+                reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
+            credit[lane.id] -= 1.0
+            self.releases.append(Release(lane.head()[-1], lane.id, reason))
+            lane.next += 1
+        return since
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A queue while a round is picked from it."""
+    """A queue while a round is picked from it; what it gives is always its head."""
 
     id: int
     shapes: tuple[Shape, ...]
-    pods: list[Waiting]
+    pods: Sequence[Entry]
     median_wait: Seconds
     weight: float
     next: int = 0
-    taken: set[str] = field(default_factory=set)
 
-    def head(self) -> Waiting | None:
-        while self.next < len(self.pods) and self.pods[self.next].uid in self.taken:
-            self.next += 1
-        return self.pods[self.next] if self.next < len(self.pods) else None
+    @classmethod
+    def of(cls, id_: int, shapes: tuple[Shape, ...], pods: Sequence[Entry], now: Seconds) -> _Lane:
+        middle = pods[(len(pods) - 1) // 2 : len(pods) // 2 + 1]
+        wait = Seconds(sum(max(now - since, 0.0) for since, *_ in middle) / len(middle))
+        return cls(id_, shapes, pods, wait, len(pods) * (1.0 + wait))
+
+    def head(self) -> Entry:
+        return self.pods[self.next]
 
     def queue(self, priority: int) -> Queue:
-        members = tuple(pod.uid for pod in self.pods)
-        return Queue(self.id, priority, self.shapes, members, self.median_wait, self.weight, len(self.taken))
-
-
-def _lanes(
-    pods: Sequence[Waiting], now: Seconds, largest_gpu: MiB, settings: QueueSettings, first_id: int
-) -> list[_Lane]:
-    counts: dict[Shape, int] = {}
-    for pod in pods:
-        counts[pod.shape] = counts.get(pod.shape, 0) + 1
-    groups = cluster(counts, settings.queues, largest_gpu, settings.seed)
-    lane_of = {shape: number for number, shapes in enumerate(groups) for shape in shapes}
-    members: list[list[Waiting]] = [[] for _ in groups]
-    for pod in pods:
-        members[lane_of[pod.shape]].append(pod)
-    lanes = []
-    for number, shapes in enumerate(groups):
-        wait = Seconds(median(max(now - pod.since, 0.0) for pod in members[number]))
-        weight = len(members[number]) * (1.0 + wait)
-        lanes.append(_Lane(first_id + number, shapes, members[number], wait, weight))
-    return lanes
-
-
-def _pick(
-    pods: Sequence[Waiting], lanes: Sequence[_Lane], take: int, credit: dict[Shape, float], turns: _Turns
-) -> list[Release]:
-    """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
-    lane_of = {shape: lane for lane in lanes for shape in lane.shapes}
-    oldest = iter(pods)
-    releases: list[Release] = []
-    for _ in range(take):
-        heads = {lane.id: (lane, pod) for lane in lanes if (pod := lane.head()) is not None}
-        total = sum(lane.weight for lane, _ in heads.values())
-        for lane, _ in heads.values():
-            _earn(credit, lane, lane.weight / total)
-        if turns.oldest_is_next():
-            pod = next(pod for pod in oldest if pod.uid not in lane_of[pod.shape].taken)
-            lane, reason = lane_of[pod.shape], "has waited longest"
-        else:
-            rank = {id_: (_credit(credit, lane), lane.weight, -id_) for id_, (lane, _) in heads.items()}
-            lane, pod = heads[max(rank, key=lambda id_: rank[id_])]
-            reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
-        lane.taken.add(pod.uid)
-        credit[pod.shape] = credit.get(pod.shape, 0.0) - 1.0
-        releases.append(Release(pod, lane.id, reason))
-    return releases
-
-
-def _earn(credit: dict[Shape, float], lane: _Lane, share: float) -> None:
-    for shape in lane.shapes:
-        credit[shape] = credit.get(shape, 0.0) + share / len(lane.shapes)
-
-
-def _credit(credit: Mapping[Shape, float], lane: _Lane) -> float:
-    return sum(credit.get(shape, 0.0) for shape in lane.shapes)
-
-
-def _order(pod: Waiting) -> tuple[int, float, str, str, str]:
-    """Higher priority first, then who waits longest; names and UID make the order total."""
-    return -pod.priority, pod.since, pod.namespace, pod.name, pod.uid
+        return Queue(self.id, priority, self.shapes, len(self.pods), self.median_wait, self.weight, self.next)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 
-from hetserve.placement import QueueSettings, Waiting, next_round
+from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.clustering import Shape, cluster
+from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
@@ -27,14 +27,6 @@ def test_shapes_that_are_alike_share_a_queue() -> None:
         [("a", 30000), ("a", 31000)],
         [("b", 30000), ("b", 31000)],
     ]
-
-
-def test_fewer_shapes_than_queues_need_no_scikit_learn() -> None:
-    code = (
-        "import sys; from hetserve.placement.clustering import *; "
-        "cluster({Shape(1, 'a'): 1, Shape(2, 'b'): 1}, 2, 10, 0); sys.exit('sklearn' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_weight_is_length_times_one_second_plus_the_median_wait() -> None:
@@ -65,7 +57,7 @@ def test_a_clock_behind_the_creation_time_is_no_wait() -> None:
 
 
 def test_no_queue_is_no_number_of_queues() -> None:
-    with pytest.raises(ValueError, match="0 is not a number of queues"):
+    with pytest.raises(ValueError, match='0 is not a number of queues; at least 1, or "auto", is needed'):
         cluster({Shape(MiB(1), "a"): 1}, 0, LARGEST, 0)
 
 
@@ -75,3 +67,85 @@ def test_the_bound_on_waiting_is_told_for_every_priority() -> None:
     )
     assert len(result.releases) == 2
     assert result.wait_bounds() == {0: 8 * 3}
+
+
+def test_auto_finds_the_groups_there_are() -> None:
+    counts = {Shape(MiB(mib), model): 5 for model in "ab" for mib in (1000, 1100, 30000, 31000)}
+    assert cluster(counts, "auto", LARGEST, seed=0) == cluster(counts, 4, LARGEST, seed=0)
+
+
+def test_auto_gives_every_shape_a_queue_where_none_are_alike() -> None:
+    counts = {Shape(MiB(4000), model): 5 for model in "abcdef"}
+    assert len(cluster(counts, "auto", LARGEST, seed=0)) == 6
+
+
+def test_auto_is_capped_and_judges_thousands_of_shapes_by_the_most_frequent() -> None:
+    counts = {Shape(MiB(1 + number), str(number)): 1 + number % 7 for number in range(3000)}
+    assert 2 <= len(cluster(counts, "auto", LARGEST, seed=0)) <= 8
+
+
+def test_whole_gpus_and_several_of_them_are_shapes_of_their_own() -> None:
+    assert Shape(MiB(0), "a").size(LARGEST) == Shape(LARGEST, "a").size(LARGEST) == 1.0
+    assert Shape(MiB(8192), "a", gpus=4).size(LARGEST) == 1.0
+
+
+def _round(pods: list[Waiting], fairness: Fairness | None = None, **rules: Any) -> Round:
+    return next_round(
+        pods,
+        outstanding=0,
+        now=Seconds(100),
+        largest_gpu=LARGEST,
+        settings=QueueSettings(**rules),
+        fairness=fairness,
+    )
+
+
+def _queue_of(made: Round) -> dict[str, int]:
+    return {shape.model: queue.id for queue in made.queues for shape in queue.shapes}
+
+
+def test_a_queue_keeps_its_id_while_pods_wait_in_it() -> None:
+    both = [*_pods("a", 20), *_pods("b", 20)]
+    first = _round(both, beta=2)
+    assert _queue_of(first) == {"a": 0, "b": 1}
+    only_b = _round(_pods("b", 15), first.fairness, beta=2)
+    assert _queue_of(only_b) == {"b": 1}, "the queue of b must not turn into the queue of a"
+    back = _round([*_pods("a", 20), *_pods("b", 15), *_pods("0", 1)], only_b.fairness, beta=2)
+    assert _queue_of(back) == {"0": 0, "a": 2, "b": 1}
+
+
+def test_ids_follow_most_of_the_pods_when_queues_are_clustered_anew() -> None:
+    pods = [p for model in "abc" for p in _pods(model, 30)]
+    first = _round(pods, queues=2, beta=1)
+    ids = _queue_of(first)
+    grown = _round([*pods, *_pods("d", 200)], first.fairness, queues=2, beta=1)
+    heaviest = max("abc", key=lambda model: sum(ids[other] == ids[model] for other in "abc"))
+    assert _queue_of(grown)[heaviest] == ids[heaviest]
+    assert _queue_of(grown)["d"] in {0, 1}
+
+
+def test_a_new_shape_joins_the_queue_most_like_it_until_a_quarter_has_changed() -> None:
+    pods = [*_pods("a", 50, mib=1000), *_pods("b", 50, mib=1000), *_pods("c", 50, mib=30000)]
+    first = _round(pods, queues=2, beta=1)
+    joined = _round([*pods, *_pods("e", 3, mib=29000)], first.fairness, queues=2, beta=1)
+    assert joined.fairness.partitions[0].basis is first.fairness.partitions[0].basis
+    assert _queue_of(joined)["e"] == _queue_of(first)["c"]
+
+
+def test_credit_follows_the_pods_to_their_new_queues() -> None:
+    first = _round([p for model in "abc" for p in _pods(model, 10)], queues=3, beta=5)
+    assert sum(first.fairness.credit.values()) == pytest.approx(0.0)
+    again = _round([p for model in "abcd" for p in _pods(model, 10)], first.fairness, queues=2, beta=5)
+    assert sum(again.fairness.credit.values()) == pytest.approx(0.0)
+
+
+def test_an_elephant_among_shapes_leaves_the_mice_their_share() -> None:
+    """200 pods of one shape and 2 of another: by length alone the mice would get one place in a hundred."""
+    line, now, rounds = WaitingLine(QueueSettings(queues=2, beta=2)), 0.0, 0
+    for pod in [*_pods("elephant", 200), *_pods("mouse", 2)]:
+        line.put(pod)
+    while any(pod.model == "mouse" for pod in line):
+        now, rounds = now + 1.0, rounds + 1
+        for release in line.round(outstanding=0, now=Seconds(now), largest_gpu=LARGEST).releases:
+            line.discard(release.pod.uid)
+    assert rounds <= 101, "the mice waited for every pod of the elephant"
