@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hetserve.placement.decide import decide
 from hetserve.placement.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger import Ledger
-from hetserve.placement.pods import GpuRequest
+from hetserve.placement.requests import GpuRequest
 from hetserve.units import MiB, Seconds
 
 GPUS_PER_NODE = 8
@@ -38,14 +38,14 @@ def filled(nodes: int, rng: random.Random) -> tuple[Ledger, dict[Place, tuple[in
         for model in rng.sample(range(MODELS), 2):
             mib = rng.choice((4096, 8192, 12288))
             request = a_request(f"{place}-{model}", f"m{model}", mib)
-            ledger.reserve(request, place, Seconds(1e9))
+            ledger.reserve(request, [place], Seconds(1e9))
             free, models = plain[place]
             plain[place] = (free - mib, models | {f"m{model}"})
     return ledger, plain
 
 
 def a_request(uid: str, model: str, mib: int) -> GpuRequest:
-    return GpuRequest(uid=uid, namespace="bench", name=uid, memory_mib=MiB(mib), model=model, product=None)
+    return GpuRequest(uid=uid, namespace="bench", name=uid, memory_mib=MiB(mib), model=model)
 
 
 def plain_worst_fit(plain: dict[Place, tuple[int, set[str]]], request: GpuRequest) -> Place | None:
@@ -75,7 +75,7 @@ def compare(nodes: int) -> str:
     requests = [a_request(f"new-{i}", f"m{rng.randrange(MODELS)}", rng.choice((4096, 8192))) for i in range(PODS)]
     for request in requests:
         chosen = decide(ledger.index, request, names).chosen
-        assert (chosen and (chosen.node, chosen.key.gpu)) == plain_worst_fit(plain, request)
+        assert (chosen and chosen.places[0]) == plain_worst_fit(plain, request)
     ours_us: list[float] = []
     plain_us: list[float] = []
     for _ in range(ROUNDS):

@@ -117,9 +117,10 @@ class Views:
             gpu = metadata.get("annotations", {}).get(ANNOTATION_GPU)
             if not node or gpu is None or pod["status"].get("phase") in FINISHED:
                 continue
-            mib = int(metadata["annotations"][ANNOTATION_GPU_MEMORY])
+            amounts = metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
             model = metadata.get("labels", {}).get(LABEL_MODEL, "")
-            holders[node, gpu].append(Holder(metadata["name"], metadata["namespace"], model, mib))
+            for id_, mib in zip(gpu.split(","), amounts, strict=True):
+                holders[node, id_].append(Holder(metadata["name"], metadata["namespace"], model, int(mib)))
         return dict(sorted(holders.items()))
 
     def gpu_used(self) -> dict[tuple[str, str], int]:

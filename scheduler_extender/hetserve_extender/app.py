@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from hetserve.placement import Booking, LedgerError, State
+from hetserve.placement.index import Place
 from hetserve.placement.placer import Placer
 from hetserve_extender import wire
 from hetserve_extender.bind import Binder
@@ -144,21 +145,21 @@ def ledger_view(placer: Placer) -> dict[str, Any]:
             "memoryMiB": use.gpu.memory_mib,
             "freeMiB": use.free_mib,
             "healthy": use.gpu.healthy,
-            "pods": [_pod_view(booking) for booking in use.bookings],
+            "pods": [_pod_view(booking, (use.node, use.gpu.id)) for booking in use.bookings],
         }
         for use in placer.ledger.gpus()
     ]
     return {"gpus": gpus, "problems": list(placer.problems())}
 
 
-def _pod_view(booking: Booking) -> dict[str, Any]:
+def _pod_view(booking: Booking, place: Place) -> dict[str, Any]:
     request = booking.request
     return {
         "namespace": request.namespace,
         "name": request.name,
         "uid": request.uid,
         "model": request.model,
-        "memoryMiB": request.memory_mib,
+        "memoryMiB": booking.mib[booking.places.index(place)],
         "state": "bound" if booking.state is State.BOUND else "reserved",
     }
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement import GpuRequest, LedgerError, State
-from hetserve.placement.index import Place
+from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.pods import PodView
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer, pod_path
 from hetserve_extender.wire import BindArgs
@@ -70,7 +70,7 @@ class Binder:
             request = booking.request
             if request.uid in self._running:
                 continue
-            args = BindArgs(request.name, request.namespace, request.uid, booking.place[0])
+            args = BindArgs(request.name, request.namespace, request.uid, booking.node)
             task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))
             await asyncio.wait([task])
             if (error := task.exception()) is not None:
@@ -109,12 +109,12 @@ class Binder:
         request = await self._request(args)
         if request is None:
             return
-        place = self._book(request, args)
+        booking = self._book(request, args)
         try:
             answer = await self.api.request(
                 "POST",
                 pod_path(args.namespace, args.name, "binding"),
-                body=binding(args, request, place),
+                body=binding(args, booking),
                 timeout=API_TIMEOUT,
             )
         except ApiUnreachableError as error:
@@ -128,10 +128,10 @@ class Binder:
         if held is not None and held.state is not State.BOUND:
             return held.request
         if held is not None:
-            _expect_node(held.place[0], args)
+            _expect_node(held.node, args)
             return None
         if args.uid in self.placer.pods:
-            return self.placer.pods[args.uid].request
+            return _placeable(self.placer.pods[args.uid])
         pod = self.placer.observe((await self._read(args)).json())
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
@@ -140,13 +140,13 @@ class Binder:
         if pod.node is not None:
             _expect_node(pod.node, args)
             return None
-        return pod.request
+        return _placeable(pod)
 
-    def _book(self, request: GpuRequest, args: BindArgs) -> Place | None:
-        if request.memory_mib == 0:
+    def _book(self, request: GpuRequest, args: BindArgs) -> Booking | None:
+        if not request.needs_gpu:
             return None
         try:
-            return self.placer.fix_gpu(request, args.node)
+            return self.placer.fix_gpus(request, args.node)
         except LedgerError as error:
             raise BindError("refused", str(error)) from None
 
@@ -204,13 +204,13 @@ class Binder:
         self.placer.on_change()
 
 
-def binding(args: BindArgs, request: GpuRequest, place: Place | None) -> dict[str, object]:
+def binding(args: BindArgs, booking: Booking | None) -> dict[str, object]:
     """The Binding: its metadata's UID is a precondition, its annotations are merged into the pod."""
     metadata: dict[str, object] = {"name": args.name, "namespace": args.namespace, "uid": args.uid}
-    if place is not None:
+    if booking is not None:
         metadata["annotations"] = {
-            names.ANNOTATION_GPU: place[1],
-            names.ANNOTATION_GPU_MEMORY: str(request.memory_mib),
+            names.ANNOTATION_GPU: ",".join(booking.gpus),
+            names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
         }
     return {
         "apiVersion": "v1",
@@ -218,6 +218,13 @@ def binding(args: BindArgs, request: GpuRequest, place: Place | None) -> dict[st
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": args.node},
     }
+
+
+def _placeable(pod: PodView) -> GpuRequest:
+    try:
+        return pod.placeable()
+    except ValueError as error:
+        raise BindError("refused", str(error)) from None
 
 
 def _expect_node(node: str, args: BindArgs) -> None:

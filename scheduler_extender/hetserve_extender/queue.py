@@ -159,7 +159,7 @@ class QueueController:
 
 def _is_released(pod: PodView) -> bool:
     """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
-    in_hand = pod.scheduler == names.SCHEDULER_NAME and pod.request.memory_mib > 0
+    in_hand = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu
     return in_hand and not pod.gates and not pod.terminating
 
 

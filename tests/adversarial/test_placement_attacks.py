@@ -53,7 +53,7 @@ def test_over_use_is_not_free_memory() -> None:
     assert (ledger.free(("n0", "0")) or 0) < 0
     chosen = decide(ledger.index, parse_pod(gpu_pod("new", memory_mib=1)).request, ["n0"]).chosen
     assert chosen is not None
-    assert chosen.key.gpu == "1", "an over-committed GPU is given to one pod more"
+    assert chosen.places == (("n0", "1"),), "an over-committed GPU is given to one pod more"
 
 
 UUIDS = [{"uuid": f"GPU-{letter}", "product": "V100", "memoryMiB": 32768} for letter in "ab"]
@@ -97,7 +97,7 @@ def test_a_node_opens_again_when_the_last_pod_on_an_unlisted_gpu_ends(order: str
 
 def test_a_reservation_by_index_does_not_close_a_node_that_gets_uuids() -> None:
     ledger = _ledger("n0")
-    ledger.reserve(parse_pod(gpu_pod("old")).request, ("n0", "0"), Seconds(30))
+    ledger.reserve(parse_pod(gpu_pod("old")).request, [("n0", "0")], Seconds(30))
     ledger.put_node(parse_node(gpu_node("n0", listed=UUIDS)))
     assert ledger.booking("uid-old") is None, "a reservation of a GPU that is no more"
     assert decide(ledger.index, parse_pod(gpu_pod("new")).request, ["n0"]).chosen is not None, "closed for nothing"

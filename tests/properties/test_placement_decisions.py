@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, decide, scores
+from hetserve.placement import Gpu, GpuRequest, GpuSelector, Ledger, NodeInventory, decide, scores
 from hetserve.units import MiB, Seconds
 
 GPUS = st.builds(
@@ -34,8 +34,12 @@ def clusters(draw: st.DrawFn) -> Ledger:
         mib, model, _ = draw(REQUESTS)
         place = draw(st.sampled_from(places))
         if (ledger.free(place) or 0) >= mib:
-            ledger.reserve(GpuRequest(f"held{number}", "d", "h", MiB(mib), model), place, Seconds(1))
+            ledger.reserve(GpuRequest(f"held{number}", "d", "h", MiB(mib), model), [place], Seconds(1))
     return ledger
+
+
+def _request(mib: int, model: str | None, product: str | None) -> GpuRequest:
+    return GpuRequest("p", "d", "p", MiB(mib), model, selector=GpuSelector((product,) if product else ()))
 
 
 def _plain_rule(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list[tuple[str, str]]:
@@ -45,7 +49,7 @@ def _plain_rule(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list
         for use in ledger.gpus()
         if use.node in offered
         and use.gpu.healthy
-        and (request.product is None or use.gpu.product == request.product)
+        and (use.gpu.product in (request.selector.products or {use.gpu.product}))
         and (request.model is None or all(b.request.model != request.model for b in use.bookings))
         and use.free_mib >= request.memory_mib
     ]
@@ -59,9 +63,9 @@ def test_the_choice_and_the_runner_up_are_those_of_the_plain_rule(
     ledger: Ledger, asked: tuple[int, str | None, str | None], offered: list[str]
 ) -> None:
     mib, model, product = asked
-    request = GpuRequest("p", "d", "p", MiB(mib), model, product)
+    request = _request(mib, model, product)
     decision = decide(ledger.index, request, offered, explain=True)
-    found = [(c.node, c.key.gpu) for c in (decision.chosen, decision.runner_up) if c is not None]
+    found = [c.places[0] for c in (decision.chosen, decision.runner_up) if c is not None]
     assert found == _plain_rule(ledger, request, offered)[:2]
     fitting = {node for node, _ in _plain_rule(ledger, request, offered)}
     refused = [node for refusal in decision.refusals for node in refusal.nodes]
@@ -73,10 +77,10 @@ def test_the_choice_and_the_runner_up_are_those_of_the_plain_rule(
 @given(ledger=clusters(), asked=REQUESTS)
 def test_booking_and_giving_back_leaves_no_trace(ledger: Ledger, asked: tuple[int, str | None, str | None]) -> None:
     mib, model, product = asked
-    request = GpuRequest("p", "d", "p", MiB(mib), model, product)
+    request = _request(mib, model, product)
     offered = ["n0", "n1", "n2", "n3"]
     before = decide(ledger.index, request, offered, explain=True)
     if before.chosen is not None:
-        ledger.reserve(request, (before.chosen.node, before.chosen.key.gpu), Seconds(1))
+        ledger.reserve(request, before.chosen.places, Seconds(1))
         ledger.release("p")
     assert decide(ledger.index, request, offered, explain=True) == before

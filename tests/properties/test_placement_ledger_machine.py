@@ -122,7 +122,7 @@ class GpuSharing(RuleBasedStateMachine):
         if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
             return
         try:
-            place = self.placer.fix_gpu(request, node)
+            (place,) = self.placer.fix_gpus(request, node).places
         except LedgerError:
             return
         self.in_flight[uid] = (*place, self.now + VERIFY_AFTER)
@@ -233,11 +233,10 @@ class GpuSharing(RuleBasedStateMachine):
 
     @invariant()
     def the_ledger_never_frees_what_a_bound_pod_holds(self) -> None:
-        for namespace, name, place, mib, _ in holdings(self.cluster.values()):
-            uid = self.cluster[name]["metadata"]["uid"]
-            held = self.placer.ledger.booking(uid)
-            assert held is not None, f"{namespace}/{name} holds {mib} MiB of {place} and the ledger does not know"
-            assert held.place == place
+        for holding in holdings(self.cluster.values()):
+            held = self.placer.ledger.booking(holding.uid)
+            assert held is not None, f"the ledger does not know {holding}"
+            assert held.places == (holding.place,)
 
     @invariant()
     def the_search_structure_equals_the_bookings(self) -> None:
@@ -255,10 +254,11 @@ class GpuSharing(RuleBasedStateMachine):
         for _ in range(2):
             self.time_passes(VERIFY_AFTER + HOLD)
         held = {
-            (booking.request.name, booking.place, booking.request.memory_mib)
+            (booking.request.name, place, mib)
             for booking in self.placer.ledger.bookings().values()
+            for place, mib in zip(booking.places, booking.mib, strict=True)
         }
-        assert held == {(name, place, mib) for _, name, place, mib, _ in holdings(self.cluster.values())}
+        assert held == {(holding.name, holding.place, holding.mib) for holding in holdings(self.cluster.values())}
 
 
 GpuSharing.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)

@@ -8,7 +8,8 @@ from enum import Enum
 
 from hetserve.placement.index import Place
 from hetserve.placement.inventory import Gpu
-from hetserve.placement.pods import GpuRequest, PodView
+from hetserve.placement.pods import PodView
+from hetserve.placement.requests import AntiAffinity, GpuRequest
 from hetserve.units import MiB, Seconds
 
 
@@ -26,17 +27,27 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """One pod on one GPU.
+    """One pod on its GPUs, all of one node, in the order of their ids; `mib` is what it holds on each.
 
     `deadline` (monotonic seconds): a reservation ends then; any other booking that the watch has not
     confirmed must be looked up at the API server. None: confirmed, or the answer to the bind is awaited.
     """
 
     request: GpuRequest
-    place: Place
+    places: tuple[Place, ...]
+    mib: tuple[MiB, ...]
     state: State
     deadline: Seconds | None = None
     confirmed: bool = False
+
+    @property
+    def node(self) -> str:
+        return self.places[0][0]
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Ids of the GPUs."""
+        return tuple(gpu for _, gpu in self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +62,21 @@ class GpuUse:
 
 def use_problems(use: GpuUse) -> Iterator[str]:
     where = f"GPU {use.gpu.id} of node {use.node}"
-    if use.free_mib < 0:
+    whole = [booking for booking in use.bookings if booking.request.whole]
+    if whole and len(use.bookings) > 1:
+        yield f"{where} is held whole by pod {pod_name(whole[0].request)} and holds {len(use.bookings)} pods"
+    elif use.free_mib < 0:
         yield f"{where}: {use.gpu.memory_mib - use.free_mib} MiB are held of {use.gpu.memory_mib}"
     if not use.gpu.healthy and use.bookings:
         yield f"{where} is unhealthy and holds {len(use.bookings)} pods"
-    models = [booking.request.model for booking in use.bookings if booking.request.model is not None]
-    for model in sorted({model for model in models if models.count(model) > 1}):
+    yield from _models_twice(use, where)
+
+
+def _models_twice(use: GpuUse, where: str) -> Iterator[str]:
+    requests = [booking.request for booking in use.bookings]
+    models = [request.model for request in requests]
+    hard = {request.model for request in requests if request.anti_affinity is AntiAffinity.HARD} - {None}
+    for model in sorted(str(model) for model in hard if models.count(model) > 1):
         yield f"{where} holds model {model} {models.count(model)} times"
 
 
@@ -68,22 +88,35 @@ def pod_name(request: GpuRequest) -> str:
     return f"{request.namespace}/{request.name}"
 
 
-def unknown_place(booking: Booking, *, node_known: bool) -> str:
-    node, gpu = booking.place
+def unknown_place(booking: Booking, place: Place, *, node_known: bool) -> str:
+    node, gpu = place
     what = f"node {node} has no GPU {gpu}" if node_known else f"node {node} is not known"
-    return f"pod {pod_name(booking.request)} holds {booking.request.memory_mib} MiB, but {what}"
+    amount = "a whole GPU" if booking.request.whole else f"{booking.request.memory_mib} MiB"
+    return f"pod {pod_name(booking.request)} holds {amount}, but {what}"
 
 
 def without_gpu(pod: PodView) -> str:
     return (
-        f"pod {pod_name(pod.request)} is bound to {pod.node} for {pod.request.memory_mib} MiB, "
+        f"pod {pod_name(pod.request)} is bound to {pod.node} for {pod.request.amount}, "
         "but no annotation says on which GPU"
     )
 
 
 def annotation_changed(booking: Booking, pod: PodView) -> str:
-    return f"pod {pod_name(pod.request)}: annotation names GPU {pod.gpu}, it was bound to {booking.place[1]}"
+    now, bound = ",".join(pod.gpus) or "none", ",".join(booking.gpus)
+    return f"pod {pod_name(pod.request)}: annotation names GPU {now}, it was bound to {bound}"
 
 
-def annotated_otherwise(pod: PodView) -> str:
-    return f"pod {pod_name(pod.request)} asks for {pod.request.memory_mib} MiB, its annotation says {pod.annotated_mib}"
+def annotated_otherwise(pod: PodView) -> str | None:
+    """What is wrong with the annotations of a bound pod, by what it asks for; None where nothing is."""
+    request = pod.request
+    if len(pod.gpus) != request.gpus:
+        return f"pod {pod_name(request)} asks for {request.amount}, its annotation names GPU {','.join(pod.gpus)}"
+    written = tuple(str(pod.annotated_mib).split(","))
+    if request.whole:
+        right = len(written) == request.gpus and all(text.isascii() and text.isdigit() for text in written)
+    else:
+        right = written == (str(request.memory_mib),) * request.gpus
+    return (
+        None if right else f"pod {pod_name(request)} asks for {request.amount}, its annotation says {pod.annotated_mib}"
+    )

@@ -1,51 +1,72 @@
 """Independent check of a cluster: does what the raw objects say add up?
 
-Shares no code with the ledger on purpose: it reads annotations and labels of plain Kubernetes objects and
-sums them. Used by tests, by scenarios on a real control plane and by whoever doubts the ledger.
+Shares no code with the ledger on purpose: it reads annotations, labels and resources of plain Kubernetes
+objects and sums them. Used by tests, by scenarios on a real control plane and by whoever doubts the ledger.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hetserve.api import names
 
 RawObject = Mapping[str, Any]
+Place = tuple[str, str]
+_SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a pod's annotations say it holds of one GPU; `shares_model`: another of its model may share the GPU."""
+
+    namespace: str
+    name: str
+    uid: str
+    place: Place
+    mib: int
+    whole: bool
+    model: str | None
+    shares_model: bool
 
 
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
-    """Everything wrong with GPU assignments: over-committed GPUs, one model twice on a GPU, unknown GPUs.
+    """Everything wrong with GPU assignments: over-committed GPUs, whole GPUs shared, one model twice, unknown GPUs.
 
     `pods` and `nodes` are objects as the API server writes them. Pods that have finished hold nothing.
     """
     capacity = gpu_capacity(nodes)
-    found: list[str] = []
-    held: dict[tuple[str, str], int] = defaultdict(int)
-    models: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for namespace, name, place, mib, model in holdings(pods):
-        if place not in capacity:
-            found.append(f"pod {namespace}/{name} holds GPU {place[1]} of node {place[0]}, which has none such")
-        held[place] += mib
-        if model:
-            models[place][model] += 1
-    for place, mib in held.items():
-        if place in capacity and mib > capacity[place]:
-            found.append(f"GPU {place[1]} of node {place[0]} is over-committed: {mib} of {capacity[place]} MiB")
-    for place, counter in models.items():
-        found += [
-            f"GPU {place[1]} of node {place[0]} holds model {model} {count} times"
-            for model, count in counter.items()
-            if count > 1
-        ]
+    on_gpu: dict[Place, list[Holding]] = defaultdict(list)
+    pods = list(pods)
+    found = list(_miscounted(pods))
+    for held in holdings(pods):
+        if held.place not in capacity:
+            node, gpu = held.place
+            found.append(f"pod {held.namespace}/{held.name} holds GPU {gpu} of node {node}, which has none such")
+        on_gpu[held.place].append(held)
+    for place, here in on_gpu.items():
+        found += _wrong_on(place, here, capacity.get(place))
     return tuple(sorted(found))
 
 
-def gpu_capacity(nodes: Iterable[RawObject]) -> dict[tuple[str, str], int]:
+def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterator[str]:
+    where = f"GPU {place[1]} of node {place[0]}"
+    mib = sum(held.mib for held in here)
+    if capacity is not None and mib > capacity:
+        yield f"{where} is over-committed: {mib} of {capacity} MiB"
+    if len(here) > 1 and any(held.whole for held in here):
+        yield f"{where} is held whole and by {len(here)} pods"
+    for model, count in Counter(held.model for held in here if held.model).items():
+        if count > 1 and not all(held.shares_model for held in here if held.model == model):
+            yield f"{where} holds model {model} {count} times"
+
+
+def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
     """MiB of every GPU by (node name, GPU id), from the nodes' annotation or labels."""
-    capacity: dict[tuple[str, str], int] = {}
+    capacity: dict[Place, int] = {}
     for node in nodes:
         metadata = node["metadata"]
         listed = (metadata.get("annotations") or {}).get(names.ANNOTATION_NODE_GPUS)
@@ -59,17 +80,61 @@ def gpu_capacity(nodes: Iterable[RawObject]) -> dict[tuple[str, str], int]:
     return capacity
 
 
-def holdings(pods: Iterable[RawObject]) -> list[tuple[str, str, tuple[str, str], int, str | None]]:
-    """(namespace, name, (node, GPU id), MiB, model) of every pod that holds a GPU by its annotations."""
+def holdings(pods: Iterable[RawObject]) -> list[Holding]:
+    """One entry per pod and GPU that it holds by its annotations."""
     found = []
-    for pod in pods:
-        metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
-        annotations = metadata.get("annotations") or {}
-        finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        if not node or finished or names.ANNOTATION_GPU not in annotations:
-            continue
-        place = (node, annotations[names.ANNOTATION_GPU])
-        mib = int(annotations.get(names.ANNOTATION_GPU_MEMORY, "0"))
-        model = (metadata.get("labels") or {}).get(names.LABEL_MODEL)
-        found.append((metadata.get("namespace", "default"), metadata["name"], place, mib, model))
+    for pod in _holders(pods):
+        metadata = pod["metadata"]
+        annotations = metadata["annotations"]
+        gpus = annotations[names.ANNOTATION_GPU].split(",")
+        mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
+        for number, gpu in enumerate(gpus):
+            found.append(
+                Holding(
+                    metadata.get("namespace", "default"),
+                    metadata["name"],
+                    metadata["uid"],
+                    (pod["spec"]["nodeName"], gpu),
+                    int(mib[number]) if number < len(mib) else 0,
+                    _wants_whole(pod["spec"]),
+                    (metadata.get("labels") or {}).get(names.LABEL_MODEL),
+                    annotations.get(names.ANNOTATION_ANTI_AFFINITY) == "None",
+                )
+            )
     return found
+
+
+def _holders(pods: Iterable[RawObject]) -> Iterator[RawObject]:
+    for pod in pods:
+        finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        bound = (pod.get("spec") or {}).get("nodeName")
+        if bound and not finished and names.ANNOTATION_GPU in (pod["metadata"].get("annotations") or {}):
+            yield pod
+
+
+def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
+    """Pods whose annotations name another number of GPUs than their containers, or other numbers of MiB."""
+    for pod in _holders(pods):
+        metadata, asked = pod["metadata"], max(_asked(pod["spec"], names.RESOURCE_GPU), 1)
+        for key in (names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY):
+            listed = metadata["annotations"].get(key, "").split(",")
+            if len(listed) != asked or (key == names.ANNOTATION_GPU and len(set(listed)) != asked):
+                who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+                yield f"pod {who}: {key} {','.join(listed)} is not {asked} GPUs"
+
+
+def _wants_whole(spec: RawObject) -> bool:
+    return _asked(spec, names.RESOURCE_GPU) > 0 and _asked(spec, names.RESOURCE_GPU_MEMORY) == 0
+
+
+def _asked(spec: RawObject, resource: str) -> int:
+    """Whole numbers only, and no init container larger than what runs: what our own pods and tests write."""
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    limits = [(c.get("resources") or {}).get("limits") or {} for c in [*(spec.get("containers") or ()), *sidecars]]
+    return sum(_number(str(limit.get(resource, 0))) for limit in limits)
+
+
+def _number(quantity: str) -> int:
+    """The API server writes 12000 as "12k"."""
+    digits = quantity.rstrip("kMGKi")
+    return int(digits) * _SUFFIXES[quantity[len(digits) :]]

@@ -1,9 +1,8 @@
-"""Which GPU a pod gets, and why every other node was refused (HetSev, Algorithm 1, lines 6-13).
+"""Which GPUs a pod gets, and why every other node was refused (HetSev, Algorithm 1, lines 6-13).
 
-A GPU fits if it is healthy, of the product asked for, holds no instance of the same model and has the
-memory; and no pod of its node holds a GPU that the inventory does not list, which may be this one. Of those
-the worst fit is taken: idle GPUs first, then the most free memory, then the order of node name and GPU id.
-Texts of refusals are few and equal over nodes: the scheduler's event groups equal texts.
+A GPU fits if the pod accepts it, it is healthy, holds no instance of the same model and has the memory (or is
+idle, for a pod that wants whole ones); and no pod of its node holds a GPU that the inventory does not list,
+which may be this one. Of those the policy's best is taken, or the n best of one node.
 """
 
 from __future__ import annotations
@@ -13,53 +12,65 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
-from hetserve.placement.index import GpuIndex, Mask
+from hetserve.placement.choose import Rows, best_two, node_order
+from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import GpuKey
 from hetserve.placement.pods import GpuRequest
+from hetserve.placement.policies import RANKS
+from hetserve.placement.refusals import UNLISTED_GPU, Masks, Refusal, refusals
+from hetserve.placement.requests import PolicyName
 from hetserve.units import MiB
 
-NO_GPU: Final = "no GPU on the node"
-NO_HEALTHY_GPU: Final = "no healthy GPU on the node"
-UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
-SAME_MODEL: Final = "same model on every GPU"
+__all__ = ["MAX_SCORE", "UNLISTED_GPU", "Candidate", "Decision", "FreeGpu", "Refusal", "decide", "feasible", "scores"]
+
 MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FreeGpu:
     """A GPU that fits, as it was before the pod came."""
 
-    node: str
     key: GpuKey
     product: str
     free_mib: MiB
     idle: bool
 
     def __str__(self) -> str:
-        state = "idle" if self.idle else "shared"
-        return f"GPU {self.key.gpu} on {self.node} ({state}, {self.free_mib} MiB free)"
+        return f"{self.key.gpu} ({'idle' if self.idle else 'shared'}, {self.free_mib} MiB free)"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Nodes that share one reason; `resolvable` means that pods that go away can change it."""
+class Candidate:
+    """GPUs of one node that a pod can have, in the order of their ids."""
 
-    reason: str
-    nodes: tuple[str, ...]
-    resolvable: bool
+    node: str
+    gpus: tuple[FreeGpu, ...]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple((self.node, gpu.key.gpu) for gpu in self.gpus)
+
+    def __str__(self) -> str:
+        if len(self.gpus) == 1:
+            (gpu,) = self.gpus
+            state = "idle" if gpu.idle else "shared"
+            return f"GPU {gpu.key.gpu} on {self.node} ({state}, {gpu.free_mib} MiB free)"
+        return f"GPUs {', '.join(map(str, self.gpus))} on {self.node}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The GPU chosen for a request (None: refused everywhere), the next best, and the refusals."""
+    """The GPUs chosen for a request (None: refused everywhere), the next best, and the refusals.
+
+    The next best is a GPU where one is asked for, a node where several are.
+    """
 
     request: GpuRequest
     chosen: Candidate | None
     runner_up: Candidate | None
     refusals: tuple[Refusal, ...]
+    policy: PolicyName = PolicyName.WORST_FIT
 
     @property
     def why(self) -> str:
@@ -70,82 +81,59 @@ class Decision:
         return f"{self.chosen}{other}"
 
 
-def decide(index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, explain: bool = False) -> Decision:
-    """Worst fit for `request` over the GPUs of the offered nodes.
+def decide(
+    index: GpuIndex,
+    request: GpuRequest,
+    offered: Sequence[str],
+    *,
+    policy: PolicyName = PolicyName.WORST_FIT,
+    explain: bool = False,
+) -> Decision:
+    """The best GPUs for `request` on the offered nodes, by its own policy, else by `policy`.
 
     Refusals are listed where nothing fits, or always with `explain`: a filter call that found its node need
     not name the hundreds of others.
     """
-    usable, eligible, fits = _masks(index, request, offered)
-    best, second = index.best_two(fits)
-    refusals = _refusals(index, request, offered, (usable, eligible, fits)) if best is None or explain else ()
-    return Decision(request, _candidate(index, best), _candidate(index, second), refusals)
+    policy = request.policy or policy
+    masks = Masks.of(index, request, offered)
+    best, second = best_two(index, masks.fits, RANKS[policy](index), request.gpus)
+    refused = refusals(index, request, offered, masks) if best is None or explain else ()
+    return Decision(request, _candidate(index, best), _candidate(index, second), refused, policy)
 
 
-def scores(index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> Mapping[str, int]:
-    """Score 0 to 10 per offered node by its best GPU: the upper half for idle GPUs, within it by free memory."""
-    _, _, fits = _masks(index, request, offered)
-    half = MAX_SCORE // 2
-    largest = max(int(index.memory.max(initial=1)), 1)
-    points = np.where(fits, index.free * (half - 1) // largest + 1 + np.where(index.idle, half, 0), 0)
-    best = dict.fromkeys(offered, 0)
-    for row in np.flatnonzero(fits):
-        node = index.nodes[int(index.node_of[row])].name
-        best[node] = max(best[node], min(int(points[row]), MAX_SCORE))
-    return MappingProxyType(best)
+def feasible(
+    index: GpuIndex, request: GpuRequest, offered: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+    """(offered nodes that can take the request, in the order offered; why the others cannot)."""
+    refused = refusals(index, request, offered, Masks.of(index, request, offered))
+    out = {name for refusal in refused for name in refusal.nodes}
+    return tuple(name for name in dict.fromkeys(offered) if name not in out), refused
 
 
-def _masks(index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> tuple[Mask, Mask, Mask]:
-    """(offered, of the product), (and open, healthy, without the model), (and with the memory)."""
-    usable = index.offered(offered)
-    if request.product is not None:
-        usable = usable & index.of_product(request.product)
-    eligible = usable & index.open & index.healthy
-    if request.model is not None:
-        eligible = eligible & index.without_model(request.model)
-    return usable, eligible, eligible & (index.free >= request.memory_mib)
+def scores(
+    index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = PolicyName.WORST_FIT
+) -> Mapping[str, int]:
+    """Score per offered node: 10 for the policy's best, 9 down to 1 in its order, 0 where the request does not fit.
+
+    Nodes that the policy holds equal score the same, so that the scheduler's own scores choose among them; where
+    there are more than ten steps, neighbours share a score below the best.
+    """
+    ranks = RANKS[request.policy or policy](index)
+    nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
+    found = dict.fromkeys(offered, 0)
+    last = int(places[-1]) if len(places) else 0
+    step = max(last, MAX_SCORE - 1)
+    for node, place in zip(nodes.tolist(), places.tolist(), strict=True):
+        below = 0 if place == 0 else 1 + (place - 1) * (MAX_SCORE - 1) // step
+        found[index.nodes[node].name] = MAX_SCORE - below
+    return MappingProxyType(found)
 
 
-def _refusals(
-    index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: tuple[Mask, Mask, Mask]
-) -> tuple[Refusal, ...]:
-    usable, eligible, fits = masks
-    most = max(int(index.free[eligible].max(initial=0)), 0)
-    memory = Refusal(
-        f"no GPU with {request.memory_mib} MiB free; the most free on any eligible GPU is {most} MiB", (), True
-    )
-    same_model = Refusal(SAME_MODEL, (), True)
-    unlisted = Refusal(UNLISTED_GPU, (), True)
-    no_healthy = Refusal(NO_HEALTHY_GPU, (), True)
-    no_product = Refusal(f"no GPU of product {request.product}", (), False)
-    stages = (
-        (index.any_on_node(usable), no_product),
-        (index.any_on_node(usable & index.open), unlisted),
-        (index.any_on_node(usable & index.open & index.healthy), no_healthy),
-        (index.any_on_node(eligible), same_model),
-        (index.any_on_node(fits), memory),
-    )
-    reasons: list[Refusal | None] = [_first_missing(stages, row) for row in range(len(index.nodes))]
-    no_gpu = Refusal(NO_GPU, (), False)
-    groups: dict[Refusal, list[str]] = {}
-    for name in dict.fromkeys(offered):
-        row = index.node_row.get(name)
-        reason = no_gpu if row is None else reasons[row]
-        if reason is not None:
-            groups.setdefault(reason, []).append(name)
-    return tuple(Refusal(key.reason, tuple(nodes), key.resolvable) for key, nodes in groups.items())
-
-
-def _first_missing(stages: Sequence[tuple[Mask, Refusal]], row: int) -> Refusal | None:
-    """The first condition that no GPU of the node meets: later ones hold only where earlier ones do."""
-    for holds, refusal in stages:
-        if not holds[row]:
-            return refusal
-    return None
-
-
-def _candidate(index: GpuIndex, row: int | None) -> Candidate | None:
-    if row is None:
+def _candidate(index: GpuIndex, rows: Rows | None) -> Candidate | None:
+    if rows is None:
         return None
-    node, gpu = index.nodes[int(index.node_of[row])], index.gpus[row]
-    return Candidate(node.name, GpuKey(node.uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]))
+    node = index.nodes[int(index.node_of[rows[0]])]
+    gpus = ((index.gpus[row], MiB(int(index.free[row])), bool(index.idle[row])) for row in rows)
+    return Candidate(
+        node.name, tuple(FreeGpu(GpuKey(node.uid, gpu.id), gpu.product, free, idle) for gpu, free, idle in gpus)
+    )

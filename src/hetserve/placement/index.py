@@ -7,61 +7,66 @@ ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.placement.inventory import Gpu, NodeInventory
+from hetserve.placement.requests import AntiAffinity, GpuRequest, GpuSelector
 
 Place = tuple[str, str]
 """Node name and GPU id: what a bound pod names, whatever the UID of the node is by now."""
 
 Mask = NDArray[np.bool_]
-_ROW_BITS: Final = 22
-_IDLE_BIT: Final = 1 << 50
+Numbers = NDArray[np.int64]
 
 
 class GpuIndex:
-    """Rows of all GPUs of the cluster; the ledger changes them, `decide` reads them."""
+    """Rows of all GPUs of the cluster; the ledger changes them, `decide` and the policies read them."""
 
     def __init__(self, inventories: Iterable[NodeInventory]) -> None:
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
         self.node_row = {node.name: row for row, node in enumerate(self.nodes)}
         self.gpus: list[Gpu] = [gpu for node in self.nodes for gpu in node.gpus]
-        self.row: dict[Place, int] = {}
-        for node in self.nodes:
-            for gpu in node.gpus:
-                self.row[node.name, gpu.id] = len(self.row)
+        places = [(node.name, gpu.id) for node in self.nodes for gpu in node.gpus]
+        self.row: dict[Place, int] = {place: row for row, place in enumerate(places)}
         counts = [len(node.gpus) for node in self.nodes]
-        self.node_of = np.repeat(np.arange(len(self.nodes)), counts)
-        self.first = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
-        self.free = np.array([gpu.memory_mib for gpu in self.gpus], dtype=np.int64)
+        self.node_of: Numbers = np.repeat(np.arange(len(self.nodes)), counts)
+        self.first: Numbers = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
+        self.free: Numbers = np.array([gpu.memory_mib for gpu in self.gpus], dtype=np.int64)
         self.memory = self.free.copy()
+        self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
         """False on every GPU of a node where pods hold GPUs that the inventory does not list."""
         self._strangers: dict[str, int] = {}
         self._products: dict[str, Mask] = {}
-        self._models: dict[str, dict[int, int]] = {}
-        self._tie = (1 << _ROW_BITS) - 1 - np.arange(len(self.gpus), dtype=np.int64)
+        self._holders: dict[tuple[str, bool], dict[int, int]] = {}
 
-    def book(self, place: Place, memory_mib: int, model: str | None, *, idle: bool) -> None:
-        """Take `memory_mib` (negative: give back) on a GPU; one that the inventory does not list closes its node."""
+    def book(self, place: Place, request: GpuRequest, sign: int) -> None:
+        """Take (1) or give back (-1) what a pod holds on a GPU; one that the inventory does not list closes its node.
+
+        A whole GPU counts with all its memory, so that whoever else holds some of it shows as over-use.
+        """
         row = self.row.get(place)
         if row is None:
-            self._book_stranger(place[0], 1 if memory_mib >= 0 else -1)
+            self._book_stranger(place[0], sign)
             return
-        self.free[row] -= memory_mib
-        self.idle[row] = idle
-        if model is not None:
-            holders = self._models.setdefault(model, {})
-            holders[row] = holders.get(row, 0) + (1 if memory_mib >= 0 else -1)
-            if holders[row] <= 0:
-                del holders[row]
-            if not holders:
-                del self._models[model]
+        self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
+        self.pods[row] += sign
+        self.idle[row] = self.pods[row] == 0
+        if request.model is not None:
+            self._book_model(request.model, row, sign, hard=request.anti_affinity is AntiAffinity.HARD)
+
+    def _book_model(self, model: str, row: int, sign: int, *, hard: bool) -> None:
+        holders = self._holders.setdefault((model, hard), {})
+        holders[row] = holders.get(row, 0) + sign
+        if holders[row] <= 0:
+            del holders[row]
+        if not holders:
+            del self._holders[model, hard]
 
     def _book_stranger(self, node: str, pods: int) -> None:
         """Close a node while pods hold unlisted GPUs there: which of the listed ones these really are nobody knows."""
@@ -72,6 +77,8 @@ class GpuIndex:
         first = int(self.first[row])
         self.open[first : first + len(self.nodes[row].gpus)] = self._strangers[node] <= 0
 
+    # Conditions, as masks over the rows
+
     def offered(self, names: Sequence[str]) -> Mask:
         """Which GPUs lie on the named nodes; names of nodes without GPUs select nothing."""
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
@@ -79,7 +86,34 @@ class GpuIndex:
         on_node[[get(name, -1) for name in names]] = True
         return on_node[:-1][self.node_of] if self.nodes else np.zeros(0, dtype=np.bool_)
 
-    def of_product(self, product: str) -> Mask:
+    def selected(self, selector: GpuSelector) -> Mask:
+        """Which GPUs a selector accepts."""
+        mask = np.ones(len(self.gpus), dtype=np.bool_)
+        if selector.products:
+            mask &= self._of_any(selector.products)
+        if selector.products_excluded:
+            mask &= ~self._of_any(selector.products_excluded)
+        if selector.ids:
+            mask &= self._with_any(selector.ids)
+        if selector.ids_excluded:
+            mask &= ~self._with_any(selector.ids_excluded)
+        return mask
+
+    def without_model(self, request: GpuRequest) -> Mask:
+        """GPUs without an instance of the request's model, those aside that it and they agree to share."""
+        mask = np.ones(len(self.gpus), dtype=np.bool_)
+        if request.model is not None:
+            against = (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,)
+            for hard in against:
+                if holders := self._holders.get((request.model, hard)):
+                    mask[list(holders)] = False
+        return mask
+
+    def _of_any(self, products: Sequence[str]) -> Mask:
+        mask: Mask = np.logical_or.reduce([self._of_product(product) for product in products])
+        return mask
+
+    def _of_product(self, product: str) -> Mask:
         mask = self._products.get(product)
         if mask is None:
             mask = np.array([gpu.product == product for gpu in self.gpus], dtype=np.bool_)
@@ -87,33 +121,32 @@ class GpuIndex:
                 self._products[product] = mask
         return mask
 
-    def without_model(self, model: str) -> Mask:
-        mask = np.ones(len(self.gpus), dtype=np.bool_)
-        holders = self._models.get(model)
-        if holders:
-            mask[list(holders)] = False
+    def _with_any(self, ids: Sequence[str]) -> Mask:
+        mask = np.zeros(len(self.gpus), dtype=np.bool_)
+        for id_ in ids:
+            mask[self._rows_by_id.get(id_, [])] = True
         return mask
 
-    def best_two(self, fits: Mask) -> tuple[int | None, int | None]:
-        """The two best rows of a mask by worst fit: idle first, then most free memory, then the order of rows."""
-        rank = np.where(fits, self.free << _ROW_BITS, -1)
-        rank[fits] |= self._tie[fits]
-        rank[fits & self.idle] |= _IDLE_BIT
-        best = self._top(rank)
-        if best is None:
-            return None, None
-        rank[best] = -1
-        return best, self._top(rank)
+    @cached_property
+    def _rows_by_id(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row, gpu in enumerate(self.gpus):
+            rows.setdefault(gpu.id, []).append(row)
+        return rows
 
-    def any_on_node(self, mask: Mask) -> Mask:
-        """Per node: does the mask hold for one of its GPUs?"""
+    # Counts per node
+
+    def on_node(self, mask: Mask) -> Numbers:
+        """Per node: for how many of its GPUs does the mask hold?"""
         if not self.nodes:
-            return np.zeros(0, dtype=np.bool_)
-        return np.logical_or.reduceat(mask, self.first)
+            return np.zeros(0, dtype=np.int64)
+        counted: Numbers = np.add.reduceat(mask, self.first, dtype=np.int64)
+        return counted
 
-    @staticmethod
-    def _top(rank: NDArray[np.int64]) -> int | None:
-        if not rank.size:
-            return None
-        row = int(rank.argmax())
-        return row if rank[row] >= 0 else None
+    @property
+    def node_pods(self) -> Numbers:
+        """Per GPU: how many places pods hold on its node."""
+        if not self.nodes:
+            return self.pods
+        held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]
+        return held

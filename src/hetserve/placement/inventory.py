@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.placement.pods import MAX_MIB, InvalidObjectError
+from hetserve.placement.pods import id_order
+from hetserve.placement.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
 from hetserve.units import MiB
 
-MAX_GPUS_PER_NODE: Final = 1024
 _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 
 
@@ -60,8 +60,8 @@ def parse_node(raw: Mapping[str, Any]) -> NodeInventory:
 
 
 def gpu_order(gpu: Gpu) -> tuple[int, str]:
-    """Sort key of GPUs within a node: "2" before "10", UUIDs (all of one length) by their text."""
-    return len(gpu.id), gpu.id
+    """Sort key of GPUs within a node."""
+    return id_order(gpu.id)
 
 
 def _from_labels(labels: Mapping[str, str]) -> list[Gpu]:
@@ -114,6 +114,8 @@ def _entry(entry: object, where: str) -> Gpu:
     for key in ("uuid", "product"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise InvalidObjectError(f"{where}.{key}: {entry.get(key)!r} is not a text")
+    if "," in entry["uuid"] or any(letter.isspace() for letter in entry["uuid"]):
+        raise InvalidObjectError(f"{where}.uuid: {entry['uuid']!r} holds a ',' or a blank; ids are joined by ','")
     memory, healthy = entry.get("memoryMiB"), entry.get("healthy", True)
     if not isinstance(memory, int) or isinstance(memory, bool) or not 0 < memory <= MAX_MIB:
         raise InvalidObjectError(f"{where}.memoryMiB: {memory!r} is not a whole number of MiB from 1 to {MAX_MIB}")

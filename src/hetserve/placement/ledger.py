@@ -1,4 +1,4 @@
-"""Who holds how many MiB of which GPU: reserved by a filter, being bound, bound; released by UID.
+"""Who holds how much of which GPUs: reserved by a filter, being bound, bound; released by UID.
 
 Built from pods and nodes alone, so a restart rebuilds it. Bookings name a node by its name, as a bound pod
 does: pods that outlive their node object still hold its GPUs when the node comes back. A booking on a GPU
@@ -9,8 +9,8 @@ that shrank, a pod bound by somebody else) is counted as it is and reported, nev
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hetserve.placement.bookings import (
     Booking,
@@ -19,65 +19,51 @@ from hetserve.placement.bookings import (
     State,
     annotated_otherwise,
     annotation_changed,
-    booking_order,
-    unknown_place,
-    use_problems,
     without_gpu,
 )
 from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import Gpu, NodeInventory
-from hetserve.placement.pods import GpuRequest, PodView
+from hetserve.placement.pods import PodView, id_order
+from hetserve.placement.requests import GpuRequest
+from hetserve.placement.shelves import Shelves
 from hetserve.units import MiB, Seconds
 
 
-@dataclass(slots=True)
-class _Shelf:
-    """What lies on one GPU, known to the inventory or not."""
-
-    pods: dict[str, Booking] = field(default_factory=dict)
-    used: int = 0
-
-
 class Ledger:
-    """Bookings by pod UID and by GPU; every change costs O(1) plus a heap entry for deadlines."""
+    """Bookings by pod UID and by GPU; every change costs O(1) per GPU plus a heap entry for deadlines."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, NodeInventory] = {}
+        self._shelves = Shelves()
         self._bookings: dict[str, Booking] = {}
-        self._shelves: dict[Place, _Shelf] = {}
         self._unplaced: dict[str, str] = {}
         self._deadlines: list[tuple[float, str]] = []
-        self._index: GpuIndex | None = None
 
     # Nodes
 
     def put_node(self, node: NodeInventory) -> bool:
         """Take the inventory of a node; True if it differs from the one known (a heartbeat does not)."""
-        known = self._nodes.get(node.name)
+        known = self.node(node.name)
         if known == node:
             return False
         if known is not None:
             # What nobody has bound yet must not close the node; its bind finds another GPU.
             self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
-        self._nodes[node.name] = node
-        if known is None or known.gpus != node.gpus or known.uid != node.uid:
-            self._index = None
+        self._shelves.set_node(node)
         return True
 
     def drop_node(self, name: str, uid: str) -> bool:
         """Forget a node; a late report about an earlier node of that name changes nothing."""
-        known = self._nodes.get(name)
+        known = self.node(name)
         if known is None or known.uid != uid:
             return False
-        del self._nodes[name]
+        self._shelves.drop_node(name)
         self._drop_reservations_on(name)
-        self._index = None
         return True
 
     def relist_nodes(self, nodes: Iterable[NodeInventory]) -> None:
         """Make the known nodes exactly these."""
         fresh = {node.name: node for node in nodes}
-        for known in list(self._nodes.values()):
+        for known in list(self.inventories().values()):
             if known.name not in fresh:
                 self.drop_node(known.name, known.uid)
         for node in fresh.values():
@@ -93,7 +79,7 @@ class Ledger:
         self._unplaced.pop(pod.uid, None)
         if pod.finished:
             self.release(pod.uid)
-        elif pod.node is not None and pod.request.memory_mib > 0:
+        elif pod.node is not None and pod.request.needs_gpu:
             self._observe_bound(pod, pod.node)
 
     def relist_pods(self, pods: Iterable[PodView], now: Seconds) -> None:
@@ -120,26 +106,27 @@ class Ledger:
         self._unplaced.pop(uid, None)
         booking = self._bookings.pop(uid, None)
         if booking is not None:
-            self._shelve(booking, -1)
+            self._shelves.take(booking)
         return booking
 
     # Reservations and binds
 
-    def reserve(self, request: GpuRequest, place: Place, deadline: Seconds) -> Booking:
-        """Hold a GPU for a pod until `deadline`, instead of any earlier reservation of that pod.
+    def reserve(self, request: GpuRequest, places: Sequence[Place], deadline: Seconds) -> Booking:
+        """Hold GPUs of one node for a pod until `deadline`, instead of any earlier reservation of that pod.
 
-        Raises LedgerError where the GPU is unknown or has not the memory, or the pod is bound or being bound.
+        Raises LedgerError where the places are not what is asked for, are unknown or have not the memory, or the
+        pod is bound or being bound; an earlier reservation stands then.
         """
         held = self._bookings.get(request.uid)
         if held is not None and held.state is not State.RESERVED:
-            raise LedgerError(f"pod is already {held.state.value} on node {held.place[0]}")
-        freed = request.memory_mib if held is not None and held.place == place else 0
-        free = self.free(place)
-        if free is None or free + freed < request.memory_mib:
-            raise LedgerError(f"GPU {place[1]} of node {place[0]} has {free} MiB free, not {request.memory_mib}")
+            raise LedgerError(f"pod is already {held.state.value} on node {held.node}")
+        places = tuple(sorted(places, key=lambda place: id_order(place[1])))
+        if len(set(places)) != request.gpus or len(places) != request.gpus or len({node for node, _ in places}) != 1:
+            raise LedgerError(f"{list(places)} are not {request.gpus} GPUs of one node")
+        mib = tuple(self._room(request, place, held) for place in places)
         if held is not None:
             self.release(request.uid)
-        return self._add(Booking(request, place, State.RESERVED, deadline))
+        return self._add(Booking(request, places, mib, State.RESERVED, deadline))
 
     def begin_bind(self, uid: str) -> Booking:
         """A bind is under way (again, if the outcome of the last is open): the booking stays until it is known.
@@ -191,7 +178,11 @@ class Ledger:
         return self._bookings
 
     def node(self, name: str) -> NodeInventory | None:
-        return self._nodes.get(name)
+        return self._shelves.nodes.get(name)
+
+    def inventories(self) -> Mapping[str, NodeInventory]:
+        """Known nodes by name."""
+        return self._shelves.nodes
 
     def free(self, place: Place) -> MiB | None:
         """MiB free on a GPU, negative where over-used; None for a GPU that is not known."""
@@ -200,62 +191,69 @@ class Ledger:
 
     @property
     def index(self) -> GpuIndex:
-        """Search structure over the GPUs now known, built again only when an inventory changed."""
-        if self._index is None:
-            self._index = GpuIndex(self._nodes.values())
-            for place, shelf in self._shelves.items():
-                for booking in shelf.pods.values():
-                    self._index.book(place, booking.request.memory_mib, booking.request.model, idle=False)
-        return self._index
+        """Search structure over the GPUs now known."""
+        return self._shelves.index
 
     def gpus(self) -> Iterator[GpuUse]:
         """Every known GPU with its bookings, in the order of node name and GPU id."""
-        for name in sorted(self._nodes):
-            for gpu in self._nodes[name].gpus:
-                shelf = self._shelves.get((name, gpu.id))
-                bookings = sorted(shelf.pods.values(), key=booking_order) if shelf else []
-                used = shelf.used if shelf else 0
-                yield GpuUse(name, gpu, MiB(gpu.memory_mib - used), tuple(bookings))
+        return self._shelves.uses()
 
     def problems(self) -> tuple[str, ...]:
         """Everything that does not add up, one line each, in a stable order."""
-        found = [node.problem for node in self._nodes.values() if node.problem is not None]
-        for use in self.gpus():
-            found += use_problems(use)
-        known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
-        for place, shelf in self._shelves.items():
-            if place not in known:
-                found += [unknown_place(booking, node_known=place[0] in self._nodes) for booking in shelf.pods.values()]
-        return tuple(sorted([*found, *self._unplaced.values()]))
+        return tuple(sorted([*self._shelves.problems(), *self._unplaced.values()]))
 
     # Inside
+
+    def _room(self, request: GpuRequest, place: Place, held: Booking | None) -> MiB:
+        """MiB that the request would hold on a GPU, what its pod has reserved there left aside."""
+        node, gpu = place
+        row = self.index.row.get(place)
+        if row is None:
+            raise LedgerError(f"node {node} has no GPU {gpu}")
+        if request.whole:
+            if any(uid != request.uid for uid in self._shelves.pods_on(place)):
+                raise LedgerError(f"GPU {gpu} of node {node} is not idle")
+            return MiB(int(self.index.memory[row]))
+        own = held.mib[held.places.index(place)] if held is not None and place in held.places else 0
+        free = int(self.index.free[row])
+        if free + own < request.memory_mib:
+            raise LedgerError(f"GPU {gpu} of node {node} has {free} MiB free, not {request.memory_mib}")
+        return request.memory_mib
 
     def _observe_bound(self, pod: PodView, node: str) -> None:
         held = self._bookings.get(pod.uid)
         if held is not None and held.confirmed:
-            if pod.gpu != held.place[1]:
+            if pod.gpus != held.gpus:
                 self._unplaced[pod.uid] = annotation_changed(held, pod)
             return
-        if pod.gpu is None:
+        if held is not None or not pod.gpus:
             self.release(pod.uid)
+        if not pod.gpus:
             self._unplaced[pod.uid] = without_gpu(pod)
             return
-        if held is not None:
-            self.release(pod.uid)
-        if pod.annotated_mib != str(pod.request.memory_mib):
-            self._unplaced[pod.uid] = annotated_otherwise(pod)
-        self._add(Booking(pod.request, (node, pod.gpu), State.BOUND, confirmed=True))
+        if (wrong := annotated_otherwise(pod)) is not None:
+            self._unplaced[pod.uid] = wrong
+        places = tuple((node, gpu) for gpu in pod.gpus)
+        mib = tuple(self._held_mib(pod.request, place) for place in places)
+        self._add(Booking(pod.request, places, mib, State.BOUND, confirmed=True))
+
+    def _held_mib(self, request: GpuRequest, place: Place) -> MiB:
+        """MiB that a bound pod holds on a GPU: all that the inventory lists, for a whole one."""
+        if not request.whole:
+            return request.memory_mib
+        node = self.node(place[0])
+        return MiB(sum(gpu.memory_mib for gpu in (node.gpus if node else ()) if gpu.id == place[1]))
 
     def _add(self, booking: Booking) -> Booking:
         self._bookings[booking.request.uid] = booking
-        self._shelve(booking, 1)
+        self._shelves.put(booking)
         self._watch_deadline(booking)
         return booking
 
     def _change(self, booking: Booking, **changes: object) -> Booking:
         changed = replace(booking, **changes)  # type: ignore[arg-type]
         self._bookings[booking.request.uid] = changed
-        self._shelves[booking.place].pods[booking.request.uid] = changed
+        self._shelves.replace(changed)
         self._watch_deadline(changed)
         return changed
 
@@ -263,23 +261,9 @@ class Ledger:
         if booking.deadline is not None:
             heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
 
-    def _shelve(self, booking: Booking, sign: int) -> None:
-        shelf = self._shelves.setdefault(booking.place, _Shelf())
-        if sign > 0:
-            shelf.pods[booking.request.uid] = booking
-        else:
-            del shelf.pods[booking.request.uid]
-        shelf.used += sign * booking.request.memory_mib
-        if shelf.used < 0:
-            raise AssertionError(f"GPU {booking.place} holds {shelf.used} MiB: less than nothing")
-        if self._index is not None:
-            mib, model = sign * booking.request.memory_mib, booking.request.model
-            self._index.book(booking.place, mib, model, idle=not shelf.pods)
-        if not shelf.pods:
-            del self._shelves[booking.place]
-
     def _drop_reservations_on(self, node: str, keep: Iterable[Gpu] = ()) -> None:
-        kept = {gpu.id for gpu in keep}
+        """Reservations on a node end, those aside whose GPUs are all kept and healthy."""
+        kept = {gpu.id for gpu in keep if gpu.healthy}
         for uid, booking in list(self._bookings.items()):
-            if booking.place[0] == node and booking.place[1] not in kept and booking.state is State.RESERVED:
+            if booking.node == node and booking.state is State.RESERVED and not kept.issuperset(booking.gpus):
                 self.release(uid)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 from hetserve.placement.bookings import Booking, LedgerError, State
-from hetserve.placement.decide import MAX_SCORE, Decision, decide, scores
-from hetserve.placement.index import Place
+from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
 from hetserve.placement.ledger import Ledger
-from hetserve.placement.pods import GpuRequest, PodView, parse_pod
+from hetserve.placement.pods import PodView, parse_pod
+from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,13 @@ RawObject = Mapping[str, Any]
 VERIFY_AFTER: Final = 75.0
 """Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
 so by then one whose answer was lost has either landed or never will."""
+
+
+class Mode(Enum):
+    """Who picks the node: filter, which reserves it, or the scheduler, by our scores (and nothing is reserved)."""
+
+    DECIDE = "decide"
+    SCORE = "score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Placer:
 
     clock: Callable[[], Seconds]
     hold: Seconds
+    mode: Mode = Mode.DECIDE
+    policy: PolicyName = PolicyName.WORST_FIT
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -55,13 +65,13 @@ class Placer:
     # Verbs
 
     def filter(self, raw: RawObject, offered: Sequence[str]) -> Outcome:
-        """The one node for a pod, reserved; an earlier reservation of the pod ends.
+        """The one node for a pod, reserved, or (mode score) every node that can take it.
 
-        Raises ValueError for a pod that cannot be read, LedgerError while the pod's bind to a node that is
-        not offered is under way.
+        An earlier reservation of the pod ends, whatever the answer. Raises ValueError for a pod that cannot be
+        read, LedgerError while the pod's bind to a node that is not offered is under way.
         """
-        request = parse_pod(raw).request
-        if request.memory_mib == 0:
+        request = parse_pod(raw).placeable()
+        if not request.needs_gpu:
             return Outcome(passed=tuple(offered))
         now = self._expire()
         held = self.ledger.booking(request.uid)
@@ -69,40 +79,45 @@ class Placer:
             return _stay(held, offered)
         if held is not None:
             self.ledger.release(request.uid)
-        decision = decide(self.ledger.index, request, offered)
+        if self.mode is Mode.SCORE:
+            nodes, refusals = feasible(self.ledger.index, request, offered)
+            return _outcome(nodes, refusals)
+        decision = decide(self.ledger.index, request, offered, policy=self.policy)
         if decision.chosen is None:
-            return _refused(decision)
-        place = (decision.chosen.node, decision.chosen.key.gpu)
-        self.ledger.reserve(request, place, Seconds(now + self.hold))
-        return Outcome(passed=(place[0],), decision=decision)
+            return _outcome((), decision.refusals, decision)
+        self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
+        return Outcome(passed=(decision.chosen.node,), decision=decision)
 
     def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
-        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest."""
-        request = parse_pod(raw).request
-        if request.memory_mib == 0:
+        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest.
+
+        Raises ValueError for a pod that cannot be read.
+        """
+        request = parse_pod(raw).placeable()
+        if not request.needs_gpu:
             return dict.fromkeys(offered, 0)
-        found = dict(scores(self.ledger.index, request, offered))
+        found = dict(scores(self.ledger.index, request, offered, policy=self.policy))
         held = self.ledger.booking(request.uid)
-        if held is not None and held.place[0] in found:
-            found[held.place[0]] = MAX_SCORE
+        if held is not None and held.node in found:
+            found[held.node] = MAX_SCORE
         return found
 
-    def fix_gpu(self, request: GpuRequest, node: str) -> Place:
-        """Book a GPU of `node` for a bind that starts now: the reserved one, else the best by the same rule.
+    def fix_gpus(self, request: GpuRequest, node: str) -> Booking:
+        """Book GPUs of `node` for a bind that starts now: the reserved ones, else the best by the same rule.
 
-        Raises LedgerError, with the reason that filter would give, where no GPU of the node fits any more.
+        Raises LedgerError, with the reason that filter would give, where the node cannot take the pod any more.
         """
         now = self._expire()
         held = self.ledger.booking(request.uid)
-        if held is not None and held.place[0] == node and (held.state is State.BINDING or self._good(held)):
-            return self.ledger.begin_bind(request.uid).place
+        if held is not None and held.node == node and (held.state is State.BINDING or self._good(held)):
+            return self.ledger.begin_bind(request.uid)
         if held is not None and held.state is State.RESERVED:
             self.ledger.release(request.uid)
-        decision = decide(self.ledger.index, request, [node])
+        decision = decide(self.ledger.index, request, [node], policy=self.policy)
         if decision.chosen is None:
-            raise LedgerError(f"node {node}: {decision.refusals[0].reason}")
-        self.ledger.reserve(request, (node, decision.chosen.key.gpu), Seconds(now + self.hold))
-        return self.ledger.begin_bind(request.uid).place
+            raise LedgerError(f"node {node}: {decision.refusals[0].by_now}")
+        self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
+        return self.ledger.begin_bind(request.uid)
 
     def overdue(self) -> tuple[Booking, ...]:
         """Unconfirmed binds whose pods must be read now; reservations past their time are dropped."""
@@ -166,10 +181,10 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reserved GPU is still there, healthy, on an open node and not over-used (a smaller inventory)."""
+        """Whether reserved GPUs are still there, healthy, on an open node and not over-used (a smaller inventory)."""
         index = self.ledger.index
-        row = index.row.get(held.place)
-        return row is not None and bool(index.healthy[row] & index.open[row]) and int(index.free[row]) >= 0
+        rows = [index.row.get(place) for place in held.places]
+        return all(row is not None and index.healthy[row] & index.open[row] & (index.free[row] >= 0) for row in rows)
 
 
 def _keep(pod: PodView) -> bool:
@@ -178,17 +193,17 @@ def _keep(pod: PodView) -> bool:
 
 def _stay(held: Booking, offered: Sequence[str]) -> Outcome:
     """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
-    if held.place[0] in offered:
-        return Outcome(passed=(held.place[0],))
-    raise LedgerError(f"pod is bound or being bound to node {held.place[0]}, which is not offered")
+    if held.node in offered:
+        return Outcome(passed=(held.node,))
+    raise LedgerError(f"pod is bound or being bound to node {held.node}, which is not offered")
 
 
-def _refused(decision: Decision) -> Outcome:
+def _outcome(passed: tuple[str, ...], refusals: Sequence[Refusal], decision: Decision | None = None) -> Outcome:
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    for refusal in decision.refusals:
+    for refusal in refusals:
         (failed if refusal.resolvable else unresolvable).update(dict.fromkeys(refusal.nodes, refusal.reason))
-    return Outcome((), failed, unresolvable, decision)
+    return Outcome(passed, failed, unresolvable, decision)
 
 
 def object_key(raw: RawObject) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hetserve.api.instance_type import InstanceType
+from hetserve.placement.requests import MAX_MIB
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import Resources
@@ -65,10 +66,10 @@ def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]
     used: dict[str, int] = defaultdict(int)
     with_model: set[str] = set()
     for pod in pods:
-        if pod.gpu is not None:
-            used[pod.gpu] += pod.gpu_memory
+        for held in pod.gpu.split(",") if pod.gpu is not None else ():
+            used[held] += pod.gpu_memory or MAX_MIB  # no memory named: it holds the GPU whole
             if pod.model == model:
-                with_model.add(pod.gpu)
+                with_model.add(held)
     return sum(
         g.healthy
         and gpu is not None

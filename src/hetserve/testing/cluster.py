@@ -40,8 +40,10 @@ def gpu_pod(
     uid: str | None = None,
     namespace: str = "default",
     memory_mib: int | str = 4096,
+    gpus: int | None = None,
     model: str | None = "resnet",
     product: str | None = None,
+    annotations: dict[str, str] | None = None,
     node: str | None = None,
     gpu: str | None = None,
     gates: tuple[str, ...] = (),
@@ -51,22 +53,29 @@ def gpu_pod(
     terminating: bool = False,
     priority: int = 0,
 ) -> Json:
-    """A pod of our scheduler; with `node` and `gpu` it is bound as our binding would have bound it."""
+    """A pod of our scheduler; with `node` and `gpu` ("0,2": several) it is bound as our binding would have bound it.
+
+    `gpus` is the number of GPUs it asks for; with `memory_mib` 0 these are whole ones.
+    """
     metadata: Json = {
         "name": name,
         "namespace": namespace,
         "uid": uid or f"uid-{name}",
         "creationTimestamp": created,
         "labels": {names.LABEL_MODEL: model} if model is not None else {},
-        "annotations": {},
+        "annotations": dict(annotations or {}),
     }
     if product is not None:
         metadata["annotations"][names.ANNOTATION_GPU_PRODUCT] = product
     if gpu is not None:
-        metadata["annotations"] |= {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: str(memory_mib)}
+        metadata["annotations"] |= {
+            names.ANNOTATION_GPU: gpu,
+            names.ANNOTATION_GPU_MEMORY: ",".join([str(memory_mib)] * (gpu.count(",") + 1)),
+        }
     if terminating:
         metadata["deletionTimestamp"] = created
-    asked = {names.RESOURCE_GPU_MEMORY: str(memory_mib)}
+    asked = {names.RESOURCE_GPU_MEMORY: str(memory_mib)} if memory_mib != 0 or gpus is None else {}
+    asked |= {} if gpus is None else {names.RESOURCE_GPU: str(gpus)}
     spec: Json = {
         "schedulerName": names.SCHEDULER_NAME,
         "priority": priority,

@@ -140,7 +140,7 @@ async def test_bind_to_a_node_that_filled_up_is_refused_with_the_reason(bench: B
     for index in range(2):
         await bench.filter(gpu_pod(f"q{index}"), "n0")
     assert await bench.bind(pod, "n0") == (
-        "node n0: no GPU with 32768 MiB free; the most free on any eligible GPU is 28672 MiB"
+        "node n0: no GPU with 32768 MiB free any more; the most free on any eligible GPU is 28672 MiB"
     )
     assert _posts(bench) == []
 

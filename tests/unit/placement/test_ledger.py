@@ -33,7 +33,7 @@ def _request(uid: str = "p", mib: int = 4096) -> GpuRequest:
 
 def test_a_reservation_ends_at_its_deadline() -> None:
     ledger = _ledger()
-    ledger.reserve(_request(), PLACE, Seconds(10))
+    ledger.reserve(_request(), [PLACE], Seconds(10))
     assert ledger.expire(Seconds(9.9)) == ((), ())
     ended, overdue = ledger.expire(Seconds(10))
     assert [booking.request.uid for booking in ended] == ["p"]
@@ -43,9 +43,9 @@ def test_a_reservation_ends_at_its_deadline() -> None:
 
 def test_a_later_reservation_replaces_the_earlier_one() -> None:
     ledger = _ledger()
-    ledger.reserve(_request(mib=20000), PLACE, Seconds(10))
-    ledger.reserve(_request(mib=30000), PLACE, Seconds(20))
-    ledger.reserve(_request(mib=30000), ("n0", "1"), Seconds(30))
+    ledger.reserve(_request(mib=20000), [PLACE], Seconds(10))
+    ledger.reserve(_request(mib=30000), [PLACE], Seconds(20))
+    ledger.reserve(_request(mib=30000), [("n0", "1")], Seconds(30))
     assert ledger.free(PLACE) == 32768
     assert ledger.expire(Seconds(29)) == ((), ())
     assert ledger.free(("n0", "1")) == 2768
@@ -53,24 +53,24 @@ def test_a_later_reservation_replaces_the_earlier_one() -> None:
 
 def test_a_gpu_never_takes_more_than_it_has() -> None:
     ledger = _ledger()
-    ledger.reserve(_request("a", 30000), PLACE, Seconds(10))
+    ledger.reserve(_request("a", 30000), [PLACE], Seconds(10))
     with pytest.raises(LedgerError, match="has 2768 MiB free, not 4096"):
-        ledger.reserve(_request("b"), PLACE, Seconds(10))
+        ledger.reserve(_request("b"), [PLACE], Seconds(10))
     assert ledger.booking("b") is None
 
 
 def test_a_bind_under_way_has_no_deadline() -> None:
     ledger = _ledger()
-    ledger.reserve(_request(), PLACE, Seconds(10))
+    ledger.reserve(_request(), [PLACE], Seconds(10))
     ledger.begin_bind("p")
     assert ledger.expire(Seconds(1e9)) == ((), ())
     with pytest.raises(LedgerError, match="already binding on node n0"):
-        ledger.reserve(_request(), ("n0", "1"), Seconds(10))
+        ledger.reserve(_request(), [("n0", "1")], Seconds(10))
 
 
 def test_a_bind_that_the_watch_does_not_show_is_looked_up_once_per_deadline() -> None:
     ledger = _ledger()
-    ledger.reserve(_request(), PLACE, Seconds(10))
+    ledger.reserve(_request(), [PLACE], Seconds(10))
     ledger.begin_bind("p")
     ledger.confirm_bind("p", Seconds(60))
     _, overdue = ledger.expire(Seconds(60))
@@ -82,7 +82,7 @@ def test_a_bind_that_the_watch_does_not_show_is_looked_up_once_per_deadline() ->
 def test_the_watch_confirms_a_bind_and_takes_its_deadline_away() -> None:
     ledger = _ledger()
     pod = parse_pod(gpu_pod("p", uid="p", node="n0", gpu="0"))
-    ledger.reserve(_request(), PLACE, Seconds(10))
+    ledger.reserve(_request(), [PLACE], Seconds(10))
     ledger.begin_bind("p")
     ledger.observe(pod)
     ledger.confirm_bind("p", Seconds(60))
@@ -95,7 +95,7 @@ def test_the_watch_confirms_a_bind_and_takes_its_deadline_away() -> None:
 
 def test_an_unbound_pod_seen_late_does_not_end_its_reservation() -> None:
     ledger = _ledger()
-    ledger.reserve(_request("uid-p"), PLACE, Seconds(10))
+    ledger.reserve(_request("uid-p"), [PLACE], Seconds(10))
     ledger.observe(parse_pod(gpu_pod("p", gpu="1")))
     assert ledger.free(PLACE) == 32768 - 4096
 
@@ -150,7 +150,7 @@ def test_a_gpu_that_the_node_does_not_have_is_reported() -> None:
 def test_bound_pods_hold_their_gpu_through_the_return_of_a_node_but_reservations_end() -> None:
     ledger = _ledger()
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="0")))
-    ledger.reserve(_request("r"), ("n0", "1"), Seconds(10))
+    ledger.reserve(_request("r"), [("n0", "1")], Seconds(10))
     ledger.put_node(parse_node(gpu_node("n0", uid="again")))
     assert ledger.booking("r") is None
     assert not ledger.drop_node("n0", "uid-n0"), "a late deletion of the earlier node must not drop the new one"
@@ -198,7 +198,7 @@ def test_a_relist_ends_what_is_gone_and_doubts_what_is_younger_than_the_list() -
     gone, stays = (parse_pod(gpu_pod(name, node="n0", gpu="0")) for name in ("gone", "stays"))
     ledger.observe(gone)
     ledger.observe(stays)
-    ledger.reserve(_request("young"), ("n0", "1"), Seconds(100))
+    ledger.reserve(_request("young"), [("n0", "1")], Seconds(100))
     ledger.begin_bind("young")
     ledger.confirm_bind("young", Seconds(100))
     ledger.relist_pods([stays], Seconds(50))

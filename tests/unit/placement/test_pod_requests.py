@@ -48,8 +48,8 @@ def test_a_quantity_that_is_none_is_refused_by_name(text: str) -> None:
 
 
 def test_a_preset_gpu_counts_only_on_a_bound_pod() -> None:
-    assert parse_pod(gpu_pod(gpu="1")).gpu is None
-    assert parse_pod(gpu_pod(gpu="1", node="n0")).gpu == "1"
+    assert parse_pod(gpu_pod(gpu="1")).gpus == ()
+    assert parse_pod(gpu_pod(gpu="1", node="n0")).gpus == ("1",)
 
 
 def test_a_gated_pod_is_not_unschedulable() -> None:

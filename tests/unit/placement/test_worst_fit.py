@@ -8,6 +8,7 @@ from hetserve.placement import (
     Gpu,
     GpuKey,
     GpuRequest,
+    GpuSelector,
     Ledger,
     NodeInventory,
     decide,
@@ -28,11 +29,11 @@ def _ledger(**nodes: list[Gpu]) -> Ledger:
 
 
 def _request(uid: str = "p", mib: int = 4096, model: str | None = "resnet", product: str | None = None) -> GpuRequest:
-    return GpuRequest(uid, "default", uid, MiB(mib), model, product)
+    return GpuRequest(uid, "default", uid, MiB(mib), model, selector=GpuSelector((product,) if product else ()))
 
 
 def _hold(ledger: Ledger, node: str, gpu: str, mib: int, model: str | None = "other") -> None:
-    ledger.reserve(_request(f"{node}-{gpu}-{mib}-{model}", mib, model), (node, gpu), Seconds(1e9))
+    ledger.reserve(_request(f"{node}-{gpu}-{mib}-{model}", mib, model), [(node, gpu)], Seconds(1e9))
 
 
 def test_an_idle_gpu_goes_before_a_shared_one_with_more_free_memory() -> None:
@@ -41,8 +42,8 @@ def test_an_idle_gpu_goes_before_a_shared_one_with_more_free_memory() -> None:
     decision = decide(ledger.index, _request(), ["a", "b"])
     assert decision.chosen is not None
     assert decision.runner_up is not None
-    assert decision.chosen.key == GpuKey("uid-b", "0")
-    assert decision.runner_up.key == GpuKey("uid-a", "0")
+    assert decision.chosen.gpus[0].key == GpuKey("uid-b", "0")
+    assert decision.runner_up.gpus[0].key == GpuKey("uid-a", "0")
     assert decision.why == "GPU 0 on b (idle, 16384 MiB free), before GPU 0 on a (shared, 31768 MiB free)"
 
 
@@ -52,14 +53,14 @@ def test_among_shared_gpus_the_most_free_one_is_taken() -> None:
     _hold(ledger, "a", "1", 8000)
     chosen = decide(ledger.index, _request(), ["a"]).chosen
     assert chosen is not None
-    assert chosen.key.gpu == "1"
+    assert chosen.places == (("a", "1"),)
 
 
 def test_ties_go_to_the_first_node_name_and_gpu_id() -> None:
     ledger = _ledger(b=[_gpu("0")], a=[_gpu(str(index)) for index in (10, 9, 2)])
     chosen = decide(ledger.index, _request(), ["b", "a"]).chosen
     assert chosen is not None
-    assert (chosen.node, chosen.key.gpu) == ("a", "10")  # inventories come in the order of ids from parse_node
+    assert chosen.places == (("a", "10"),)  # inventories come in the order of ids from parse_node
 
 
 def test_only_offered_nodes_are_used() -> None:
@@ -67,7 +68,7 @@ def test_only_offered_nodes_are_used() -> None:
     chosen = decide(ledger.index, _request(), ["b", "unheard-of"]).chosen
     assert chosen is not None
     assert chosen.node == "b"
-    assert chosen.free_mib == 32768
+    assert chosen.gpus[0].free_mib == 32768
 
 
 def test_a_pod_too_large_for_any_gpu_is_refused_with_the_most_that_is_free() -> None:
@@ -85,7 +86,7 @@ def test_one_instance_more_than_gpus_is_refused_for_its_model_on_every_node() ->
     for uid in ("1", "2", "3"):
         chosen = decide(ledger.index, _request(uid), ["a", "b"]).chosen
         assert chosen is not None
-        ledger.reserve(_request(uid), (chosen.node, chosen.key.gpu), Seconds(1))
+        ledger.reserve(_request(uid), chosen.places, Seconds(1))
     (refusal,) = decide(ledger.index, _request("4"), ["a", "b"]).refusals
     assert refusal.reason == "same model on every GPU"
     assert decide(ledger.index, _request("5", model="bert"), ["a", "b"]).chosen is not None

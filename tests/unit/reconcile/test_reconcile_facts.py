@@ -45,6 +45,8 @@ def facts(
 ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "two idle GPUs": ({}, 2),
     "another model on one, with room beside it": ({"others": (pod(),)}, 2),
+    "a pod on both of them": ({"others": (pod(gpu="0,1", gpu_memory=MiB(12000)),)}, 0),
+    "a pod that holds one whole": ({"others": (pod(gpu="1", gpu_memory=MiB(0)),)}, 1),
     "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
     "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
     "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),

@@ -1,0 +1,16 @@
+"""Packs: the least free memory that fits, shared GPUs before idle ones, so that whole GPUs stay free for large pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.policies.interface import MEMORY_BITS
+
+_SHARED: Final = 1 << MEMORY_BITS
+_MOST: Final = _SHARED - 1
+
+
+def rank(index: GpuIndex, /) -> Numbers:
+    ranks: Numbers = ~index.idle * _SHARED + (_MOST - index.free)
+    return ranks

@@ -1,0 +1,15 @@
+"""HetSev's rule (Algorithm 1): idle GPUs first, then the most free memory, so that instances share the least."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.policies.interface import MEMORY_BITS
+
+_IDLE: Final = 1 << MEMORY_BITS
+
+
+def rank(index: GpuIndex, /) -> Numbers:
+    ranks: Numbers = index.idle * _IDLE + index.free
+    return ranks

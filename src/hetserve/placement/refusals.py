@@ -1,0 +1,110 @@
+"""Why a node cannot take a pod, in few wordings that are equal over nodes.
+
+The scheduler's event groups equal texts and is cut at 1,024 characters: what is needed, and the most there is
+on any eligible GPU. Detail per GPU belongs to ``hetserve why``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.placement.index import GpuIndex, Mask, Numbers
+from hetserve.placement.requests import GpuRequest
+
+NO_GPU: Final = "no GPU on the node"
+UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
+SAME_MODEL: Final = "same model on every GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nodes that share one reason; `resolvable` means that pods that go away can change it."""
+
+    reason: str
+    nodes: tuple[str, ...]
+    resolvable: bool
+
+    @property
+    def by_now(self) -> str:
+        """The reason as told to somebody who was promised the node: "no GPU with 4096 MiB free any more; ..."."""
+        what, semicolon, most = self.reason.partition("; ")
+        since = " any more" if what.startswith(("no ", "fewer ")) else ""
+        return f"{what}{since}{semicolon}{most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """GPUs that meet more and more conditions, each a subset of the one before."""
+
+    selected: Mask
+    """On an offered node and accepted by the pod."""
+    open: Mask
+    healthy: Mask
+    eligible: Mask
+    """Without the model."""
+    fits: Mask
+    """With the memory, or idle."""
+
+    @classmethod
+    def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> Masks:
+        selected = index.offered(offered)
+        if not request.selector.accepts_all:
+            selected = selected & index.selected(request.selector)
+        open_ = selected & index.open
+        healthy = open_ & index.healthy
+        if request.whole:
+            return cls(selected, open_, healthy, healthy, healthy & index.idle)
+        eligible = healthy & index.without_model(request) if request.model is not None else healthy
+        return cls(selected, open_, healthy, eligible, eligible & (index.free >= request.memory_mib))
+
+
+def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[Refusal, ...]:
+    """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
+    conditions = (masks.selected, masks.open, masks.healthy, masks.eligible, masks.fits)
+    enough = [index.on_node(mask) >= request.gpus for mask in conditions]
+    texts = _texts(index, request, masks)
+    listed = index.on_node(index.memory > 0) >= request.gpus
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for name in dict.fromkeys(offered):
+        row = index.node_row.get(name)
+        if row is None:
+            groups.setdefault((NO_GPU, False), []).append(name)
+        elif not listed[row]:
+            groups.setdefault((f"{_too_few(request, 'GPU')} on the node", False), []).append(name)
+        elif (missing := next((at for at, holds in enumerate(enough) if not holds[row]), None)) is not None:
+            groups.setdefault(texts[missing], []).append(name)
+    return tuple(Refusal(reason, tuple(nodes), resolvable) for (reason, resolvable), nodes in groups.items())
+
+
+def _texts(index: GpuIndex, request: GpuRequest, masks: Masks) -> tuple[tuple[str, bool], ...]:
+    """(wording, whether pods that go away can change it) per condition."""
+    same_model = SAME_MODEL if request.gpus == 1 else _too_few(request, "GPU") + " without the same model"
+    return (
+        (f"{_too_few(request, 'GPU')} {request.selector}", False),
+        (UNLISTED_GPU, True),
+        (f"{_too_few(request, 'healthy GPU')} on the node", True),
+        (same_model, True),
+        (_short_of(index, request, masks), True),
+    )
+
+
+def _short_of(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:
+    """What is needed, and the most that any node has of it."""
+    if request.whole:
+        wanted = _too_few(request, "idle GPU")
+        return f"{wanted}; the most on any node is {_most(index.on_node(masks.fits))}"
+    wanted = f"{_too_few(request, 'GPU')} with {request.memory_mib} MiB free"
+    if request.gpus > 1:
+        return f"{wanted}; the most on any node is {_most(index.on_node(masks.fits))}"
+    most = max(int(index.free[masks.eligible].max(initial=0)), 0)
+    return f"{wanted}; the most free on any eligible GPU is {most} MiB"
+
+
+def _too_few(request: GpuRequest, what: str) -> str:
+    return f"no {what}" if request.gpus == 1 else f"fewer than {request.gpus} {what}s"
+
+
+def _most(counts: Numbers) -> int:
+    return int(counts.max(initial=0))

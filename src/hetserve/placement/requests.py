@@ -1,0 +1,90 @@
+"""What a pod asks of the GPUs, as values: how much of how many, which, beside whom, chosen by which policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from hetserve.units import MiB
+
+MAX_MIB: Final = 1 << 27
+"""128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
+MAX_GPUS_PER_NODE: Final = 1024
+
+
+class InvalidObjectError(ValueError):
+    """A pod or node that cannot be read; the text names the field, the value and what would be right."""
+
+
+class AntiAffinity(Enum):
+    """Whether a pod may share a GPU with another instance of its model: only if both say NONE."""
+
+    HARD = "Hard"
+    NONE = "None"
+
+
+class PolicyName(Enum):
+    """Order in which GPUs that fit are preferred; each has a module in `hetserve.placement.policies`."""
+
+    WORST_FIT = "WorstFit"
+    BEST_FIT = "BestFit"
+    SPREAD = "Spread"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSelector:
+    """Which GPUs a pod accepts; an empty list of products or ids accepts all."""
+
+    products: tuple[str, ...] = ()
+    products_excluded: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    ids_excluded: tuple[str, ...] = ()
+
+    @property
+    def accepts_all(self) -> bool:
+        return not (self.products or self.products_excluded or self.ids or self.ids_excluded)
+
+    def __str__(self) -> str:
+        """What is accepted, to follow "no GPU" in a refusal."""
+        parts = [
+            (self.products, "of product {}", " or "),
+            (self.products_excluded, "not of product {}", " or "),
+            (self.ids, "with id {}", " or "),
+            (self.ids_excluded, "without id {}", " or "),
+        ]
+        return " and ".join(words.format(glue.join(values)) for values, words, glue in parts if values)
+
+
+ANY_GPU: Final = GpuSelector()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib is 0 then).
+
+    `model` None means no anti-affinity; `policy` None means that of the installation.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    memory_mib: MiB
+    model: str | None = None
+    gpus: int = 1
+    whole: bool = False
+    anti_affinity: AntiAffinity = AntiAffinity.HARD
+    policy: PolicyName | None = None
+    selector: GpuSelector = ANY_GPU
+    priority: int = 0
+
+    @property
+    def needs_gpu(self) -> bool:
+        return self.whole or self.memory_mib > 0
+
+    @property
+    def amount(self) -> str:
+        """What is asked for, in words: "4096 MiB", "4096 MiB on each of 2 GPUs", "2 whole GPUs"."""
+        if self.whole:
+            return f"{self.gpus} whole {'GPU' if self.gpus == 1 else 'GPUs'}"
+        return f"{self.memory_mib} MiB" + (f" on each of {self.gpus} GPUs" if self.gpus > 1 else "")

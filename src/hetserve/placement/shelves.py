@@ -1,0 +1,116 @@
+"""What lies on each GPU: nodes with their inventories, the pods on every place, and the index over both.
+
+Places are names, as bound pods write them: what lies on a GPU that no inventory lists (or not yet) is kept,
+and lies on that GPU once one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hetserve.placement.bookings import Booking, GpuUse, booking_order, unknown_place, use_problems
+from hetserve.placement.index import GpuIndex, Place
+from hetserve.placement.inventory import NodeInventory
+from hetserve.units import MiB
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """Bookings on one place by pod UID, their MiB, and how many of them want the GPU whole."""
+
+    pods: dict[str, Booking] = field(default_factory=dict)
+    used: int = 0
+    whole: int = 0
+
+
+class Shelves:
+    """Bookings by place; every change costs O(1) per place."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeInventory] = {}
+        self._shelves: dict[Place, _Shelf] = {}
+        self._index: GpuIndex | None = None
+
+    # Nodes
+
+    @property
+    def nodes(self) -> Mapping[str, NodeInventory]:
+        return self._nodes
+
+    def set_node(self, node: NodeInventory) -> None:
+        known = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        if known is None or known.gpus != node.gpus or known.uid != node.uid:
+            self._index = None
+
+    def drop_node(self, name: str) -> None:
+        del self._nodes[name]
+        self._index = None
+
+    # Bookings
+
+    def put(self, booking: Booking) -> None:
+        """Lay a booking on its places."""
+        for place in booking.places:
+            shelf = self._shelves.setdefault(place, _Shelf())
+            shelf.pods[booking.request.uid] = booking
+            self._count(shelf, place, booking, 1)
+
+    def take(self, booking: Booking) -> None:
+        """Take a booking off its places."""
+        for place in booking.places:
+            shelf = self._shelves[place]
+            del shelf.pods[booking.request.uid]
+            self._count(shelf, place, booking, -1)
+            if not shelf.pods:
+                del self._shelves[place]
+
+    def replace(self, booking: Booking) -> None:
+        """The same pod on the same places, in another state."""
+        for place in booking.places:
+            self._shelves[place].pods[booking.request.uid] = booking
+
+    def _count(self, shelf: _Shelf, place: Place, booking: Booking, sign: int) -> None:
+        request = booking.request
+        shelf.used += 0 if request.whole else sign * request.memory_mib
+        shelf.whole += sign if request.whole else 0
+        if shelf.used < 0 or shelf.whole < 0:
+            raise AssertionError(f"GPU {place} holds {shelf.used} MiB and {shelf.whole} whole pods: less than nothing")
+        if self._index is not None:
+            self._index.book(place, request, sign)
+
+    # Reading
+
+    @property
+    def index(self) -> GpuIndex:
+        """Search structure over the GPUs now known, built again only when an inventory changed."""
+        if self._index is None:
+            self._index = GpuIndex(self._nodes.values())
+            for place, shelf in self._shelves.items():
+                for booking in shelf.pods.values():
+                    self._index.book(place, booking.request, 1)
+        return self._index
+
+    def pods_on(self, place: Place) -> Mapping[str, Booking]:
+        shelf = self._shelves.get(place)
+        return shelf.pods if shelf else {}
+
+    def uses(self) -> Iterator[GpuUse]:
+        """Every known GPU with its bookings, in the order of node name and GPU id."""
+        for name in sorted(self._nodes):
+            for gpu in self._nodes[name].gpus:
+                shelf = self._shelves.get((name, gpu.id)) or _Shelf()
+                free = gpu.memory_mib * (1 - shelf.whole) - shelf.used
+                yield GpuUse(name, gpu, MiB(free), tuple(sorted(shelf.pods.values(), key=booking_order)))
+
+    def problems(self) -> Iterator[str]:
+        """What does not add up: inventories that cannot be read, over-use, places that nobody lists."""
+        yield from (node.problem for node in self._nodes.values() if node.problem is not None)
+        for use in self.uses():
+            yield from use_problems(use)
+        known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
+        for place, shelf in self._shelves.items():
+            if place not in known:
+                for booking in shelf.pods.values():
+                    yield unknown_place(booking, place, node_known=place[0] in self._nodes)
