@@ -48,8 +48,9 @@ class Outcome:
 class Placer:
     """Ledger, the pods that have no node yet (bound ones are the ledger's), and the decisions over them.
 
-    `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_change` is called after every change
-    that can let a waiting pod go on; `on_expired` with the number of reservations that ended unused.
+    `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_pod` is called with the UID
+    of every change of `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with
+    the number of reservations that ended unused.
     """
 
     clock: Callable[[], Seconds]
@@ -60,6 +61,7 @@ class Placer:
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None
+    on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
 
     # Verbs
@@ -150,6 +152,7 @@ class Placer:
         if _keep(pod):
             self.pods[pod.uid] = pod
         if known is not None or _keep(pod):
+            self.on_pod(pod.uid)
             self.on_change()
         return pod
 
@@ -158,12 +161,16 @@ class Placer:
         self.unreadable.clear()
         pods = [pod for raw in objects if (pod := self.read(raw)) is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock())
-        self.pods = {pod.uid: pod for pod in pods if _keep(pod)}
+        before, self.pods = self.pods, {pod.uid: pod for pod in pods if _keep(pod)}
+        for uid in {**before, **self.pods}:
+            self.on_pod(uid)
         self.on_change()
 
     def forget(self, uid: str) -> None:
         """A pod is gone for good."""
         known = self.pods.pop(uid, None)
+        if known is not None:
+            self.on_pod(uid)
         if self.ledger.release(uid) is not None or known is not None:
             self.on_change()
 
