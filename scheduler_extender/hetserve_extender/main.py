@@ -70,7 +70,7 @@ class Extender:
     def __init__(self, settings: Settings, api: ApiServer) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
-        self.placer = Placer(clock=_monotonic, hold=settings.hold)
+        self.placer = Placer(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
         self.placer.on_expired = self.metrics.expired.inc
         self.binder = Binder(api, self.placer, on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc())

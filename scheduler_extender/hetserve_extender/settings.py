@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hetserve.placement import QueueSettings
+from hetserve.placement import Mode, PolicyName, QueueSettings
 from hetserve.units import Seconds
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
@@ -28,6 +28,8 @@ class Settings(SettingsModel):
     host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
     port: Port = 8888
     probe_port: Port = 8889
+    mode: Mode = Mode.DECIDE
+    policy: PolicyName = PolicyName.WORST_FIT
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
     log_level: LogLevel = "info"

@@ -27,6 +27,7 @@ RENDERS = {
             *("--set", "nodeSelector.pool=system", "--set", "imagePullSecrets[0].name=pull"),
             *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),
             *("--set", "scheduler.extenderUrl=http://127.0.0.1:18888", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
+            *("--set", "extender.mode=score", "--set", "extender.policy=Spread"),
         ],
     ),
 }
@@ -35,6 +36,8 @@ REFUSED = {
     "a port out of range": ("extender.port=70000", "extender/port"),
     "a duration without a unit": ("extender.reservationTimeout=30x", "reservationTimeout"),
     "a saturation of nothing": ("operator.saturationThreshold=0.0", "saturationThreshold"),
+    "a mode that the extender does not have": ("extender.mode=guess", "extender/mode"),
+    "a policy that nobody wrote": ("extender.policy=FirstFit", "extender/policy"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
