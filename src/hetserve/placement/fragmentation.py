@@ -1,0 +1,43 @@
+"""How well the free memory can be used: how much of it lies in pieces that are too small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hetserve.placement.bookings import GpuUse
+from hetserve.units import MiB
+
+
+@dataclass(frozen=True, slots=True)
+class FreeMemory:
+    """Free memory of the healthy GPUs.
+
+    `largest`: the most that one GPU has free. `median_request`: of the shares that pods hold, lower median; None
+    while no pod holds any. `stranded`: what lies on GPUs with less free than that.
+    """
+
+    total: MiB
+    largest: MiB
+    median_request: MiB | None
+    stranded: MiB
+
+    @property
+    def fragmentation(self) -> float | None:
+        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None where none is known."""
+        if self.median_request is None or self.total == 0:
+            return None
+        return self.stranded / self.total
+
+
+def free_memory(uses: Iterable[GpuUse]) -> FreeMemory:
+    """Free memory over GPUs; unhealthy ones have none to give, over-used ones have 0."""
+    free: list[int] = []
+    shares: list[int] = []
+    for use in uses:
+        if use.gpu.healthy:
+            free.append(max(use.free_mib, 0))
+        shares += [booking.request.memory_mib for booking in use.bookings if not booking.request.whole]
+    median = MiB(sorted(shares)[(len(shares) - 1) // 2]) if shares else None
+    stranded = 0 if median is None else sum(mib for mib in free if mib < median)
+    return FreeMemory(MiB(sum(free)), MiB(max(free, default=0)), median, MiB(stranded))

@@ -1,0 +1,99 @@
+"""How the placement log writes arguments and results: plain JSON values, small also for a thousand nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from enum import Enum
+from functools import cache
+from typing import Any, Final
+
+from hetserve.placement.placer import Outcome
+from hetserve.placement.reduced import reduced_pod
+
+_FEW: Final = 8
+"""Up to so many node names are written; of more, their number and a checksum."""
+
+
+def argument(name: str, value: Any, known: Set[str]) -> Any:
+    """An argument of a call; `known`: names of the nodes with GPUs, against which offered ones are written."""
+    if name == "raw":
+        return reduced_pod(value)
+    if name == "objects":
+        return [reduced_pod(raw) for raw in value if concerns_us(raw)]
+    if name == "offered":
+        return offered_value(value, known)
+    return plain(value)
+
+
+def offered_value(offered: Iterable[str], known: Set[str]) -> dict[str, Any]:
+    """Offered nodes as those of the known ones that are in, or out, whichever are fewer; others are only counted."""
+    given = frozenset(offered)
+    inside = given & known
+    beside = {"beside": len(given) - len(inside)} if len(given) > len(inside) else {}
+    if 2 * len(inside) > len(known):
+        return {"without": sorted(known - inside), **beside}
+    return {"only": sorted(inside), **beside}
+
+
+def offered_names(value: Mapping[str, Any], known: Set[str]) -> list[str]:
+    """The nodes that `offered_value` wrote; nodes without GPUs get made-up names, for they only count."""
+    inside = known - frozenset(value["without"]) if "without" in value else frozenset(value["only"])
+    return sorted(inside) + [f"?{number}" for number in range(value.get("beside", 0))]
+
+
+def outcome_value(outcome: Outcome) -> dict[str, Any]:
+    """Nodes that pass, the choice and the next best in words, and how many nodes each refusal holds for."""
+    made: dict[str, Any] = {"passed": names_value(outcome.passed)}
+    decision = outcome.decision
+    if decision is not None:
+        made["chosen"] = None if decision.chosen is None else str(decision.chosen)
+        made["runnerUp"] = None if decision.runner_up is None else str(decision.runner_up)
+    refused = Counter(outcome.failed.values()) + Counter(outcome.unresolvable.values())
+    return made | ({"refused": dict(sorted(refused.items()))} if refused else {})
+
+
+def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
+    """The best scores, and a checksum of all above 0."""
+    above = [item for item in scores.items() if item[1] > 0]
+    ranked = sorted(above, key=lambda item: (-item[1], item[0]))
+    return {"best": dict(ranked[:_FEW]), "all": _checksum(f"{node}={score}" for node, score in ranked)}
+
+
+def names_value(names: Collection[str]) -> Any:
+    """A few names as they are; of many, how many they are and a checksum."""
+    return sorted(names) if len(names) <= _FEW else {"count": len(names), "checksum": _checksum(sorted(names))}
+
+
+def concerns_us(raw: Mapping[str, Any]) -> bool:
+    """Whether a pod can matter to placement: it has a gate, names a resource of ours, or cannot be read."""
+    spec = raw.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("schedulingGates"):
+        return spec is not None
+    return any(reduced_pod({"spec": spec})["spec"].get(key) for key in ("containers", "initContainers", "resources"))
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, enums, tuples and mappings as JSON has them."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in _fields(type(value))}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return value
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _checksum(parts: Iterable[str]) -> int:
+    return zlib.crc32("\n".join(parts).encode())

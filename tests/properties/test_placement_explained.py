@@ -1,0 +1,92 @@
+"""Law: what is said of each GPU is what the decision does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.placement import GpuRequest, Ledger, NodeInventory, decide
+from hetserve.placement.explain import able_nodes, explain
+from hetserve.placement.inventory import Gpu
+from hetserve.placement.pods import PodView
+from hetserve.placement.requests import AntiAffinity, GpuSelector
+from hetserve.units import MiB
+
+IDS = ("0", "1", "2")
+PRODUCTS = ("T4", "V100")
+few_products = st.lists(st.sampled_from((*PRODUCTS, "A100")), max_size=2, unique=True).map(tuple)
+few_ids = st.lists(st.sampled_from(IDS), max_size=2, unique=True).map(tuple)
+selectors = st.one_of(st.just(GpuSelector()), st.builds(GpuSelector, few_products, few_products, few_ids, few_ids))
+gpus = st.builds(
+    Gpu,
+    st.sampled_from(IDS),
+    st.sampled_from(PRODUCTS),
+    st.sampled_from((8, 16)).map(MiB),
+    st.sampled_from((True, True, True, False)),
+)
+nodes = st.lists(gpus, min_size=1, max_size=3, unique_by=lambda gpu: gpu.id).map(
+    lambda found: tuple(sorted(found, key=lambda gpu: gpu.id))
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
+    whole = draw(st.sampled_from((False, False, True)))
+    return GpuRequest(
+        uid=uid,
+        namespace="team",
+        name=f"pod-{uid}",
+        memory_mib=MiB(0 if whole else draw(st.integers(1, 16))),
+        model=draw(st.sampled_from((None, "a", "b"))),
+        gpus=draw(st.sampled_from((1, 1, 2))),
+        whole=whole,
+        anti_affinity=draw(st.sampled_from(AntiAffinity)),
+        selector=draw(selectors),
+    )
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> Ledger:
+    """Two nodes and a few bound pods, wherever somebody has put them: over-use and unlisted GPUs included."""
+    ledger = Ledger()
+    for name in ("n0", "n1"):
+        ledger.put_node(NodeInventory(name, f"uid-{name}", draw(nodes)))
+    for number in range(draw(st.integers(0, 5))):
+        request = draw(requests(str(number)))
+        held = draw(st.permutations((*IDS, "9")))[: request.gpus]
+        mib = ",".join([str(request.memory_mib)] * request.gpus)
+        node = draw(st.sampled_from(("n0", "n1")))
+        ledger.observe(PodView(request, node=node, gpus=tuple(sorted(held)), annotated_mib=mib))
+    return ledger
+
+
+@given(ledgers(), requests("new"))
+@settings(max_examples=200)
+def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
+    ledger: Ledger, request: GpuRequest
+) -> None:
+    one = replace(request, gpus=1)
+    for verdict in explain(ledger, one):
+        wanted = one.selector
+        accepted = not wanted.ids or verdict.gpu.id in wanted.ids
+        only = replace(one, selector=replace(wanted, ids=(verdict.gpu.id,)))
+        chosen = decide(ledger.index, only, [verdict.node]).chosen if accepted else None
+        assert verdict.fits == (chosen is not None), f"{verdict} but decided {chosen}"
+        assert verdict.free_mib == ledger.free((verdict.node, verdict.gpu.id))
+
+
+@given(ledgers(), requests("new"))
+@settings(max_examples=150)
+def test_the_nodes_said_to_be_able_are_those_the_decision_accepts(ledger: Ledger, request: GpuRequest) -> None:
+    able = able_nodes(explain(ledger, request), request)
+    decided = [name for name in ("n0", "n1") if decide(ledger.index, request, [name]).chosen is not None]
+    assert list(able) == decided
+
+
+@given(ledgers(), requests("0"))
+def test_what_the_pod_itself_holds_counts_as_free(ledger: Ledger, request: GpuRequest) -> None:
+    said = explain(ledger, request)
+    ledger.release(request.uid)
+    assert said == explain(ledger, request)

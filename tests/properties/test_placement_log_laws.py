@@ -1,0 +1,226 @@
+"""Laws of the placement log: reduced pods read the same, and what is fed again decides the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.api import names
+from hetserve.placement import LedgerError, NodeSink, PodSink, State
+from hetserve.placement.journal import VERSION, JournaledPlacer
+from hetserve.placement.journal_values import offered_names, offered_value, plain
+from hetserve.placement.pods import InvalidObjectError, parse_pod
+from hetserve.placement.reduced import reduced_pod
+from hetserve.placement.replay import Player, replay
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+
+HEADER = {"call": "header", "version": VERSION, "hold": 30.0, "settings": {}}
+NODES = ("n0", "n1", "cpu")
+Some = st.SearchStrategy[Any]
+odd: Some = st.sampled_from(
+    (None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z", [{"name": names.QUEUE_GATE}])
+)
+resources: Some = st.fixed_dictionaries(
+    {}, optional={names.RESOURCE_GPU_MEMORY: odd, names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)), "cpu": odd}
+)
+container: Some = st.fixed_dictionaries(
+    {"name": odd},
+    optional={
+        "restartPolicy": st.sampled_from(("Always", "Never")),
+        "resources": st.one_of(odd, st.fixed_dictionaries({}, optional={"limits": resources, "requests": odd})),
+    },
+)
+containers: Some = st.one_of(odd, st.lists(container, max_size=2))
+wishes: Some = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        (
+            names.ANNOTATION_GPU,
+            names.ANNOTATION_GPU_MEMORY,
+            names.ANNOTATION_GPU_PRODUCT,
+            names.ANNOTATION_GPU_UUID_EXCLUDE,
+            names.ANNOTATION_ANTI_AFFINITY,
+            names.ANNOTATION_PLACEMENT_POLICY,
+            "other/annotation",
+        ),
+        odd,
+    ),
+)
+labels: Some = st.fixed_dictionaries({}, optional={names.LABEL_MODEL: odd, "app": odd})
+conditions: Some = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(("Ready", "PodScheduled"))}, optional={"status": odd, "reason": odd}
+    ),
+    max_size=2,
+)
+raw_pods: Some = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.one_of(
+            odd,
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "name": odd,
+                    "uid": odd,
+                    "namespace": odd,
+                    "creationTimestamp": odd,
+                    "deletionTimestamp": odd,
+                    "labels": st.one_of(odd, labels),
+                    "annotations": st.one_of(odd, wishes),
+                    "managedFields": odd,
+                },
+            ),
+        ),
+        "spec": st.one_of(
+            odd,
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "nodeName": odd,
+                    "priority": odd,
+                    "schedulerName": odd,
+                    "schedulingGates": odd,
+                    "containers": containers,
+                    "initContainers": containers,
+                    "volumes": odd,
+                },
+            ),
+        ),
+        "status": st.one_of(
+            odd, st.fixed_dictionaries({}, optional={"phase": odd, "conditions": st.one_of(odd, conditions)})
+        ),
+    },
+)
+
+
+def reading(raw: Any) -> Any:
+    """What parse_pod makes of an object, its refusal included."""
+    try:
+        return parse_pod(raw)
+    except InvalidObjectError as error:
+        return str(error)
+
+
+@given(raw_pods)
+@settings(max_examples=300)
+def test_a_reduced_pod_reads_as_the_whole_one(raw: dict[str, Any]) -> None:
+    assert reading(reduced_pod(raw)) == reading(raw)
+
+
+@given(st.sets(st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefghijk")))
+def test_offered_nodes_are_read_back_as_far_as_they_have_gpus(known: set[str], offered: set[str]) -> None:
+    read = offered_names(json.loads(json.dumps(offered_value(offered, known))), known)
+    assert set(read) & known == offered & known
+    assert len(read) == len(offered)
+
+
+PODS = st.integers(0, 5).map(lambda number: f"p{number}")
+step = st.one_of(
+    st.tuples(st.just("filter"), PODS, st.sets(st.sampled_from(NODES), min_size=1)),
+    st.tuples(st.just("prioritize"), PODS, st.just({"n0", "n1"})),
+    st.tuples(st.just("bind"), PODS, st.sampled_from(NODES)),
+    st.tuples(st.just("confirm"), PODS, st.none()),
+    st.tuples(st.just("doubt"), PODS, st.none()),
+    st.tuples(st.just("seen"), PODS, st.none()),
+    st.tuples(st.just("finished"), PODS, st.none()),
+    st.tuples(st.just("deleted"), PODS, st.none()),
+    st.tuples(st.just("relist"), PODS, st.none()),
+    st.tuples(st.just("node"), st.just("n0"), st.integers(0, 3)),
+    st.tuples(st.just("gone"), st.just("n0"), st.none()),
+    st.tuples(st.just("wait"), st.just(""), st.sampled_from((1.0, 29.0, 31.0, 80.0))),
+    st.tuples(st.just("house"), st.just(""), st.none()),
+)
+
+
+class World:
+    """A journaled state machine and what a cluster would say to it; the log grows in `log`."""
+
+    def __init__(self) -> None:
+        self.now = Seconds(1.0)
+        self.log: list[dict[str, Any]] = [HEADER]
+        self.placer = JournaledPlacer(lambda: self.now, Seconds(30.0), self.log.append)
+        NodeSink(self.placer).replace([gpu_node("n0"), gpu_node("n1", gpus=1, memory_mib=8192)])
+        PodSink(self.placer).replace([])
+
+    def pod(self, name: str, **changes: Any) -> dict[str, Any]:
+        number = int(name[1:])
+        return gpu_pod(name, memory_mib=(2000, 5000, 9000)[number % 3], model=("a", "b")[number % 2], **changes)
+
+    def do(self, kind: str, name: str, value: Any) -> None:
+        pods, nodes = PodSink(self.placer), NodeSink(self.placer)
+        booking = self.placer.ledger.booking(f"uid-{name}")
+        try:
+            if kind == "filter":
+                self.placer.filter(self.pod(name), sorted(value))
+            elif kind == "prioritize":
+                self.placer.prioritize(self.pod(name), sorted(value))
+            elif kind == "bind":
+                self.placer.fix_gpus(parse_pod(self.pod(name)).request, value)
+            elif kind == "confirm":
+                self.placer.ledger.confirm_bind(f"uid-{name}", Seconds(self.now + 75))
+            elif kind == "doubt":
+                self.placer.ledger.verify(f"uid-{name}", Seconds(self.now + 75))
+            elif kind == "seen" and booking is not None and booking.state is not State.RESERVED:
+                pods.apply("MODIFIED", self.pod(name, node=booking.node, gpu=booking.gpus[0]))
+            elif kind == "finished":
+                pods.apply("MODIFIED", self.pod(name, phase="Succeeded"))
+            elif kind == "deleted":
+                pods.apply("DELETED", self.pod(name))
+            elif kind == "relist":
+                pods.replace([self.pod(name, node="n1", gpu="0"), {"metadata": {"name": "other", "uid": "u"}}])
+            else:
+                self.do_otherwise(kind, name, value, nodes)
+        except LedgerError:
+            pass  # a refusal is in the log
+
+    def do_otherwise(self, kind: str, name: str, value: Any, nodes: NodeSink) -> None:
+        if kind == "node":
+            nodes.apply("MODIFIED", gpu_node(name, gpus=value))
+        elif kind == "gone":
+            nodes.apply("DELETED", gpu_node(name))
+        elif kind == "wait":
+            self.now = Seconds(self.now + value)
+        elif kind == "house":
+            self.placer.overdue()
+
+    def state(self) -> Any:
+        return plain([self.placer.ledger.bookings(), list(self.placer.ledger.gpus()), self.placer.ledger.problems()])
+
+
+def through_a_file(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [json.loads(json.dumps(record)) for record in log]
+
+
+@given(st.lists(step, max_size=40))
+@settings(max_examples=120)
+def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(steps: list[tuple[str, str, Any]]) -> None:
+    world = World()
+    for kind, name, value in steps:
+        world.do(kind, name, value)
+    log = through_a_file(world.log)
+    replayed = replay(log)
+    assert replayed.difference is None
+    player = Player.of_header(HEADER, {})
+    for number, record in enumerate(log[1:], start=2):
+        player.feed(number, record)
+    made = plain([player.placer.ledger.bookings(), list(player.placer.ledger.gpus()), player.placer.ledger.problems()])
+    assert made == world.state()
+
+
+@given(st.lists(step, max_size=25), st.lists(step, max_size=25))
+@settings(max_examples=80)
+def test_a_log_that_begins_with_a_checkpoint_goes_on_the_same(
+    before: list[tuple[str, str, Any]], after: list[tuple[str, str, Any]]
+) -> None:
+    world = World()
+    for kind, name, value in before:
+        world.do(kind, name, value)
+    world.log[:] = [HEADER, world.placer.journaled.checkpoint()]
+    for kind, name, value in after:
+        world.do(kind, name, value)
+    assert replay(through_a_file(world.log)).difference is None
