@@ -59,6 +59,14 @@ def plan(files: tuple[str, ...], output: str, service: str | None, policy: str |
     as many as maxInstances allows.
 
     \b
+    Keys of -o json and yaml: service, model, objective, feasible, reason, message, planner,
+      counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
+      simulatedQPS and evaluated (robust, kairos-plus, exhaustive), runnerUp {counts, cost, boundQPS, why},
+      ranking [the ten best], refusals [subject, reason], verdict,
+      nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
+    Several services: the same under items.
+
+    \b
     Exit code: 0 every plan is feasible, 3 some service cannot be planned as asked, 2 bad input.
 
     \b

@@ -58,7 +58,7 @@ def render(results: Sequence[Result], form: str) -> str:
 
 
 def document(result: Result) -> dict[str, Any]:
-    """The answer of `-o json` for one service; an infeasible plan costs nothing that could be named: null."""
+    """The answer of `-o json` for one service; an infeasible plan has no cost and no rate to name: null."""
     head = {
         "service": result.service,
         "model": result.declared.spec.model.name,
@@ -68,20 +68,24 @@ def document(result: Result) -> dict[str, Any]:
         "message": result.message,
     }
     plan = result.plan
+    figure = "boundQPS" if result.declared.spec.objective == "MaxThroughput" else "capacityQPS"
     if isinstance(plan, Unplannable):
-        nothing: dict[str, Any] = {"counts": {}, "cost": None, "runnerUp": None, "ranking": [], "refusals": []}
-        return {**head, "planner": None, **nothing, "verdict": f"not planned: {result.message}"}
+        nothing: dict[str, Any] = {"runnerUp": None, "ranking": [], "refusals": []}
+        verdict = f"not planned: {result.message}"
+        head |= {"planner": None, "counts": {}, "cost": None, figure: None}
+        return {**head, **nothing, "verdict": verdict, "nextStep": None}
     return {
         **head,
         "planner": plan.planner,
         "counts": dict(plan.counts),
         "cost": format_money(plan.cost) if plan.feasible else None,
-        **_rate(plan, plan.qps),
+        **(_rate(plan, plan.qps) or {figure: None}),
         **_evaluated(plan),
         "runnerUp": _runner_up(plan),
         "ranking": [_candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
         "verdict": plan.verdict,
+        "nextStep": _next_step(plan),
     }
 
 
@@ -89,6 +93,20 @@ def _runner_up(plan: Plan) -> dict[str, Any] | None:
     if plan.runner_up is None:
         return None
     return {**_candidate(plan, plan.runner_up), "why": plan.why_not_runner_up}
+
+
+def _next_step(plan: Plan) -> dict[str, Any] | None:
+    """proven: false where a search gave up, so that extra is the most and gainQPS the least that it may be."""
+    step = plan.next_step
+    if step is None:
+        return None
+    return {
+        "extra": format_money(step.extra),
+        "gainQPS": round(step.gain, 6),
+        "counts": dict(step.counts),
+        "cost": format_money(step.cost),
+        "proven": step.proven,
+    }
 
 
 def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:

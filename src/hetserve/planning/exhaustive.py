@@ -13,7 +13,7 @@ from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_little
 from hetserve.planning.ilp import modelled
 from hetserve.planning.ilp_model import Model
-from hetserve.planning.kairos import entries, nothing_fits, settle
+from hetserve.planning.kairos_setting import entries, nothing_fits, settle
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.outcome import infeasible

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.kbest import Ranking
-from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary
+from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Auxiliary, Rates
-from hetserve.planning.step import step_text
+from hetserve.planning.step import Step, step_text
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
@@ -33,7 +33,13 @@ class Setting:
 
 
 def explain(
-    setting: Setting, ranked: tuple[Ranked, ...], *, pick: int, rule: str, ranking: Ranking, step: NextStep | None
+    setting: Setting,
+    ranked: tuple[Ranked, ...],
+    *,
+    pick: int,
+    rule: str,
+    ranking: Ranking,
+    step: Step,
 ) -> Plan:
     """Feasible plan of the pick; the runner-up is the best of the others in the ranking."""
     chosen = ranked[pick]
@@ -52,8 +58,8 @@ def explain(
         why_not_runner_up=why_not,
         ranking=tuple(_candidate(setting, entry) for entry in ranked),
         refusals=setting.problem.left_out + roles(setting),
-        verdict=f"{_verdict(setting, chosen, rule, ranking)}; {step_text(step)}",
-        next_step=step,
+        verdict=f"{_verdict(setting, chosen, rule, ranking)}; {step_text(step.step, step.known)}",
+        next_step=step.step,
         tied=ranking.tied,
     )
 

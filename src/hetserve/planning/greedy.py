@@ -17,7 +17,7 @@ from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_l
 from hetserve.planning.ilp import Search, modelled
 from hetserve.planning.ilp_model import Choice, Model, for_budget
 from hetserve.planning.milp import TOLERANCE, Chain, SolverError
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.wording import share_text
 from hetserve.units import QPS
@@ -45,7 +45,25 @@ def plan_greedy(problem: Problem) -> Plan:
     gap, best = optimality_gap(search, made)
     others = () if best is None or best.counts == made.counts else (best,)
     carries = None if most is None else QPS(max(most.capacity, made.capacity))
-    return explain(problem, model, made, others, f"by HetSev's heuristic, {gap}", planner=NAME, carries=carries)
+    return explain(
+        problem,
+        model,
+        made,
+        others,
+        f"by HetSev's heuristic, {gap}",
+        planner=NAME,
+        step=_step(search, problem, made),
+        asked=True,
+        carries=carries,
+    )
+
+
+def _step(search: Search, problem: Problem, made: Choice) -> NextStep | None:
+    """The optimum's next step, beside which the heuristic's plan stands."""
+    try:
+        return search.next_step(problem, made)
+    except SolverError:
+        return None
 
 
 def scale_out(model: Model, needed: float) -> Choice:

@@ -6,17 +6,20 @@ if a fraction of an instance could be had (HPDC'23, section 7). Under MinCost th
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import slo_miss
 from hetserve.planning.explain_ilp import explain, unusable
 from hetserve.planning.ilp import modelled
-from hetserve.planning.kairos import settle
+from hetserve.planning.kairos_setting import settle
 from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Candidate, Plan, Refusal
+from hetserve.planning.plan import Candidate, NextStep, Plan, Refusal
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.rates import ROUNDING, throughput, within, worst_latency
+from hetserve.planning.step import NOTICEABLE, step_text
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
@@ -32,12 +35,13 @@ def plan_homogeneous(problem: Problem) -> Plan:
     setting = settle(problem, NAME)
     if isinstance(setting, Plan):
         return setting
-    found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, pool.counts))
+    found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, sorted(pool.counts)))
     if not found:
         message = f"no type alone fits the limits and the budget of {money_text(setting.budget)}"
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
     best, second = found[0], found[1] if len(found) > 1 else None
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
+    step = next_step(problem, best)
     return Plan(
         feasible=True,
         reason=Reason.PLAN_FEASIBLE,
@@ -55,8 +59,9 @@ def plan_homogeneous(problem: Problem) -> Plan:
         verdict=(
             f"{qps_text(rate)} within {latency_text(problem.slo.latency)} if no query had to wait; scaled to the whole "
             f"budget {qps_text(scaled(problem, best))}; {money_text(setting.budget - best.cost)} of "
-            f"{money_text(setting.budget)} left"
+            f"{money_text(setting.budget)} left; {step_text(step)}"
         ),
+        next_step=step,
     )
 
 
@@ -75,6 +80,25 @@ def pools(problem: Problem) -> list[Candidate]:
         counts = tuple((other.name, count if other == option else 0) for other in problem.types)
         found.append(Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate)))
     return found
+
+
+def next_step(problem: Problem, best: Candidate) -> NextStep | None:
+    """The least budget for which some type alone serves NOTICEABLE more; None: limits allow none."""
+    richer = dataclasses.replace(problem, budget=MicroDollarsPerHour(2**53))
+    enough: list[Candidate] = []
+    for most in pools(richer):
+        name, limit = next((name, count) for name, count in most.counts if count)
+        option = next(option for option in problem.types if option.name == name)
+        each = most.qps / limit
+        count = math.ceil(best.qps * (1 + NOTICEABLE) / each * (1 - ROUNDING))
+        if count <= limit:
+            counts = tuple((other, count if other == name else 0) for other, _ in most.counts)
+            enough.append(Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * each)))
+    if not enough or problem.budget is None:
+        return None
+    first = min(enough, key=lambda pool: (pool.cost, -pool.qps, sorted(pool.counts)))
+    extra = MicroDollarsPerHour(first.cost - problem.budget)
+    return NextStep(extra, QPS(first.qps - best.qps), first.counts, first.cost)
 
 
 def scaled(problem: Problem, best: Candidate) -> QPS:

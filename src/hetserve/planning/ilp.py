@@ -105,6 +105,8 @@ def _most_for_the_budget(problem: Problem, search: Search) -> Plan:
         (),
         f"the most for the budget, proven by {search.chain.used}",
         planner=NAME,
+        step=search.next_step(problem, best),
+        asked=True,
         carries=best.capacity,
     )
 

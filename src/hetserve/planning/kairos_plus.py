@@ -14,7 +14,7 @@ import numpy as np
 
 from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.explain_kairos import Ranked, Setting
-from hetserve.planning.kairos import entries, nothing_fits, settle
+from hetserve.planning.kairos_setting import entries, nothing_fits, settle
 from hetserve.planning.kbest import Ranking, Space, best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem

@@ -45,13 +45,15 @@ class NextStep:
     """The least more money that raises a plan's figure noticeably, and what it buys.
 
     extra: on top of the budget (MaxThroughput) or of the plan's cost (MinCost), micro-dollars/h. gain: queries/s
-    more bound or capacity. counts, cost: the configuration that it would be.
+    more bound or capacity. counts, cost: the configuration that it would be. proven: False where a search gave up:
+    less money may be enough, and it may buy more.
     """
 
     extra: MicroDollarsPerHour
     gain: QPS
     counts: Counts
     cost: MicroDollarsPerHour
+    proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class Plan:
     bound_qps: upper bound under MaxThroughput; capacity_qps: what the counts carry under MinCost.
     runner_up: the next best, with why_not_runner_up. ranking: the ten best. refusals: every type or
     configuration left out, with its reason. verdict: what holds at this plan, for people. evaluated: what was
-    simulated on the way, best first. next_step: what a little more money buys, None where it was not asked or nothing
-    does. tied: others are as good as the last of the ranking; which of them come first by counts was not settled.
+    simulated on the way, best first. next_step: what a little more money buys, None where it was not asked, is not
+    known or nothing does. tied: others are as good as the last of the ranking; which of them come first by counts was
+    not settled.
     """
 
     feasible: bool

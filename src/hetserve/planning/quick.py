@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.explain_kairos import Setting
-from hetserve.planning.kairos import configuration_bounds
+from hetserve.planning.kairos_setting import configuration_bounds
 from hetserve.planning.plan import Candidate, Counts
 from hetserve.planning.robust_quick import quick_throughputs
 from hetserve.units import QPS, MicroDollarsPerHour

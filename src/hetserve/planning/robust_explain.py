@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.planning.plan import Candidate, Evaluated, Plan, summary
+from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.plan import Candidate, Evaluated, NextStep, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import ROUNDING
 from hetserve.planning.robust_candidates import is_homogeneous
+from hetserve.planning.step import step_text
 from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text
 
 NAME: Final = "robust"
@@ -45,8 +47,9 @@ def best_alone(ranked: Iterable[Evaluated]) -> Evaluated | None:
 
 
 def explain_robust(outcome: Outcome) -> Plan:
-    """Plan of the chosen candidate; the ranking stays the paper's, by bound, and its next step goes with its pick."""
+    """Plan of the chosen candidate; the ranking stays the paper's, by bound."""
     chosen, entry = outcome.chosen, outcome.chosen.candidate
+    step = outcome.paper.next_step if entry.counts == outcome.paper.counts else _step_among(outcome)
     second = next((other for other in outcome.ranked if other is not chosen), None)
     return dataclasses.replace(
         outcome.paper,
@@ -58,10 +61,17 @@ def explain_robust(outcome: Outcome) -> Plan:
         bound_qps=entry.qps,
         runner_up=None if second is None else second.candidate,
         why_not_runner_up="" if second is None else _why_not(outcome, second),
-        verdict=_verdict(outcome),
+        verdict=_verdict(outcome, step),
         evaluated=outcome.ranked,
-        next_step=outcome.paper.next_step if entry.counts == outcome.paper.counts else None,
+        next_step=step,
     )
+
+
+def _step_among(outcome: Outcome) -> NextStep | None:
+    """Next step of the bound among the types that were chosen: what was avoided is not advised for more money."""
+    held, problem = dict(outcome.chosen.candidate.counts), outcome.problem
+    types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
+    return plan_kairos(dataclasses.replace(problem, types=types)).next_step
 
 
 def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], why: str) -> Plan:
@@ -96,7 +106,7 @@ def _why_not(outcome: Outcome, other: Evaluated) -> str:
     return f"{difference}, within the {outcome.evaluation.error:.0%} that this simulation may be wrong by"
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: Outcome, step: NextStep | None) -> str:
     problem, chosen = outcome.problem, outcome.chosen
     entry, slo = chosen.candidate, problem.slo
     lead = (
@@ -107,7 +117,8 @@ def _verdict(outcome: Outcome) -> str:
     if entry.counts == outcome.paper.counts:
         return f"{lead}; {outcome.paper.verdict}"
     left = "" if problem.budget is None else f"; {money_text(problem.budget - entry.cost)} of the budget left"
-    return f"{lead}; at most {qps_text(entry.qps)} by the upper bound{left}"
+    more = "" if step is None else f"; {step_text(step)}"
+    return f"{lead}; at most {qps_text(entry.qps)} by the upper bound{left}{more}"
 
 
 def _gain(outcome: Outcome) -> str:

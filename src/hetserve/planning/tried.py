@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from hetserve.api.conditions import Reason
 from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.explain_kairos import Ranked, Setting, counts_of, roles
+from hetserve.planning.kairos_step import next_step
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, Evaluated, Plan, summary
+from hetserve.planning.step import step_text
 from hetserve.planning.wording import latency_text, money_text, qps_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
@@ -61,6 +63,7 @@ def plan_of_trials(trials: Trials, planner: str, how: Callable[[Trial], str]) ->
         return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
     best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     counts = counts_of(setting, best.entry.counts)
+    found = next_step(setting, max((trial.entry for trial in trials.done), key=lambda entry: entry.bound))
     tried = [Evaluated(_candidate(setting, trial), QPS(trial.held)) for trial in ranked]
     return Plan(
         feasible=True,
@@ -80,9 +83,10 @@ def plan_of_trials(trials: Trials, planner: str, how: Callable[[Trial], str]) ->
         verdict=(
             f"holds {qps_text(best.held)} within {latency_text(problem.slo.latency)} (p{problem.slo.percentile:g}), as "
             f"evaluated; {how(best)}; {money_text(setting.budget - best.entry.cost)} of {money_text(setting.budget)} "
-            "left"
+            f"left; {step_text(found.step, found.known)}"
         ),
         evaluated=tuple(tried[:10]),
+        next_step=found.step,
     )
 
 

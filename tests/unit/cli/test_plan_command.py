@@ -51,6 +51,38 @@ def test_rm2_as_json() -> None:
     assert document["message"]
 
 
+BOTH = {"service", "model", "objective", "feasible", "reason", "message", "planner", "counts", "cost", "runnerUp"}
+BOTH |= {"ranking", "refusals", "verdict", "nextStep"}
+
+
+def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
+    throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "transformer")
+    assert set(throughput) == BOTH | {"boundQPS", "simulatedQPS", "evaluated"}
+    assert set(least_cost) == BOTH | {"capacityQPS"}
+    refused = json.loads(run(RM2, "--budget", "0.3", "-o", "json").stdout)
+    assert set(refused) == BOTH | {"boundQPS"}
+    assert (refused["boundQPS"], refused["nextStep"], refused["runnerUp"]) == (None, None, None)
+    text = CliRunner().invoke(app, ["plan", "--help"]).output
+    page = (REPOSITORY / "docs" / "how-to-plan-capacity.md").read_text(encoding="utf-8")
+    for key in BOTH | set(throughput) | set(least_cost) | set(throughput["nextStep"]) | set(throughput["runnerUp"]):
+        assert key in text, f"{key} is not in the help"
+        assert f"`{key}`" in page, f"{key} is not in the manual"
+
+
+def test_the_next_step_says_what_it_costs_and_buys_and_what_would_run() -> None:
+    step = answer(RM2)["nextStep"]
+    counts = {"c5n.2xlarge": 0, "g4dn.xlarge": 1, "r5n.large": 14, "t3.xlarge": 0}
+    assert step == {"extra": "0.112", "gainQPS": pytest.approx(9.855, abs=1e-3), "cost": "2.612", "proven": True} | {
+        "counts": counts
+    }
+    richer = answer(RM2, "--budget", "2.612")
+    assert richer["boundQPS"] == pytest.approx(answer(RM2)["boundQPS"] + step["gainQPS"])
+    least_cost = answer(HETSEV, "--service", "transformer")
+    assert float(least_cost["nextStep"]["cost"]) == pytest.approx(
+        float(least_cost["cost"]) + float(least_cost["nextStep"]["extra"])
+    )
+
+
 def test_the_robust_planner_says_what_it_evaluated() -> None:
     document = answer(RM2)
     assert (document["planner"], document["counts"]["r5n.large"]) == ("robust", 13)

@@ -93,8 +93,9 @@ def test_the_cheapest_configuration_that_reaches_a_bound_is_found_exactly() -> N
         expected = everything.costs[everything.keys >= target].min()
         found = cheapest_reaching(pool, grid, float(target) * 2**14 * grid.scale)
         searched = search_best(pool, 1, float(target))
-        assert found is not None
-        assert found[1] == expected == searched.costs[0]
+        assert found.proven
+        assert found.counts is not None
+        assert found.cost == expected == searched.costs[0]
         checked += 1
     assert checked > 80
 

@@ -7,7 +7,7 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Candidate, Counts, Plan, Problem, Slo
+from hetserve.planning import Candidate, Counts, Plan, Problem, Slo, summary
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import plan_kairos
 from hetserve.planning.robust import each, plan_by, plan_robust, quick, within_work
@@ -69,7 +69,9 @@ def test_a_type_that_is_noisy_is_left_out_although_its_bound_is_higher() -> None
     assert dict(paper.counts)["wild"] > 0, "the case proves nothing if the bound avoids the noisy type"
     assert dict(plan.counts)["wild"] == 0, plan.verdict
     assert "the paper's pick" in plan.verdict
-    assert plan.next_step is None, "the next step belongs to the bound's own pick"
+    assert plan.next_step is not None
+    assert dict(plan.next_step.counts)["wild"] == 0, "more money is advised for the type that was avoided"
+    assert plan.verdict.endswith(f"({summary(plan.next_step.counts)})")
     assert not violations(noisy(), plan)
 
 

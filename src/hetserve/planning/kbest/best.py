@@ -80,25 +80,35 @@ def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: fl
     return Ranking(found.counts, found.costs, found.keys, size, found.tied, found.proven, found.nodes)
 
 
-def cheapest_reaching(space: Space, grid: Grid, qps: float) -> tuple[Ints, int] | None:
-    """Counts and cost of the cheapest configuration with a bound of at least `qps`; None: the space has none.
+@dataclass(frozen=True, slots=True, eq=False)
+class Reaching:
+    """The cheapest configuration that reaches a bound. counts: None where none was found.
 
-    Of several at that cost the one with the highest bound.
+    proven: False where the search gave up: a cheaper one may reach it, or, where none was found, some may.
     """
+
+    counts: Ints | None
+    cost: int
+    proven: bool
+
+
+def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
+    """The cheapest configuration with a bound of at least `qps`; of several at that cost the highest bound."""
     target = grid.key_for(qps)
     if _few(space):
         listed = list_all(space)
         reach = np.flatnonzero(listed.keys >= target)
         if not len(reach):
-            return None
+            return Reaching(None, 0, proven=True)
         first = reach[np.argmin(listed.costs[reach])]  # sorted by key: the first of equal costs has the highest
-        return listed.counts[first], int(listed.costs[first])
+        return Reaching(listed.counts[first], int(listed.costs[first]), proven=True)
     found = search_best(space, 1, target)
     if not len(found.keys) or found.keys[0] < target:
-        return None
+        return Reaching(None, 0, found.proven)
     cost = int(found.costs[0])
     richest = search_best(_limited(space, cost), 1)
-    return richest.counts[0], cost
+    better = richest.proven or (len(richest.keys) > 0 and richest.keys[0] >= target)
+    return Reaching(richest.counts[0] if better else found.counts[0], cost, found.proven)
 
 
 def _few(space: Space) -> bool:
