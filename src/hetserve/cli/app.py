@@ -6,6 +6,7 @@ import click
 
 from hetserve import __version__
 from hetserve.cli.compare import compare
+from hetserve.cli.gpus import gpus
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
 from hetserve.cli.reference import reference
@@ -21,6 +22,7 @@ def app() -> None:
 
 app.add_command(plan)
 app.add_command(compare)
+app.add_command(gpus)
 app.add_command(profile)
 app.add_command(reference)
 app.add_command(search)

@@ -67,7 +67,7 @@ class Cluster:
             config.load_kube_config(kubeconfig, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
             contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
         except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
-            raise ClusterError(f"{_kubeconfig(kubeconfig)}: {_line(error)}; --kubeconfig FILE names one") from None
+            raise ClusterError(_unusable(kubeconfig, _line(error))) from None
         configuration.retries = False
         namespace = _namespace(contexts, current, context)
         return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
@@ -175,8 +175,11 @@ def _namespace(contexts: Any, current: Any, name: str | None) -> str:
     return str(chosen["context"].get("namespace") or "default")
 
 
-def _kubeconfig(path: str | None) -> str:
-    return "kubeconfig" if path is None else f"kubeconfig {path}"
+def _unusable(path: str | None, words: str) -> str:
+    if "No configuration found" in words:  # the library's words for a file that is not there
+        named = "no kubeconfig: none at $KUBECONFIG nor at ~/.kube/config" if path is None else f"no kubeconfig {path}"
+        return f"{named}; name one by --kubeconfig FILE, or read a dump by --from FILE"
+    return f"kubeconfig{'' if path is None else ' ' + path}: {words}"
 
 
 def _line(error: BaseException) -> str:

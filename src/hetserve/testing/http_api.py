@@ -17,13 +17,17 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class HttpApi:
-    """What is served, and what was asked for; `status` other than 200 refuses everything with that status."""
+    """What is served, and what was asked for.
+
+    `status` other than 200 refuses everything with that status; watches wait for `hold` where it is given.
+    """
 
     nodes: list[Json] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     events: dict[str, list[Json]] = field(default_factory=dict)
     status: int = 200
+    hold: threading.Event | None = None
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     port: int = 0
 
@@ -99,6 +103,8 @@ def _handler(api: HttpApi) -> type[BaseHTTPRequestHandler]:
             api.requests.append((method, url.path, asked))
             status, content = api.answer(method, url.path, query)
             if status == 200 and "watch" in query:
+                if api.hold is not None:
+                    api.hold.wait(5.0)
                 content = "".join(json.dumps(event) + "\n" for event in api.events.pop(url.path, []))
             text = content if isinstance(content, str) else json.dumps(content)
             self.send_response(status)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hetserve.cli.app import app
+from hetserve.cli.cluster import Cluster, ClusterError
+from hetserve.cli.watching import follow
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.http_api import HttpApi
+
+Json = dict[str, Any]
+BOUND = gpu_pod("a", memory_mib=6144, model="bert", node="n0", gpu="0")
+BESIDE = gpu_pod("b", memory_mib=3072, model="resnet", node="n0", gpu="0")
+TOO_MUCH = gpu_pod("c", memory_mib=30000, model="llama", node="n0", gpu="0")
+WHOLE = gpu_pod("w", memory_mib=0, gpus=1, model="huge", node="n0", gpu="1")
+WHOLE["metadata"]["annotations"]["hetserve.io/gpu-memory"] = "32768"
+LOST = gpu_pod("lost", node="gone", gpu="3")
+SICK = gpu_node(
+    "n0",
+    listed=[
+        {"uuid": "0", "product": "V100", "memoryMiB": 32768},
+        {"uuid": "1", "product": "T4", "memoryMiB": 16384, "healthy": False},
+    ],
+)
+
+
+def run(*arguments: str, pods: list[Json] | None = None, node: Json | None = None) -> Result:
+    items = [{"kind": "Node", **(node or gpu_node())}, *({"kind": "Pod", **pod} for pod in pods or [])]
+    stdin = json.dumps({"kind": "List", "items": items})
+    return CliRunner().invoke(app, ["gpus", "--from", "-", *arguments], input=stdin)
+
+
+def document(*pods: Json, node: Json | None = None) -> Any:
+    result = run("-o", "json", pods=list(pods), node=node)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_every_gpu_is_listed_with_its_pods_and_what_is_free() -> None:
+    shown = document(BOUND, BESIDE)
+    assert [(gpu["gpu"], gpu["freeMiB"], [pod["name"] for pod in gpu["pods"]]) for gpu in shown["gpus"]] == [
+        ("0", 32768 - 6144 - 3072, ["a", "b"]),
+        ("1", 32768, []),
+    ]
+    assert shown["totals"]["memoryMiB"] == 65536
+    assert shown["totals"]["freeMiB"] == 65536 - 9216
+    assert (shown["totals"]["pods"], shown["totals"]["idleGpus"], shown["problems"]) == (2, 1, [])
+
+
+def test_free_memory_on_gpus_too_full_for_the_median_pod_is_fragmented() -> None:
+    big = gpu_pod("big", memory_mib=30000, model="m", node="n0", gpu="0")
+    shown = document(big, gpu_pod("too", memory_mib=30000, model="m", node="n0", gpu="1"))
+    assert shown["totals"]["fragmentation"] == 1.0
+    assert shown["totals"]["largestFreeMiB"] == 2768
+    assert document()["totals"]["fragmentation"] is None, "nobody holds anything: no size to judge by"
+
+
+def test_a_bar_has_a_letter_per_model_in_proportion_and_dots_for_what_is_free() -> None:
+    text = run(pods=[BOUND, BESIDE]).stdout
+    first = next(line for line in text.splitlines() if " 0 " in line)
+    assert first.count("A") - first.count("A:") == round(40 * 6144 / 32768)
+    assert first.count("B") - first.count("B:") == round(40 * 9216 / 32768) - round(40 * 6144 / 32768)
+    assert "A bert   B resnet" in text
+    assert "·" * 40 in text.splitlines()[-1]
+
+
+def test_over_use_and_unknown_gpus_are_drawn_and_listed() -> None:
+    text = run(pods=[BOUND, TOO_MUCH, LOST]).stdout
+    assert "!" in text
+    assert "-3376" in text
+    assert "problem   GPU 0 of node n0: 36144 MiB are held of 32768" in text
+    assert "but node gone is not known" in text
+
+
+def test_a_whole_gpu_and_an_unhealthy_one_are_told_apart() -> None:
+    text = run(pods=[WHOLE], node=SICK).stdout
+    line = next(line for line in text.splitlines() if "T4" in line)
+    assert "T4 unhealthy" in line
+    assert "A:whole" in line
+    assert "is unhealthy and holds 1 pods" in text
+
+
+def test_wide_names_the_pods() -> None:
+    assert "default/a, default/b" in run("-o", "wide", pods=[BOUND, BESIDE]).stdout
+
+
+def test_only_the_named_node_is_shown_and_an_unknown_one_is_refused() -> None:
+    assert json.loads(run("--node", "n0", "-o", "json").stdout)["totals"]["gpus"] == 2
+    refused = run("--node", "n7")
+    assert refused.exit_code == 2
+    assert "--node n7: no such node" in refused.stderr
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_picture_is_drawn_to_a_file(tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"gpus.{suffix}"
+    assert run("--plot", str(path), pods=[WHOLE, TOO_MUCH], node=SICK).exit_code == 0
+    assert path.stat().st_size > 5000
+
+
+def test_a_live_cluster_is_read_through_the_kubeconfig(tmp_path: Path) -> None:
+    with HttpApi.serving([gpu_node()], [BOUND]) as api:
+        result = CliRunner().invoke(app, ["gpus", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["gpus"][0]["pods"][0]["name"] == "a"
+
+
+def test_watching_needs_a_live_cluster() -> None:
+    refused = run("--watch")
+    assert refused.exit_code == 2
+    assert "leave --from away" in refused.stderr
+
+
+def test_following_shows_what_events_change(tmp_path: Path) -> None:
+    with HttpApi.serving([gpu_node()], [BOUND]) as api:
+        api.events["/api/v1/pods"] = [{"type": "ADDED", "object": BESIDE}, {"type": "BOOKMARK", "object": {}}]
+        api.hold = threading.Event()
+        placers = follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None))
+        assert set(next(placers).ledger.bookings()) == {"uid-a"}
+        api.hold.set()
+        assert set(next(placers).ledger.bookings()) == {"uid-a", "uid-b"}
+
+
+def test_following_a_cluster_that_refuses_ends_with_its_words(tmp_path: Path) -> None:
+    with HttpApi.serving() as api:
+        api.status = 403
+        with pytest.raises(ClusterError, match="refused with 403"):
+            next(follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None)))
