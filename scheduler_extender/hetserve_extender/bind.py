@@ -132,7 +132,7 @@ class Binder:
             return None
         if args.uid in self.placer.pods:
             return _placeable(self.placer.pods[args.uid])
-        pod = self.placer.observe((await self._read(args)).json())
+        pod = self.placer.read((await self._read(args)).json())
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
         if pod.uid != args.uid:
@@ -177,8 +177,9 @@ class Binder:
         if (raw.get("metadata") or {}).get("uid") != args.uid:
             self.placer.forget(args.uid)
             raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
-        pod = self.placer.observe(raw)
+        pod = self.placer.read(raw)
         if pod is not None and pod.node is not None:
+            self.placer.believe(pod)
             _expect_node(pod.node, args)
             return
         if lost:

@@ -71,16 +71,17 @@ class Ledger:
 
     # Pods, as the API server reports them
 
-    def observe(self, pod: PodView) -> None:
+    def observe(self, pod: PodView, verify_at: Seconds | None = None) -> None:
         """Take what the API server says of a pod: a bound one is booked, a finished one released.
 
+        `verify_at`: the watch did not say so, and may know better already; the pod is looked up then.
         Where a bound pod's annotation changes later, the first GPU stands: the container was started with it.
         """
         self._unplaced.pop(pod.uid, None)
         if pod.finished:
             self.release(pod.uid)
         elif pod.node is not None and pod.request.needs_gpu:
-            self._observe_bound(pod, pod.node)
+            self._observe_bound(pod, pod.node, verify_at)
 
     def relist_pods(self, pods: Iterable[PodView], now: Seconds) -> None:
         """Take a complete list: confirmed bookings of pods that are not in it end.
@@ -220,7 +221,7 @@ class Ledger:
             raise LedgerError(f"GPU {gpu} of node {node} has {free} MiB free, not {request.memory_mib}")
         return request.memory_mib
 
-    def _observe_bound(self, pod: PodView, node: str) -> None:
+    def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self._bookings.get(pod.uid)
         if held is not None and held.confirmed:
             if pod.gpus != held.gpus:
@@ -235,7 +236,7 @@ class Ledger:
             self._unplaced[pod.uid] = wrong
         places = tuple((node, gpu) for gpu in pod.gpus)
         mib = tuple(self._held_mib(pod.request, place) for place in places)
-        self._add(Booking(pod.request, places, mib, State.BOUND, confirmed=True))
+        self._add(Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=verify_at is None))
 
     def _held_mib(self, request: GpuRequest, place: Place) -> MiB:
         """MiB that a bound pod holds on a GPU: all that the inventory lists, for a whole one."""

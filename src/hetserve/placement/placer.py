@@ -156,6 +156,14 @@ class Placer:
             self.on_change()
         return pod
 
+    def believe(self, pod: PodView) -> None:
+        """Take a pod from an answer that the watch may have overtaken: it is looked up again unless the watch shows it.
+
+        A booking that such an answer alone confirmed would outlive a pod whose deletion was already told.
+        """
+        self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))
+        self.on_change()
+
     def observe_all(self, objects: Sequence[RawObject]) -> None:
         """Take all pods there are, instead of those known."""
         self.unreadable.clear()

@@ -1,0 +1,64 @@
+"""A pod is read while its bind is in doubt, and the watch tells its end before the answer arrives."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement.placer import VERIFY_AFTER
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.api import Answer
+from hetserve_extender.bind import Binder
+from hetserve_extender.testing import FakeApi
+from hetserve_extender.wire import BindArgs
+
+ARGS = BindArgs("p0", "default", "uid-p0", "n0")
+
+
+class OvertakenApi(FakeApi):
+    """Between carrying a GET out and its answer's arrival, the pod is deleted and the watch says so."""
+
+    placer: Placer
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        answer = await super().request(method, path, **rest)
+        if method == "GET" and path in self.objects:
+            gone = self.objects[path]
+            self.remove(gone)
+            PodSink(self.placer).apply("DELETED", gone)
+        return answer
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def api(now: list[float]) -> OvertakenApi:
+    api = OvertakenApi()
+    api.placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
+    api.add(gpu_node("n0", gpus=1))
+    api.add(gpu_pod("p0"))
+    return api
+
+
+async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
+    api: OvertakenApi, now: list[float]
+) -> None:
+    placer = api.placer
+    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
+    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    binder = Binder(api, placer)
+    api.faults["POST"] = deque(["lost after"])
+    await binder.bind(ARGS)
+
+    now[0] += VERIFY_AFTER + 1
+    await binder.verify_overdue()
+
+    assert placer.ledger.booking("uid-p0") is None, "the GPU of a pod that no longer exists stays booked"
+    assert placer.pods == {}
