@@ -1,38 +1,41 @@
 """The queue controller: lifts our scheduling gate from waiting pods, by the fair rounds of the core.
 
-Woken by events, gathers them for a short while, then releases a round, one patch after another so that the
-scheduler sees the pods in our order. Only our own gate is touched, and only where it is the last: pods with
-other gates wait for those first.
+Woken by events. The first pods after a quiet time are gathered for a moment, so that the fair choice has more
+than the fastest of them; while pods wait, a place that frees up is filled at once. The patches of a round go out
+side by side in its order, or one after another while the cluster is full: only then does their order matter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.api import names
-from hetserve.placement import Fairness, PodView, QueueSettings, Round, State, Waiting, next_round
+from hetserve.placement import QueueSettings, Round
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues import Release
+from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
-from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.api import ApiServer
+from hetserve_extender.gate import lift, tell_failed_open
+from hetserve_extender.gated import Gated
 
 log = logging.getLogger(__name__)
 
-SEEN_WITHIN: Final = 10.0
-"""Seconds that a lifted gate may take to show on the watch before the pod counts as gated again."""
-RETRY_AFTER: Final = 5.0
+LOOK_EVERY: Final = 1.0
+"""Seconds between looks at the queues, for the metrics and the watchdog, while pods wait and none may go."""
+FAIL_OPEN_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True)
 class QueueController:
     """Releases pods while fewer than beta are released and unbound.
 
-    `clock` is monotonic, `wall` the time of day of creation timestamps. `on_round` sees every round,
-    `on_lift` each patch's outcome: released, refused or lost.
+    `clock` is monotonic, `wall` the time of day of creation timestamps. `fail_open_after`: seconds at our gate
+    after which a pod goes out of turn, whatever beta says; None: never. `on_round` sees every round, `on_lift`
+    each patch's outcome: released, failed-open, refused or lost.
     """
 
     api: ApiServer
@@ -42,105 +45,117 @@ class QueueController:
     debounce: float
     clock: Callable[[], Seconds]
     wall: Callable[[], Seconds]
+    fail_open_after: float | None = None
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     on_round: Callable[[Round, int], None] = lambda _round, _outstanding: None
     on_lift: Callable[[str], None] = lambda _outcome: None
+    pods: Gated = field(init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _fairness: Fairness = field(default_factory=Fairness)
-    _lifted: dict[str, Seconds] = field(default_factory=dict)
-    _retry: dict[str, Seconds] = field(default_factory=dict)
-    _stuck_since: dict[str, Seconds] = field(default_factory=dict)
+    _patches: set[asyncio.Task[None]] = field(default_factory=set)
+    _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _looked: float = float("-inf")
+    _unseen: bool = False
+
+    def __post_init__(self) -> None:
+        line = WaitingLine(self.settings)
+        self.pods = Gated(self.placer, line, self.unschedulable_after, self.clock, self.wall)
+        self.placer.on_pod = self.pods.see
 
     def wake(self) -> None:
         """Something changed that may let a pod go."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Never returns."""
-        while True:
-            await self._event()
-            await self.sleep(self.debounce)
-            self._wake.clear()
-            await self.release_round()
+        """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not."""
+        quiet = True
+        try:
+            while True:
+                await self._event()
+                if quiet and self.pods.line:
+                    await self.sleep(self.debounce)
+                self._wake.clear()
+                self.start_round()
+                quiet = not self.pods.line
+        finally:
+            for patch in self._patches:
+                patch.cancel()
 
     async def release_round(self) -> None:
-        """One round now: decide, then lift the gates in order."""
+        """One round now, its patches answered."""
+        patches = self.start_round()
+        if patches is not None:
+            await patches
+
+    def start_round(self) -> asyncio.Task[None] | None:
+        """Decide a round and send its patches on their way; None where there is nothing to send."""
         now = self.clock()
-        self._tidy(now)
-        waiting = [_waiting(pod) for pod in self.placer.pods.values() if self._waits(pod)]
-        outstanding = self.outstanding(now)
-        largest = MiB(int(self.placer.ledger.index.memory.max(initial=1)))
-        # In a thread: thousands of waiting pods take milliseconds, and the first clustering imports scikit-learn.
-        decided = await asyncio.to_thread(
-            next_round,
-            waiting,
-            outstanding=outstanding,
-            now=self.wall(),
-            largest_gpu=largest,
-            settings=self.settings,
-            fairness=self._fairness,
+        self.pods.tidy(now)
+        outstanding = self.pods.outstanding(now)
+        full = outstanding >= self.settings.beta or not self.pods.line
+        look = now - self._looked >= LOOK_EVERY
+        self._unseen = full and not look
+        if self._unseen:
+            return None
+        releases: list[Release] = []
+        if look:
+            self._looked = now
+            releases += self._overdue()
+        decided = self.pods.line.round(
+            outstanding=outstanding + len(releases), now=self.wall(), largest_gpu=self._largest_gpu()
         )
-        self._fairness = decided.fairness
-        for release in decided.releases:
-            await self._lift(release.pod, release.reason)
-        self.on_round(decided, self.outstanding(self.clock()))
+        releases += decided.releases
+        for release in releases:
+            self.pods.lift(release.pod.uid)
+        self.on_round(decided, outstanding + len(releases))
+        return self._send(releases) if releases else None
 
     def outstanding(self, now: Seconds) -> int:
         """Released pods without a node, less those that the scheduler could not place for a while."""
-        count = sum(1 for uid in self._lifted if uid in self.placer.pods)
-        for pod in self.placer.pods.values():
-            if not _is_released(pod) or pod.uid in self._lifted or self._is_bound(pod.uid):
-                continue
-            if pod.unschedulable:
-                since = self._stuck_since.setdefault(pod.uid, now)
-                count += now - since < self.unschedulable_after
-            else:
-                self._stuck_since.pop(pod.uid, None)
-                count += 1
-        return count
+        return self.pods.outstanding(now)
 
-    def _tidy(self, now: Seconds) -> None:
-        """Forget what the watch has caught up with, what is too old to believe, and pods that are gone."""
-        pods = self.placer.pods
-        for uid, until in list(self._lifted.items()):
-            if until <= now or uid not in pods or names.QUEUE_GATE not in pods[uid].gates:
-                del self._lifted[uid]
-        self._retry = {uid: at for uid, at in self._retry.items() if at > now and uid in pods}
-        for uid in [uid for uid in self._stuck_since if uid not in pods]:
-            del self._stuck_since[uid]
+    def _overdue(self) -> list[Release]:
+        """Pods at our gate for longer than the watchdog allows, oldest first; they leave the line here."""
+        if (limit := self.fail_open_after) is None:
+            return []
+        late = sorted((pod.since, pod.uid, pod) for pod in self.pods.line if self.pods.gated_for(pod) > limit)
+        reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
+        found = [Release(pod, -1, reason) for *_, pod in late[:FAIL_OPEN_AT_ONCE]]
+        for release in found:
+            self.pods.line.discard(release.pod.uid)
+        return found
 
-    def _waits(self, pod: PodView) -> bool:
-        ours_alone = pod.gates == (names.QUEUE_GATE,) and not pod.terminating
-        return ours_alone and pod.uid not in self._lifted and pod.uid not in self._retry
+    def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._lift_all(releases, in_turn=bool(self.pods.stuck_since)))
+        self._patches.add(task)
+        task.add_done_callback(self._patches.discard)
+        return task
 
-    def _is_bound(self, uid: str) -> bool:
-        held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.BOUND
-
-    async def _lift(self, pod: Waiting, reason: str) -> None:
-        """Remove our gate if the pod is still the one we mean and has no other."""
-        guarded = [
-            {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-            {"op": "test", "path": "/spec/schedulingGates", "value": [{"name": names.QUEUE_GATE}]},
-            {"op": "remove", "path": "/spec/schedulingGates"},
-        ]
-        path = pod_path(pod.namespace, pod.name)
-        try:
-            answer = await self.api.request("PATCH", path, body=guarded, content_type=JSON_PATCH)
-        except ApiUnreachableError as error:
-            # It may have been carried out: counted as released until the watch tells.
-            self._lifted[pod.uid] = Seconds(self.clock() + SEEN_WITHIN)
-            self.on_lift("lost")
-            log.warning("release %s/%s: %s", pod.namespace, pod.name, error)
+    async def _lift_all(self, releases: Sequence[Release], *, in_turn: bool) -> None:
+        if not in_turn:
+            await asyncio.gather(*(self._lift(release) for release in releases))
             return
-        if answer.ok:
-            self._lifted[pod.uid] = Seconds(self.clock() + SEEN_WITHIN)
-            self.on_lift("released")
-            log.info("released %s/%s: %s", pod.namespace, pod.name, reason)
+        async with self._in_turn:
+            for release in releases:
+                await self._lift(release)
+
+    async def _lift(self, release: Release) -> None:
+        pod, out_of_turn = release.pod, release.queue < 0
+        outcome, words = await lift(self.api, pod)
+        if outcome == "refused":
+            self.pods.rest(pod.uid)
+            self.wake()
+        else:  # a lost answer may have been carried out: counted as released until the watch tells
+            self.pods.lift(pod.uid)
+        if outcome == "released":
+            log.log(logging.WARNING if out_of_turn else logging.INFO, "released %s/%s: %s", *_name(release))
         else:
-            self._retry[pod.uid] = Seconds(self.clock() + RETRY_AFTER)
-            self.on_lift("refused")
-            log.warning("release %s/%s: %s", pod.namespace, pod.name, answer.message)
+            log.warning("release %s/%s: %s", pod.namespace, pod.name, words)
+        self.on_lift("failed-open" if outcome == "released" and out_of_turn else outcome)
+        if outcome == "released" and out_of_turn:
+            await tell_failed_open(self.api, pod, release.reason, self.wall())
+
+    def _largest_gpu(self) -> MiB:
+        return MiB(int(self.placer.ledger.index.memory.max(initial=1)))
 
     async def _event(self) -> None:
         """Wait until something changed, or until a time at which a pod stops or starts to count."""
@@ -151,26 +166,12 @@ class QueueController:
             return
 
     def _next_time(self) -> float | None:
-        stuck = [since + self.unschedulable_after for since in self._stuck_since.values()]
         now = self.clock()
-        later = [at for at in [*stuck, *self._lifted.values(), *self._retry.values()] if at > now]
-        return min(later, default=None)
+        times = [self.pods.next_time(now)]
+        if self.pods.line or self._unseen:
+            times.append(max(self._looked + LOOK_EVERY, now))
+        return min((at for at in times if at is not None), default=None)
 
 
-def _is_released(pod: PodView) -> bool:
-    """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
-    in_hand = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu
-    return in_hand and not pod.gates and not pod.terminating
-
-
-def _waiting(pod: PodView) -> Waiting:
-    request = pod.request
-    return Waiting(
-        uid=request.uid,
-        namespace=request.namespace,
-        name=request.name,
-        memory_mib=request.memory_mib,
-        model=request.model,
-        since=pod.created_at,
-        priority=request.priority,
-    )
+def _name(release: Release) -> tuple[str, str, str]:
+    return release.pod.namespace, release.pod.name, release.reason

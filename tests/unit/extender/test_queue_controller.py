@@ -12,7 +12,8 @@ from hetserve.api import names
 from hetserve.placement import QueueSettings
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue import RETRY_AFTER, SEEN_WITHIN, QueueController
+from hetserve_extender.gated import RETRY_AFTER, SEEN_WITHIN
+from hetserve_extender.queue import QueueController
 
 Bench = Any
 GATED = (names.QUEUE_GATE,)
@@ -109,7 +110,7 @@ async def test_a_pod_unschedulable_for_long_enough_stops_counting(bench: Bench, 
     for number in range(3):
         bench.api.add(gpu_pod(f"p{number}", unschedulable=True))
     assert await _round(bench, controller) == []
-    assert controller._next_time() == bench.clock[0] + 30.0
+    assert controller.pods.next_time(Seconds(bench.clock[0])) == bench.clock[0] + 30.0
     bench.clock[0] += 30.0
     assert await _round(bench, controller) == ["p3"]
 
@@ -217,3 +218,159 @@ async def test_events_are_gathered_before_a_round(bench: Bench, controller: Queu
     await asyncio.wait([task])
     assert slept[0] == 0.05
     assert rounds[0] == 3
+
+
+async def _running(controller: QueueController, slept: list[float]) -> asyncio.Task[None]:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    controller.sleep = sleep
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(0)
+    return task
+
+
+async def _until(condition: Any) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not happen")
+
+
+async def test_a_place_that_frees_up_while_pods_wait_is_filled_without_a_pause(
+    bench: Bench, controller: QueueController
+) -> None:
+    slept: list[float] = []
+    task = await _running(controller, slept)
+    _add(bench, 5)
+    bench.show()
+    await _until(lambda: len(_patched(bench)) == 3)
+    assert slept == [0.05], "the first pods of a quiet time are gathered"
+    for number in range(2):
+        bench.api.add(gpu_pod(f"p{number}", node="n0", gpu=str(number)))
+    bench.show()
+    await _until(lambda: len(_patched(bench)) == 5)
+    assert slept == [0.05], "a place that freed up stayed empty for the time of a debounce"
+    task.cancel()
+    await asyncio.wait([task])
+
+
+class SlowApi:
+    """Answers nothing before the test says so."""
+
+    def __init__(self, api: Any) -> None:
+        self.api = api
+        self.under_way: list[str] = []
+        self.answer = asyncio.Event()
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        self.under_way.append(path.rsplit("/", 1)[-1])
+        await self.answer.wait()
+        return await self.api.request(method, path, **rest)
+
+    def watch(self, path: str, query: Any) -> Any:
+        return self.api.watch(path, query)
+
+
+async def test_patches_of_a_round_are_slow.under_way_side_by_side(bench: Bench, controller: QueueController) -> None:
+    slow = SlowApi(bench.api)
+    controller.api = slow
+    _add(bench, 4)
+    bench.show()
+    patches = controller.start_round()
+    assert patches is not None
+    await _until(lambda: len(slow.under_way) == 3)
+    assert slow.under_way == ["p0", "p1", "p2"]
+    assert controller.start_round() is None, "pods whose patches are under way hold their places"
+    slow.answer.set()
+    await patches
+
+
+async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(
+    bench: Bench, controller: QueueController
+) -> None:
+    bench.api.add(gpu_pod("stuck", unschedulable=True))
+    _add(bench, 2)
+    bench.show()
+    slow = SlowApi(bench.api)
+    controller.api = slow
+    patches = controller.start_round()
+    assert patches is not None
+    await _until(lambda: slow.under_way)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert slow.under_way == ["p0"]
+    slow.answer.set()
+    await patches
+    assert slow.under_way == ["p0", "p1"]
+
+
+async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
+    bench: Bench, controller: QueueController
+) -> None:
+    controller.fail_open_after = 60.0
+    for number in range(3):
+        bench.api.add(gpu_pod(f"busy{number}"))
+    bench.api.add(gpu_pod("old", gates=GATED, created="2026-01-01T00:01:00Z"))
+    bench.api.add(gpu_pod("young", gates=GATED, created="2026-01-01T00:02:30Z"))
+    assert 1_767_225_700.0 + bench.clock[0] > 1_767_225_660.0 + 60.0
+    assert await _round(bench, controller) == ["old"]
+    (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
+    assert (event["involvedObject"]["name"], event["type"], event["reason"]) == ("old", "Warning", "QueueFailedOpen")
+    assert "longer than 60 s" in event["message"]
+    released = bench.metrics.registry.get_sample_value
+    assert released("hetserve_queue_releases_total", {"outcome": "failed-open"}) == 1
+
+
+async def test_the_watchdog_is_off_by_default(bench: Bench, controller: QueueController) -> None:
+    for number in range(3):
+        bench.api.add(gpu_pod(f"busy{number}"))
+    bench.api.add(gpu_pod("old", gates=GATED, created="2020-01-01T00:00:00Z"))
+    assert await _round(bench, controller) == []
+
+
+async def test_time_at_the_gate_of_others_is_not_counted_by_the_watchdog(
+    bench: Bench, controller: QueueController
+) -> None:
+    controller.fail_open_after = 60.0
+    for number in range(3):
+        bench.api.add(gpu_pod(f"busy{number}"))
+    old = "2026-01-01T00:00:00Z"
+    bench.api.add(gpu_pod("p", gates=("kueue.x-k8s.io/admission", names.QUEUE_GATE), created=old))
+    assert await _round(bench, controller) == []
+    bench.clock[0] += 100.0
+    bench.api.add(gpu_pod("p", gates=GATED, created=old))
+    assert await _round(bench, controller) == []
+    bench.clock[0] += 61.0
+    assert await _round(bench, controller) == ["p"]
+
+
+async def test_nothing_is_remembered_of_pods_that_are_gone(bench: Bench, controller: QueueController) -> None:
+    _add(bench, 5)
+    bench.api.faults["PATCH"] = deque([500, "lost before"])
+    bench.api.add(gpu_pod("stuck", unschedulable=True))
+    bench.api.add(gpu_pod("held", gates=("other", names.QUEUE_GATE)))
+    await _round(bench, controller)
+    bench.show()
+    for raw in bench.api.listing("/api/v1/pods"):
+        bench.api.remove(raw)
+    bench.show()
+    pods = controller.pods
+    left = (pods.lifted, pods.resting, pods.stuck_since, pods._released, pods._held_by_others, pods._ours_alone_since)
+    assert not any(left)
+    assert len(pods.line) == 0
+
+
+async def test_the_metrics_forget_queues_whose_pods_were_deleted(bench: Bench, controller: QueueController) -> None:
+    _add(bench, 5)
+    await _round(bench, controller)
+    for number in range(5):
+        bench.api.remove(bench.api.pod(f"p{number}"))
+    await _round(bench, controller)
+    length = bench.metrics.registry.get_sample_value
+    if length("hetserve_queue_length", {"queue": "0", "priority": "0"}):
+        assert controller._next_time() == bench.clock[0] + 1.0, "nobody would look again"
+    bench.clock[0] += 1.0
+    await _round(bench, controller)
+    assert length("hetserve_queue_length", {"queue": "0", "priority": "0"}) is None

@@ -1,0 +1,108 @@
+"""What the controller keeps of the gated pods is what a look at all pods would find, whatever the watch told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from hetserve.api import names
+from hetserve.placement import QueueSettings
+from hetserve.placement.placer import Placer
+from hetserve.placement.waiting_line import WaitingLine
+from hetserve.testing.cluster import gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.gated import Gated
+
+OURS = names.QUEUE_GATE
+UNSCHEDULABLE_AFTER = 5.0
+
+
+class Watched(RuleBasedStateMachine):
+    """Pods change as a watch tells, in any order, and the controller lifts, rests and tidies in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.placer = Placer(clock=self.clock, hold=Seconds(30))
+        self.gated = Gated(self.placer, WaitingLine(QueueSettings()), UNSCHEDULABLE_AFTER, self.clock, self.clock)
+        self.placer.on_pod = self.gated.see
+
+    def clock(self) -> Seconds:
+        return Seconds(self.now)
+
+    @rule(
+        number=st.integers(0, 5),
+        life=st.integers(0, 1),
+        gates=st.sampled_from([(OURS,), (OURS,), (), ("x", OURS), ("x",)]),
+        mib=st.sampled_from([0, 1000]),
+        state=st.sampled_from(["", "", "unschedulable", "terminating", "bound", "other scheduler"]),
+    )
+    def told(self, number: int, life: int, gates: tuple[str, ...], mib: int, state: str) -> None:
+        self.placer.observe(_pod(number, life, gates, mib, state))
+
+    @rule(number=st.integers(0, 5), life=st.integers(0, 1))
+    def gone(self, number: int, life: int) -> None:
+        self.placer.forget(f"u{number}-{life}")
+
+    @rule(numbers=st.sets(st.integers(0, 5)))
+    def listed(self, numbers: set[int]) -> None:
+        self.placer.observe_all([_pod(number, 0, (OURS,), 1000, "") for number in sorted(numbers)])
+
+    @rule(which=st.integers(0, 9), refused=st.booleans())
+    def lift(self, which: int, refused: bool) -> None:
+        pods = sorted(pod.uid for pod in self.gated.line)
+        if pods:
+            uid = pods[which % len(pods)]
+            self.gated.lift(uid)
+            if refused:
+                self.gated.rest(uid)
+
+    @rule(seconds=st.sampled_from([1.0, 4.0, 11.0]))
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.gated.tidy(self.clock())
+
+    @invariant()
+    def as_a_look_at_all_pods_would_find(self) -> None:
+        pods, gated = self.placer.pods, self.gated
+        at_gate = {uid for uid, pod in pods.items() if pod.gates == (OURS,) and not pod.terminating}
+        assert {pod.uid for pod in gated.line} == at_gate - gated.lifted.keys() - gated.resting.keys()
+        assert gated.lifted.keys() <= pods.keys()
+        assert gated.resting.keys() <= pods.keys()
+        in_hand = {
+            uid
+            for uid, pod in pods.items()
+            if not pod.gates
+            and not pod.terminating
+            and pod.request.memory_mib
+            and pod.scheduler == names.SCHEDULER_NAME
+        }
+        assert not in_hand & gated.lifted.keys()
+        patient = {uid for uid in in_hand if not pods[uid].unschedulable}
+        count = gated.outstanding(self.clock())
+        given_up = {uid for uid, since in gated.stuck_since.items() if self.now - since >= UNSCHEDULABLE_AFTER}
+        assert given_up <= in_hand - patient
+        assert count == len(gated.lifted) + len(in_hand) - len(given_up)
+
+
+TestWatched = Watched.TestCase
+TestWatched.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def _pod(number: int, life: int, gates: tuple[str, ...], mib: int, state: str) -> dict[str, Any]:
+    raw = gpu_pod(
+        f"p{number}",
+        uid=f"u{number}-{life}",
+        memory_mib=mib,
+        gates=gates,
+        unschedulable=state == "unschedulable",
+        node="n0" if state == "bound" and not gates else None,
+    )
+    if state == "terminating":
+        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if state == "other scheduler":
+        raw["spec"]["schedulerName"] = "default-scheduler"
+    return raw
