@@ -273,7 +273,7 @@ class SlowApi:
         return self.api.watch(path, query)
 
 
-async def test_patches_of_a_round_are_slow.under_way_side_by_side(bench: Bench, controller: QueueController) -> None:
+async def test_patches_of_a_round_are_under_way_side_by_side(bench: Bench, controller: QueueController) -> None:
     slow = SlowApi(bench.api)
     controller.api = slow
     _add(bench, 4)
