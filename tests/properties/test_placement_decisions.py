@@ -1,12 +1,29 @@
-"""The vectorised decision equals the rule written out plainly, on any cluster."""
+"""The vectorised decision equals the rules written out plainly: any cluster, every policy, any number of GPUs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.placement import Gpu, GpuRequest, GpuSelector, Ledger, NodeInventory, decide, scores
+from hetserve.placement import (
+    AntiAffinity,
+    Gpu,
+    GpuRequest,
+    GpuSelector,
+    GpuUse,
+    Ledger,
+    NodeInventory,
+    PolicyName,
+    decide,
+    feasible,
+    scores,
+)
 from hetserve.units import MiB, Seconds
+
+NODES = ["n0", "n1", "n2", "n3"]
+Places = tuple[tuple[str, str], ...]
 
 GPUS = st.builds(
     Gpu,
@@ -15,72 +32,175 @@ GPUS = st.builds(
     memory_mib=st.sampled_from([MiB(1000), MiB(2000)]),
     healthy=st.sampled_from([True, True, True, False]),
 )
-REQUESTS = st.tuples(
-    st.sampled_from([1, 400, 1000, 2000, 3000]),
-    st.sampled_from(["a", "b", None]),
-    st.sampled_from([None, None, "T4", "none such"]),
+SELECTORS = st.sampled_from(
+    [
+        *(GpuSelector(),) * 4,
+        GpuSelector(products=("T4",)),
+        GpuSelector(products=("T4", "none such")),
+        GpuSelector(products_excluded=("T4",)),
+        GpuSelector(ids=("0", "2")),
+        GpuSelector(products=("V100",), ids_excluded=("1",)),
+    ]
 )
+REQUESTS = st.builds(
+    lambda mib, model, count, share, policy, selector: GpuRequest(
+        "p",
+        "d",
+        "p",
+        MiB(mib),
+        model,
+        gpus=count,
+        whole=mib == 0,
+        anti_affinity=share,
+        policy=policy,
+        selector=selector,
+    ),
+    st.sampled_from([0, 1, 400, 400, 1000, 2000, 3000]),
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([1, 1, 2, 3]),
+    st.sampled_from(AntiAffinity),
+    st.sampled_from([*PolicyName, None]),
+    SELECTORS,
+)
+OFFERS = st.lists(st.sampled_from([*NODES, "gone"]), max_size=6)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Ledger:
-    """Nodes with mixed GPUs, some of them partly held."""
+    """Nodes with mixed GPUs, some of them held, by shares or whole, by pods on one or several."""
     ledger = Ledger()
-    for number, gpus in enumerate(draw(st.lists(st.lists(GPUS, max_size=3), max_size=4))):
+    for number, gpus in enumerate(draw(st.lists(st.lists(GPUS, max_size=4), max_size=4))):
         named = tuple(Gpu(str(i), gpu.product, gpu.memory_mib, gpu.healthy) for i, gpu in enumerate(gpus))
         ledger.put_node(NodeInventory(f"n{number}", f"uid-{number}", named))
-    places = sorted(ledger.index.row)
-    for number in range(draw(st.integers(0, 6)) if places else 0):
-        mib, model, _ = draw(REQUESTS)
-        place = draw(st.sampled_from(places))
-        if (ledger.free(place) or 0) >= mib:
-            ledger.reserve(GpuRequest(f"held{number}", "d", "h", MiB(mib), model), [place], Seconds(1))
+    for number in range(draw(st.integers(0, 8))):
+        asked = draw(REQUESTS)
+        held = GpuRequest(
+            f"held{number}",
+            "d",
+            "h",
+            asked.memory_mib,
+            asked.model,
+            asked.gpus,
+            asked.whole,
+            asked.anti_affinity,
+            asked.policy,
+        )
+        chosen = decide(ledger.index, held, draw(OFFERS)).chosen
+        if chosen is not None:
+            ledger.reserve(held, chosen.places, Seconds(1))
     return ledger
 
 
-def _request(mib: int, model: str | None, product: str | None) -> GpuRequest:
-    return GpuRequest("p", "d", "p", MiB(mib), model, selector=GpuSelector((product,) if product else ()))
+# The rules as one would say them
 
 
-def _plain_rule(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list[tuple[str, str]]:
-    """Every GPU that fits, best first: HetSev's rule as one would say it."""
-    fitting = [
-        (bool(use.bookings), -use.free_mib, use.node, int(use.gpu.id))
-        for use in ledger.gpus()
-        if use.node in offered
-        and use.gpu.healthy
-        and (use.gpu.product in (request.selector.products or {use.gpu.product}))
-        and (request.model is None or all(b.request.model != request.model for b in use.bookings))
-        and use.free_mib >= request.memory_mib
-    ]
-    return [(node, str(gpu)) for _, _, node, gpu in sorted(fitting)]
+def _accepts(selector: GpuSelector, gpu: Gpu) -> bool:
+    return (
+        (not selector.products or gpu.product in selector.products)
+        and gpu.product not in selector.products_excluded
+        and (not selector.ids or gpu.id in selector.ids)
+        and gpu.id not in selector.ids_excluded
+    )
 
 
-@given(
-    ledger=clusters(), asked=REQUESTS, offered=st.lists(st.sampled_from(["n0", "n1", "n2", "n3", "gone"]), max_size=6)
-)
+def _fits(use: GpuUse, request: GpuRequest) -> bool:
+    if not use.gpu.healthy or not _accepts(request.selector, use.gpu):
+        return False
+    if request.whole:
+        return not use.bookings
+    for booking in use.bookings:
+        both_share = AntiAffinity.HARD not in (booking.request.anti_affinity, request.anti_affinity)
+        if request.model is not None and booking.request.model == request.model and not both_share:
+            return False
+    return use.free_mib >= request.memory_mib
+
+
+def _badness(policy: PolicyName, node_pods: Callable[[str], int]) -> Callable[[GpuUse], tuple[int, ...]]:
+    rules: dict[PolicyName, Callable[[GpuUse], tuple[int, ...]]] = {
+        PolicyName.WORST_FIT: lambda use: (bool(use.bookings), -use.free_mib),
+        PolicyName.BEST_FIT: lambda use: (not use.bookings, use.free_mib),
+        PolicyName.SPREAD: lambda use: (len(use.bookings), node_pods(use.node), -use.free_mib),
+    }
+    return rules[policy]
+
+
+def _plain_nodes(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list[tuple[list[tuple[int, ...]], Places]]:
+    """Every node that fits, best first: (badness of its GPUs, the worst first; places)."""
+    uses = list(ledger.gpus())
+    held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
+    badness = _badness(request.policy or PolicyName.WORST_FIT, lambda node: held[node])
+    found = []
+    for node in sorted(set(offered)):
+        here = [use for use in uses if use.node == node and _fits(use, request)]
+        best = sorted(here, key=lambda use: (badness(use), int(use.gpu.id)))[: request.gpus]
+        if len(best) == request.gpus:
+            places = tuple((node, use.gpu.id) for use in sorted(best, key=lambda use: int(use.gpu.id)))
+            found.append((sorted(map(badness, best), reverse=True), places))
+    return sorted(found, key=lambda entry: (entry[0], entry[1][0][0]))
+
+
+def _plain_gpus(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list[Places]:
+    """For one GPU: every GPU that fits, best first."""
+    uses = list(ledger.gpus())
+    held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
+    badness = _badness(request.policy or PolicyName.WORST_FIT, lambda node: held[node])
+    fitting = [use for use in uses if use.node in offered and _fits(use, request)]
+    fitting.sort(key=lambda use: (badness(use), use.node, int(use.gpu.id)))
+    return [((use.node, use.gpu.id),) for use in fitting]
+
+
+@given(ledger=clusters(), request=REQUESTS, offered=OFFERS)
 def test_the_choice_and_the_runner_up_are_those_of_the_plain_rule(
-    ledger: Ledger, asked: tuple[int, str | None, str | None], offered: list[str]
+    ledger: Ledger, request: GpuRequest, offered: list[str]
 ) -> None:
-    mib, model, product = asked
-    request = _request(mib, model, product)
-    decision = decide(ledger.index, request, offered, explain=True)
-    found = [c.places[0] for c in (decision.chosen, decision.runner_up) if c is not None]
-    assert found == _plain_rule(ledger, request, offered)[:2]
-    fitting = {node for node, _ in _plain_rule(ledger, request, offered)}
-    refused = [node for refusal in decision.refusals for node in refusal.nodes]
-    assert sorted(refused) == sorted(set(offered) - fitting), "every node that does not fit is refused exactly once"
+    decision = decide(ledger.index, request, offered)
+    found = [candidate.places for candidate in (decision.chosen, decision.runner_up) if candidate is not None]
+    nodes = _plain_nodes(ledger, request, offered)
+    plain = _plain_gpus(ledger, request, offered) if request.gpus == 1 else [places for _, places in nodes]
+    assert found == plain[:2]
+    if nodes:
+        assert found[0] == nodes[0][1], "the rule for several GPUs is that for one where one is asked for"
+
+
+@given(ledger=clusters(), request=REQUESTS, offered=OFFERS)
+def test_every_offered_node_passes_or_is_refused_exactly_once(
+    ledger: Ledger, request: GpuRequest, offered: list[str]
+) -> None:
+    fitting = {places[0][0] for _, places in _plain_nodes(ledger, request, offered)}
+    passed, refusals = feasible(ledger.index, request, offered)
+    assert set(passed) == fitting
+    assert sorted([*passed, *(node for refusal in refusals for node in refusal.nodes)]) == sorted(set(offered))
+    assert decide(ledger.index, request, offered, explain=True).refusals == refusals
+
+
+@given(ledger=clusters(), request=REQUESTS, offered=OFFERS)
+def test_scores_are_in_the_order_of_the_policy(ledger: Ledger, request: GpuRequest, offered: list[str]) -> None:
     points = scores(ledger.index, request, offered)
-    assert {node for node, score in points.items() if score > 0} == fitting
+    nodes = _plain_nodes(ledger, request, offered)
+    ordered = [points[places[0][0]] for _, places in nodes]
+    assert ordered == sorted(ordered, reverse=True)
+    assert all(1 <= score <= 10 for score in ordered)
+    best = [points[places[0][0]] for badness, places in nodes if badness == nodes[0][0]]
+    assert best == [10] * len(best), "nodes that the policy holds equal score the same"
+    assert ordered.count(10) == len(best), "only the best have the highest score"
+    assert all(score == 0 for node, score in points.items() if node not in {places[0][0] for _, places in nodes})
 
 
-@given(ledger=clusters(), asked=REQUESTS)
-def test_booking_and_giving_back_leaves_no_trace(ledger: Ledger, asked: tuple[int, str | None, str | None]) -> None:
-    mib, model, product = asked
-    request = _request(mib, model, product)
-    offered = ["n0", "n1", "n2", "n3"]
-    before = decide(ledger.index, request, offered, explain=True)
+@given(ledger=clusters(), request=REQUESTS)
+def test_booking_and_giving_back_leaves_no_trace(ledger: Ledger, request: GpuRequest) -> None:
+    before = decide(ledger.index, request, NODES, explain=True)
     if before.chosen is not None:
         ledger.reserve(request, before.chosen.places, Seconds(1))
         ledger.release("p")
-    assert decide(ledger.index, request, offered, explain=True) == before
+    assert decide(ledger.index, request, NODES, explain=True) == before
+
+
+@given(ledger=clusters(), request=REQUESTS)
+def test_whoever_gets_a_whole_gpu_is_alone_on_it(ledger: Ledger, request: GpuRequest) -> None:
+    chosen = decide(ledger.index, request, NODES).chosen
+    if chosen is not None:
+        ledger.reserve(request, chosen.places, Seconds(1))
+    for use in ledger.gpus():
+        assert len(use.bookings) == 1 or not any(booking.request.whole for booking in use.bookings)
+        assert use.free_mib >= 0
+    assert ledger.problems() == tuple(p for p in ledger.problems() if "unhealthy" in p)

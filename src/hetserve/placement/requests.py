@@ -49,9 +49,9 @@ class GpuSelector:
         """What is accepted, to follow "no GPU" in a refusal."""
         parts = [
             (self.products, "of product {}", " or "),
-            (self.products_excluded, "not of product {}", " or "),
+            (self.products_excluded, "of another product than {}", " or "),
             (self.ids, "with id {}", " or "),
-            (self.ids_excluded, "without id {}", " or "),
+            (self.ids_excluded, "with another id than {}", " or "),
         ]
         return " and ".join(words.format(glue.join(values)) for values, words, glue in parts if values)
 
