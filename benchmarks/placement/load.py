@@ -1,0 +1,152 @@
+"""Pods in, binds out: what one round of a case does to the API server, and what it sees on a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from harness.cluster import Cluster
+from hetserve.api.names import LABEL_MODEL, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
+from hetserve_shell.connection import ApiConnection
+
+NAMESPACE: Final = "bench"
+MODELS: Final = 20
+SIZES_MIB: Final = (2048, 4096, 8192)
+SILENCE: Final = 30.0
+"""Seconds without a bind after which a round is given up."""
+_PARALLEL: Final = 24
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Binds:
+    """When binds were seen [s], in order, by name."""
+
+    times: dict[str, float]
+
+    @property
+    def rate(self) -> float:
+        """Pods/s from the first bind to the last."""
+        seen = sorted(self.times.values())
+        return (len(seen) - 1) / (seen[-1] - seen[0])
+
+
+def pods(count: int, rng: random.Random, *, mib: Sequence[int] = SIZES_MIB, models: int = MODELS) -> list[Json]:
+    """Pods of a user: GPU memory, a model, no gate."""
+    return [_pod(f"pod-{number:05d}", rng.choice(mib), f"model-{rng.randrange(models)}") for number in range(count)]
+
+
+def _pod(name: str, mib: int, model: str) -> Json:
+    resources = {"limits": {RESOURCE_GPU_MEMORY: str(mib)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {LABEL_MODEL: model, "app": "bench"}},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+            "containers": [{"name": "model", "image": "none", "resources": resources}],
+        },
+    }
+
+
+class Load:
+    """The administrator's connection of one round."""
+
+    def __init__(self, connection: ApiConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def connect(cls, cluster: Cluster) -> Load:
+        return cls(await ApiConnection.connect(cluster.folder.kubeconfig, user_agent="bench", connections=100))
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def create(self, manifests: Sequence[Json]) -> None:
+        """Create objects of the namespace, several at a time; order is kept roughly."""
+        waiting = iter(manifests)
+
+        async def work() -> None:
+            for manifest in waiting:
+                await self._call("POST", _PODS, manifest)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_PARALLEL):
+                group.create_task(work())
+
+    async def clear(self) -> None:
+        """Delete all pods of the namespace and wait until they are gone."""
+        await self._call("DELETE", _PODS, {"gracePeriodSeconds": 0})
+        while (await self._call("GET", _PODS, query={"limit": "1"}))["items"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+    async def revision(self) -> str:
+        found: str = (await self._call("GET", _PODS, query={"limit": "1"}))["metadata"]["resourceVersion"]
+        return found
+
+    async def binds(self, count: int, since: str) -> Binds:
+        """Watch until `count` pods are on nodes. Raises TimeoutError after a silence, with how many there were."""
+        seen: dict[str, float] = {}
+        try:
+            while len(seen) < count:  # a server with much to do ends a watch that it cannot serve in time
+                since = await self._watch(count, since, seen)
+        except TimeoutError:
+            raise TimeoutError(f"{len(seen)} of {count} pods bound, then none for {SILENCE:g} s") from None
+        return Binds(seen)
+
+    async def _watch(self, count: int, since: str, seen: dict[str, float]) -> str:
+        """Note binds until all are seen or the watch ends; returns the revision to go on from."""
+        # Selected and cut down by the server: the watch must not take the processor from what is measured.
+        query = {"watch": "1", "resourceVersion": since, "fieldSelector": "spec.nodeName!="}
+        headers = await self._connection._headers()
+        headers["Accept"] = _METADATA
+        session, base = self._connection._open(), self._connection._base
+        rest = b""
+        async with session.get(base + _PODS, params=query, headers=headers, timeout=_TIMEOUT) as answer:
+            answer.raise_for_status()
+            while len(seen) < count and not answer.content.at_eof():
+                chunk = await asyncio.wait_for(answer.content.readany(), SILENCE)
+                now = time.perf_counter()
+                *lines, rest = (rest + chunk).split(b"\n")
+                for metadata in (orjson.loads(line)["object"]["metadata"] for line in lines):
+                    since = metadata["resourceVersion"]
+                    seen.setdefault(metadata["name"], now)
+        return since
+
+    async def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
+        exchange = await self._connection.request(
+            method, path, timeout=_TIMEOUT, query=query, body=orjson.dumps(body) if body else None
+        )
+        async with exchange as answer:
+            content = await answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]!r}")
+            found: Json = orjson.loads(content)
+            return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used [s]."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid: int) -> float:
+    """Largest resident memory that a process has had [MiB]."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
