@@ -8,6 +8,7 @@ with Cluster.started(folder) as cluster:
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -183,9 +184,10 @@ class Cluster(Views):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component by its name, with or without ``hetserve-``."""
+        """A component by its process's name, with or without ``hetserve-``; the second extender too."""
         full = name if name.startswith("hetserve-") else f"hetserve-{name}"
-        return next(component for component in self.components() if component.name == full)
+        every = (*self.components(), components.standby(self.ports))
+        return next(component for component in every if component.process == full)
 
     def start_component(self, name: str, *, wait: bool = True) -> None:
         """Start a component with its installed settings; nothing to do when it runs."""
@@ -194,8 +196,8 @@ class Cluster(Views):
             return
         components.write_settings(self.kube, self.folder, component)
         command = component.command(self.folder, self.tools, self.ports)
-        log = self.folder.log(component.name)
-        record = spawn(component.name, command, log, controlplane.environment(self.folder))
+        log = self.folder.log(component.process)
+        record = spawn(component.process, command, log, controlplane.environment(self.folder))
         self.state = self.state.with_process(record)
         self.folder.save(self.state)
         if wait:
@@ -207,13 +209,15 @@ class Cluster(Views):
 
         def ready() -> bool | Unmet:
             if not self.running(name):
-                log = tail(self.folder.log(component.name))
-                raise RuntimeError(f"{component.name} ended before it was ready:\n{log}")
+                log = tail(self.folder.log(component.process))
+                raise RuntimeError(f"{component.process} ended before it was ready:\n{log}")
             # The scheduler's certificate is self-signed and made at its start.
             answer = httpx.get(component.ready_url, verify=False, timeout=5.0, trust_env=False)  # noqa: S501
-            return answer.status_code == 200 or Unmet(f"{answer.status_code} {answer.text}")
+            if answer.status_code != 200:
+                return Unmet(f"{answer.status_code} {answer.text}")
+            return component.port is None or self._anybody_listens(component.port)
 
-        wait_until(ready, COMPONENT_TIMEOUT, f"{component.name} to be ready")
+        wait_until(ready, COMPONENT_TIMEOUT, f"{component.process} to be ready")
 
     def refresh_settings(self) -> set[str]:
         """Write the components' installed settings; names of the components whose settings changed."""
@@ -228,18 +232,18 @@ class Cluster(Views):
 
     def running(self, name: str) -> bool:
         """Whether the component's process runs."""
-        record = self.state.process(self.component(name).name)
+        record = self.state.process(self.component(name).process)
         return record is not None and record.alive()
 
     def stop_component(self, name: str) -> None:
         """SIGTERM; raises AssertionError when the component does not end within its time."""
-        record = self.state.process(self.component(name).name)
+        record = self.state.process(self.component(name).process)
         killed = end([record] if record else [], grace=COMPONENT_GRACE)
         assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
         """SIGKILL: a crash."""
-        record = self.state.process(self.component(name).name)
+        record = self.state.process(self.component(name).process)
         end([record] if record else [], grace=0)
 
     def restart_component(self, name: str) -> None:
@@ -249,7 +253,13 @@ class Cluster(Views):
 
     def component_logs(self, lines: int = 60) -> dict[str, str]:
         """End of each component's log, by name."""
-        return {c.name: tail(self.folder.log(c.name), lines) for c in self.components()}
+        every = (*self.components(), components.standby(self.ports))
+        return {c.process: tail(self.folder.log(c.process), lines) for c in every}
+
+    @staticmethod
+    def _anybody_listens(port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((components.HOST, port)) == 0
 
     def _wait_for_crds(self) -> None:
         def established() -> bool | Unmet:

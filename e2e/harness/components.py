@@ -32,11 +32,22 @@ HOST: Final = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process: its name is also its service account's and its ConfigMap's."""
+    """One process: its name is also its service account's and its ConfigMap's.
+
+    `replica` tells processes of one component apart; `port` is listened on once it does its work.
+    """
 
     name: str
     settings_key: str
     ready_url: str
+    port: int | None = None
+    replica: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def process(self) -> str:
+        """Name of the process and of its log."""
+        return f"{self.name}-{self.replica}" if self.replica else self.name
 
     def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
         """Arguments of the process; its settings and kubeconfig lie in the state folder."""
@@ -52,7 +63,7 @@ class Component:
                 f"--cert-dir={folder.path / 'scheduler-certificates'}",
             ]
         program = Path(sys.executable).parent / self.name
-        return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST]
+        return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST, *self.flags]
 
     def settings_file(self, folder: StateFolder) -> Path:
         return folder.path / "settings" / f"{self.name}.yaml"
@@ -61,10 +72,17 @@ class Component:
 def components(ports: Ports) -> tuple[Component, ...]:
     """The components in the order of their start: the scheduler asks the extender, the operator makes pods."""
     return (
-        Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz"),
+        Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
         Component("hetserve-operator", "settings.yaml", f"http://{HOST}:{ports.operator_probe}/readyz"),
     )
+
+
+def standby(ports: Ports) -> Component:
+    """A second extender, which waits for the port of the first; scenarios start it where they need one."""
+    url = f"http://{HOST}:{ports.standby_probe}/readyz"
+    flags = ("--probe-port", str(ports.standby_probe), "--identity", "standby")
+    return Component("hetserve-extender", "settings.yaml", url, replica="standby", flags=flags)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Ports:
     extender_probe: int
     operator_probe: int
     scheduler: int
+    standby_probe: int = 0  # a state of before it existed can still be read
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

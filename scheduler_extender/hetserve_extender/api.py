@@ -14,6 +14,7 @@ import orjson
 from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
 JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import uvicorn
@@ -22,7 +25,12 @@ from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.election import Elector
+from hetserve_extender.fence import Revisions
 from hetserve_extender.http_server import HttpServer
+from hetserve_extender.label import LeaderLabel
+from hetserve_extender.leader import Leadership
+from hetserve_extender.lease import Candidate
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.queue import QueueController
 from hetserve_extender.settings import Settings
@@ -33,6 +41,11 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY: Final = 1.0
 DRAIN_WITHIN: Final = 5.0
+DEPOSED_WITHIN: Final = 0.5
+"""Seconds for answers under way when another leads: all that is left to say is that we do not."""
+PORT_PAUSE: Final = 0.1
+POD_NAME: Final = "POD_NAME"
+"""Environment variable with the name of our own pod, by the downward API."""
 
 
 @click.command()
@@ -40,12 +53,15 @@ DRAIN_WITHIN: Final = 5.0
 @process.kubeconfig_option
 @click.option("--host", help="Address of both ports.")
 @click.option("--port", type=int, help="Port of the scheduler's verbs.")
+@click.option("--identity", help="Who we are in the Lease; default: the pod, else the host.")
 @click.option("--probe-port", type=int, help="Port of health, metrics and the ledger.")
 @process.log_level_option
 @click.version_option(package_name="hetserve")
-def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
+def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: Any) -> None:
     """Scheduler extender of hetserve: places pods on GPUs and releases them from their queues."""
     settings = process.settings_or_exit(Settings, config_path, flags)
+    if identity:
+        settings = settings.identified(identity)
     if kubeconfig is not None and not kubeconfig.is_file():
         raise click.ClickException(f"kubeconfig {kubeconfig} does not exist")
     process.log_to_stderr(settings.log_level)
@@ -59,29 +75,44 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     # As many connections as binds may be under way: waiting for one would hold a reservation up.
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender", connections=256)
     try:
-        await Extender(settings, KubernetesApi(connection)).run(stop)
+        await Extender(settings, KubernetesApi(connection), os.environ.get(POD_NAME)).run(stop)
     finally:
         await connection.close()
 
 
-class Extender:
-    """All parts put together."""
+class PortInUseError(OSError):
+    """Somebody else listens there."""
 
-    def __init__(self, settings: Settings, api: ApiServer) -> None:
+
+class Extender:
+    """All parts put together. `pod`: name of our own pod; None where we run as a process."""
+
+    def __init__(self, settings: Settings, api: ApiServer, pod: str | None = None) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
         self.placer = Placer(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
         self.placer.on_expired = self.metrics.expired.inc
-        self.binder = Binder(api, self.placer, on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc())
-        self.pods = Reflector(api, "/api/v1/pods", PodSink(self.placer), UNFINISHED_PODS)
+        revisions = Revisions(PodSink(self.placer))
+        self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.leadership = self._leadership(api, pod) if settings.leader_election.enabled else None
+        self.binder = Binder(
+            self.leadership.fenced(revisions) if self.leadership else api,
+            self.placer,
+            on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
+        )
+        self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
+        self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
+        # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
+        self.takes_turns = self.leadership is not None and pod is None
         self.queue = QueueController(
             api=api,
             placer=self.placer,
             settings=settings.queue.core,
             unschedulable_after=settings.queue.unschedulable_after,
             debounce=settings.queue.debounce,
+            fail_open_after=settings.queue.fail_open_after,
             clock=_monotonic,
             wall=lambda: Seconds(time.time()),
             on_round=self.metrics.round,
@@ -94,38 +125,78 @@ class Extender:
 
     def refusal(self) -> str:
         """Why no verb is answered now; empty where they are."""
-        return "" if self.ready() else NOT_SYNCED
+        if not self.ready():
+            return NOT_SYNCED
+        return self.leadership.refusal() if self.leadership else ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then finish the requests and binds under way."""
-        settings = self.settings
-        verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
+        """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
         probes = _Server(_config(Probes(self.placer, self.metrics, self.ready).app()))
-        sockets = [_listen(settings.host, port) for port in (settings.port, settings.probe_port)]
-        for what, listener in zip(("verbs", "probes"), sockets, strict=True):
-            self.addresses[what] = listener.getsockname()[:2]
-            log.info("%s on %s:%d", what, *self.addresses[what])
+        listener = self._listen("probes", self.settings.probe_port)
+        if not self.takes_turns:
+            await self.verbs.start(self._listen("verbs", self.settings.port))
         async with asyncio.TaskGroup() as group:
-            work = [group.create_task(part) for part in (self.pods.run(), self.nodes.run(), self._keep_house())]
-            work.append(group.create_task(self._release()))
-            await verbs.start(sockets[0])
-            group.create_task(probes.serve(sockets=[sockets[1]]))
+            parts = (self.pods.run(), self.nodes.run(), self._keep_house(), self._lead())
+            work = [group.create_task(part) for part in parts]
+            group.create_task(probes.serve(sockets=[listener]))
             await stop.wait()
             log.info("stopping")
             probes.should_exit = True
-            await verbs.stop(DRAIN_WITHIN)
+            await self.verbs.stop(DRAIN_WITHIN)
             await self.binder.drain(DRAIN_WITHIN)
+            if self.leadership is not None:
+                await self.leadership.hand_over()
             for task in work:
                 task.cancel()
 
-    async def _release(self) -> None:
-        """Queues start when both lists are known: before, every GPU looks idle and no pod released."""
+    async def _lead(self) -> None:
+        """Contend when both lists are known: before, every GPU looks idle and no pod released."""
         await self.pods.synced.wait()
         await self.nodes.synced.wait()
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
-        self.queue.wake()
-        await self.queue.run()
+        if self.leadership is None:
+            await self._duties()
+        else:
+            await self.leadership.run(self._duties)
+
+    async def _duties(self) -> None:
+        """What only the leader does, until it is cancelled: be found, and release pods from their queues."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self.takes_turns:
+                    await self._take_port()
+                if self.label is not None:
+                    group.create_task(self.label.keep())
+                self.queue.wake()
+                group.create_task(self.queue.run())
+        finally:
+            if self.takes_turns:
+                await self.verbs.stop(DEPOSED_WITHIN)
+            if self.label is not None:
+                await self.label.drop()
+
+    async def _take_port(self) -> None:
+        """Listen as soon as the leader before us does no longer."""
+        while True:
+            try:
+                return await self.verbs.start(self._listen("verbs", self.settings.port))
+            except PortInUseError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(PORT_PAUSE)
+
+    def _listen(self, what: str, port: int) -> socket.socket:
+        listener = listen(self.settings.host, port)
+        self.addresses[what] = listener.getsockname()[:2]
+        log.info("%s on %s:%d", what, *self.addresses[what])
+        return listener
+
+    def _leadership(self, api: ApiServer, pod: str | None) -> Leadership:
+        options = self.settings.leader_election
+        who = options.identity or pod or socket.gethostname()
+        candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
+        elector = Elector(api, options.namespace, options.lease_name, candidate)
+        return Leadership(elector, api, self.pods, self.placer)
 
     async def _keep_house(self) -> None:
         while True:
@@ -152,12 +223,14 @@ def _config(app: object) -> uvicorn.Config:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError, with host and port, where there is none to be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        kind = PortInUseError if error.errno == errno.EADDRINUSE else OSError
+        raise kind(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
 def _monotonic() -> Seconds:

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, Self
 
+from pydantic import Field, model_validator
+
+from hetserve.api import names
 from hetserve.placement import Mode, PolicyName, QueueSettings
 from hetserve.units import Seconds
+from hetserve_extender.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
 class QueueOptions(SettingsModel):
-    """Queues: k, beta, when an unschedulable pod stops counting, and how long events are gathered."""
+    """Queues: k, beta, when an unschedulable pod stops counting, and how long events are gathered.
 
-    queues: int = Field(default=4, ge=1, le=64)
+    `fail_open_after`: time at our gate after which a pod goes out of turn; absent: never.
+    """
+
+    queues: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 4
     beta: int = Field(default=8, ge=1, le=10_000)
     unschedulable_after: Duration = Field(default="30s")  # type: ignore[assignment]
     debounce: Duration = Field(default="50ms")  # type: ignore[assignment]
 
+    fail_open_after: Duration | None = None
+
     @property
     def core(self) -> QueueSettings:
         return QueueSettings(queues=self.queues, beta=self.beta)
+
+
+class LeaderElectionOptions(SettingsModel):
+    """One of several replicas serves: by a Lease, and the times of its election.
+
+    `identity` is what people read in the Lease; a part that only this process has is added to it.
+    """
+
+    enabled: bool = True
+    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    lease_name: str = Field(default="hetserve-extender", min_length=1)
+    lease_duration: Duration = Field(default="3s")  # type: ignore[assignment]
+    renew_deadline: Duration = Field(default="2s")  # type: ignore[assignment]
+    retry_period: Duration = Field(default="500ms")  # type: ignore[assignment]
+    identity: str = ""
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.lease_duration, self.renew_deadline, self.retry_period)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _ = self.terms
+        return self
 
 
 class Settings(SettingsModel):
@@ -32,7 +65,14 @@ class Settings(SettingsModel):
     policy: PolicyName = PolicyName.WORST_FIT
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
+    leader_election: LeaderElectionOptions = LeaderElectionOptions()
     log_level: LogLevel = "info"
+
+    def identified(self, identity: str) -> Self:
+        """The same under another name in the Lease."""
+        return self.model_copy(
+            update={"leader_election": self.leader_election.model_copy(update={"identity": identity})}
+        )
 
     @property
     def hold(self) -> Seconds:

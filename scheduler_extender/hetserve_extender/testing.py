@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
+from hetserve.api import names
 from hetserve_extender.api import Answer
 from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
 
@@ -53,9 +54,9 @@ class FakeApi:
         return self.objects[f"/api/v1/namespaces/{namespace}/pods/{name}"]
 
     def listing(self, collection: str) -> list[RawObject]:
-        """Objects of /api/v1/pods or /api/v1/nodes."""
-        kind = collection.rsplit("/", 1)[-1]
-        return [raw for path, raw in self.objects.items() if path.split("/")[-2] == kind]
+        """Objects of /api/v1/pods, of a namespace's pods, or of /api/v1/nodes."""
+        folder, kind = collection.rsplit("/", 1)
+        return [raw for path, raw in self.objects.items() if path.split("/")[-2] == kind and path.startswith(folder)]
 
     def end_watches(self, with_error: Exception | None = None) -> None:
         """Close every open watch, with an error or as the server does when its time is up."""
@@ -68,7 +69,7 @@ class FakeApi:
         method: str,
         path: str,
         *,
-        query: Mapping[str, str] | None = None,  # noqa: ARG002
+        query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,  # noqa: ARG002
         timeout: float = 10.0,  # noqa: ARG002, ASYNC109
@@ -85,7 +86,7 @@ class FakeApi:
             raise ApiUnreachableError("connection reset")
         if isinstance(fault, int):
             return _answer(fault, {"message": f"injected {fault}"})
-        answer = self._serve(method, path, body)
+        answer = self._serve(method, path, body, (query or {}).get("labelSelector"))
         if fault == "lost after":
             raise ApiUnreachableError("timeout")
         return answer
@@ -99,10 +100,13 @@ class FakeApi:
                 raise item
             yield item
 
-    def _serve(self, method: str, path: str, body: Any) -> Answer:
-        if method == "GET" and path in {"/api/v1/pods", "/api/v1/nodes"}:
-            return _answer(200, {"metadata": {"resourceVersion": str(self.revision)}, "items": self.listing(path)})
+    def _serve(self, method: str, path: str, body: Any, selector: str | None) -> Answer:
+        if method == "GET" and path.endswith(("/pods", "/nodes")):
+            items = [raw for raw in self.listing(path) if _selected(raw, selector)]
+            return _answer(200, {"metadata": {"resourceVersion": str(self.revision)}, "items": items})
         raw = self.objects.get(path.removesuffix("/binding"))
+        if method == "PUT":
+            return self._put(raw, body)
         if raw is None:
             return _answer(404, {"message": f"{path} not found"})
         if method == "POST":
@@ -111,8 +115,17 @@ class FakeApi:
             return self._patch(raw, body)
         return _answer(200, raw)
 
+    def _put(self, raw: RawObject | None, body: Any) -> Answer:
+        """As for a Lease: created where it is not there, else guarded by its resourceVersion."""
+        known = (raw or {}).get("metadata", {}).get("resourceVersion")
+        if body["metadata"].get("resourceVersion") != known:
+            return _answer(409, {"message": "the object has been modified"})
+        return _answer(200 if raw else 201, self.add(body))
+
     def _bind(self, raw: RawObject, body: Any) -> Answer:
         wanted = body["metadata"]
+        if wanted.get("resourceVersion", raw["metadata"]["resourceVersion"]) != raw["metadata"]["resourceVersion"]:
+            return _answer(409, {"message": "the resourceVersion in the precondition does not match"})
         if raw["metadata"]["uid"] != wanted["uid"]:
             return _answer(409, {"message": "the UID in the precondition does not match"})
         if raw["spec"].get("nodeName"):
@@ -127,6 +140,8 @@ class FakeApi:
 
     def _patch(self, raw: RawObject, operations: Any) -> Answer:
         changed = copy.deepcopy(raw)
+        if isinstance(operations, dict):
+            return self._merge(changed, operations["metadata"])
         for operation in operations:
             *parents, last = operation["path"].strip("/").split("/")
             target: Any = changed
@@ -139,6 +154,15 @@ class FakeApi:
         self.add(changed)
         return _answer(200, changed)
 
+    def _merge(self, raw: RawObject, metadata: Any) -> Answer:
+        """A merge patch of labels and annotations; a UID in it is a precondition."""
+        if metadata.get("uid", raw["metadata"]["uid"]) != raw["metadata"]["uid"]:
+            return _answer(409, {"message": "the UID in the precondition does not match"})
+        for part in ("labels", "annotations"):
+            merged = (raw["metadata"].get(part) or {}) | (metadata.get(part) or {})
+            raw["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
+        return _answer(200, self.add(raw))
+
     def _tell(self, kind: str, path: str, raw: RawObject) -> None:
         line = orjson.dumps({"type": kind, "object": raw})
         collection = "/api/v1/" + path.split("/")[-2]
@@ -147,8 +171,25 @@ class FakeApi:
                 queue.put_nowait(line)
 
 
+def released_lease(namespace: str = names.SYSTEM_NAMESPACE, name: str = "hetserve-extender") -> RawObject:
+    """The Lease of a leader that ended in order: the next leads at once."""
+    metadata = {"namespace": namespace, "name": name, "uid": "uid-lease"}
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    return {"kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _selected(raw: RawObject, selector: str | None) -> bool:
+    """Whether an object has the one label that the selector names (none: all have)."""
+    if selector is None:
+        return True
+    key, _, value = selector.partition("=")
+    return (raw["metadata"].get("labels") or {}).get(key) == value
+
+
 def _path(raw: RawObject) -> str:
     metadata = raw["metadata"]
+    if raw.get("kind") == "Lease":
+        return f"/apis/coordination.k8s.io/v1/namespaces/{metadata['namespace']}/leases/{metadata['name']}"
     if "namespace" in metadata:
         return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
     return f"/api/v1/nodes/{metadata['name']}"

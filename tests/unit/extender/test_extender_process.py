@@ -11,7 +11,7 @@ from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.main import Extender
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import FakeApi, released_lease
 
 
 async def _until_ready(extender: Extender) -> None:
@@ -22,6 +22,7 @@ async def _until_ready(extender: Extender) -> None:
 async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -> None:
     api = FakeApi()
     api.add(gpu_node("n0"))
+    api.add(released_lease())
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
     released = asyncio.Event()
     extender.queue.on_lift = lambda _outcome: released.set()

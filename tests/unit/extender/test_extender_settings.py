@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hetserve.api.names import SYSTEM_NAMESPACE
+from hetserve.placement.placer import Mode
+from hetserve.placement.requests import PolicyName
+from hetserve_extender.lease import Terms
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
 from hetserve_shell.settings import SettingsError, load_settings
@@ -16,7 +20,10 @@ host: 127.0.0.1
 port: 1
 probePort: 2
 reservationTimeout: 1m30s
-queue: {queues: 2, beta: 3, unschedulableAfter: 5s, debounce: 10ms}
+mode: score
+policy: BestFit
+leaderElection: {leaseName: a, namespace: b, leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s, identity: me}
+queue: {queues: auto, beta: 3, unschedulableAfter: 5s, debounce: 10ms}
 logLevel: debug
 """
 
@@ -32,8 +39,13 @@ def test_defaults_are_those_of_the_chart() -> None:
     assert settings.host == "0.0.0.0"  # noqa: S104
     assert (settings.port, settings.probe_port, settings.log_level) == (8888, 8889, "info")
     assert settings.hold == 30.0
+    assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName.WORST_FIT)
     assert settings.queue.core.queues == 4
     assert settings.queue.core.beta == 8
+    election = settings.leader_election
+    assert election.enabled
+    assert (election.namespace, election.lease_name, election.identity) == (SYSTEM_NAMESPACE, "hetserve-extender", "")
+    assert election.terms == Terms(duration=3.0, renew_deadline=2.0, retry_period=0.5)
     assert (settings.queue.unschedulable_after, settings.queue.debounce) == (30.0, 0.05)
 
 
@@ -41,6 +53,11 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
     settings = load_settings(Settings, _file(tmp_path, EVERYTHING), {"port": 7, "probe_port": None, "host": None})
     assert (settings.host, settings.port, settings.probe_port) == ("127.0.0.1", 7, 2)
     assert settings.hold == 90.0
+    assert (settings.mode, settings.policy) == (Mode.SCORE, PolicyName.BEST_FIT)
+    election = settings.leader_election
+    assert (election.lease_name, election.namespace, election.identity) == ("a", "b", "me")
+    assert election.terms == Terms(duration=6.0, renew_deadline=4.0, retry_period=1.0)
+    assert settings.queue.core.queues == "auto"
     assert settings.queue.core.beta == 3
     assert settings.queue.debounce == pytest.approx(0.01)
 
@@ -51,6 +68,12 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
         ("prot: 1", "prot: unknown setting"),
         ("queue: {betta: 1}", "queue.betta: unknown setting"),
         ("queue: {beta: 0}", "queue.beta: 0: "),
+        ("queue: {queues: 65}", "queue.queues"),
+        ("mode: guess", "mode: 'guess': "),
+        ("policy: worstfit", "policy: 'worstfit': "),
+        ("leaderElection: {leaseDuration: 2s}", "renewDeadline 2s and leaseDuration 2s must each be longer"),
+        ("leaderElection: {retryPeriod: 2s}", "retryPeriod 2s, renewDeadline 2s"),
+        ("leaderElection: {leaseName: ''}", "leaderElection.leaseName: '': "),
         ("port: 99999", "port: 99999: "),
         ("reservationTimeout: 30", "reservationTimeout: 30: a duration is a text such as 50ms or 30s"),
         ("reservationTimeout: soon", "reservationTimeout: 'soon': 'soon' is not a duration"),

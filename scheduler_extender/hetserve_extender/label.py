@@ -1,0 +1,67 @@
+"""The label by which the Service finds the leader's pod: `hetserve.io/leader=true`, on one pod of our namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.api import names
+from hetserve_extender.api import MERGE_PATCH, Answer, ApiServer, pod_path
+from hetserve_shell.connection import ApiUnreachableError
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks: a label that a paused leader wrote late sends calls astray only so long."""
+_SELECTOR: Final = f"{names.LABEL_LEADER}=true"
+_TIMEOUT: Final = 2.0
+
+
+@dataclass(slots=True)
+class LeaderLabel:
+    """Keeps the label on the pod `name` of `namespace` while it leads: only the way of calls depends on it."""
+
+    api: ApiServer
+    namespace: str
+    name: str
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    async def keep(self) -> None:
+        """Never returns: the label is on our pod and on no other."""
+        while True:
+            try:
+                await self._settle()
+            except ApiUnreachableError as error:
+                log.warning("label %s: %s", names.LABEL_LEADER, error)
+            await self.sleep(LOOK_EVERY)
+
+    async def drop(self) -> None:
+        """Take the label off our pod, if the API server lets us."""
+        try:
+            await self._patch(self.name, None)
+        except ApiUnreachableError as error:
+            log.warning("label %s: %s", names.LABEL_LEADER, error)
+
+    async def _settle(self) -> None:
+        query = {"labelSelector": _SELECTOR}
+        collection = pod_path(self.namespace, "").removesuffix("/")
+        answer = await self.api.request("GET", collection, query=query, timeout=_TIMEOUT)
+        if not answer.ok:
+            log.warning("label %s: %s", names.LABEL_LEADER, answer.message)
+            return
+        labelled = {str(raw["metadata"]["name"]) for raw in answer.json().get("items") or []}
+        if self.name not in labelled:
+            await self._patch(self.name, "true")
+        for other in sorted(labelled - {self.name}):
+            await self._patch(other, None)
+
+    async def _patch(self, name: str, value: str | None) -> Answer:
+        patch = {"metadata": {"labels": {names.LABEL_LEADER: value}}}
+        path = pod_path(self.namespace, name)
+        answer = await self.api.request("PATCH", path, body=patch, content_type=MERGE_PATCH, timeout=_TIMEOUT)
+        if not answer.ok and answer.status != 404:
+            log.warning("label %s on %s: %s", names.LABEL_LEADER, name, answer.message)
+        return answer

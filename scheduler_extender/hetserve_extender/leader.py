@@ -1,0 +1,109 @@
+"""What follows the election: a leader takes over before it serves, and serves only while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.placement import State
+from hetserve.placement.placer import Placer
+from hetserve_extender.api import ApiServer, ApiStatusError
+from hetserve_extender.cluster import Reflector
+from hetserve_extender.election import Elector
+from hetserve_extender.fence import FencedApi, Revisions, fence_pods
+from hetserve_shell.connection import ApiUnreachableError
+
+log = logging.getLogger(__name__)
+
+_PAUSE: Final = 0.2
+
+
+@dataclass(slots=True)
+class Leadership:
+    """Runs `duties` (which never return) while we lead, and says why a verb cannot be answered."""
+
+    elector: Elector
+    api: ApiServer
+    pods: Reflector
+    placer: Placer
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    _serving: int = 0
+
+    def refusal(self) -> str:
+        """Why no verb is answered now; empty where they are."""
+        term = self.elector.term()
+        if term is None:
+            return f"not the leader (leader is {self.elector.leader()})"
+        return "" if term == self._serving else "the leader is taking over and has not listed the pods yet"
+
+    def fenced(self, revisions: Revisions) -> FencedApi:
+        """The API server for binds, which must end with our leadership."""
+        return FencedApi(self.api, revisions, self.elector.term, self.refusal)
+
+    async def run(self, duties: Callable[[], Awaitable[None]]) -> None:
+        """Contend, and do the duties in every term that is won. Never returns; raises what ends the duties."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.elector.run())
+            while True:
+                term = await self.elector.won()
+                log.info("leading: term %d", term)
+                leading = asyncio.create_task(self._lead(term, duties))
+                lost = asyncio.create_task(self.elector.lost(term))
+                try:
+                    await asyncio.wait({leading, lost}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    await _end(leading, lost)
+                log.warning("no longer leading: the leader is %s", self.elector.leader())
+
+    async def take_over(self, term: int) -> None:
+        """Make the ledger hold all that any earlier leader bound or can still bind, and nothing else.
+
+        Order matters: first the fence, then the list; what landed before the fence is in the list.
+        """
+        if self.elector.candidate.handed_over:
+            log.info("the last leader ended in order: no bind of it is under way")
+        else:
+            stamp = f"{self.elector.candidate.identity}/{term}"
+            fenced = await fence_pods(self.api, stamp, self.elector.clock, self.sleep)
+            log.info("fenced %d pods that could still have been bound", fenced)
+        await self.pods.relist()
+        for uid, booking in list(self.placer.ledger.bookings().items()):
+            if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list
+                self.placer.ledger.release(uid)
+
+    async def hand_over(self) -> None:
+        """Give the Lease up for the next to lead at once; not where a bind of ours could still land."""
+        if not self.elector.leads():
+            return
+        open_binds = sum(b.state is State.BINDING for b in self.placer.ledger.bookings().values())
+        if open_binds:
+            log.warning("%d binds have no outcome: the next leader waits for our Lease to end", open_binds)
+            return
+        await self.elector.release()
+
+    async def _lead(self, term: int, duties: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await self.take_over(term)
+                break
+            except (ApiStatusError, ApiUnreachableError) as error:
+                log.warning("taking over: %s", error)
+                await self.sleep(_PAUSE)
+        self._serving = term
+        log.info(
+            "serving: %d pods on GPUs, %d without a node", len(self.placer.ledger.bookings()), len(self.placer.pods)
+        )
+        await duties()
+
+
+async def _end(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:
+    """Cancel both and let them end; what went wrong while leading is raised."""
+    for task in (leading, lost):
+        task.cancel()
+    await asyncio.wait({leading, lost})
+    with contextlib.suppress(asyncio.CancelledError):
+        leading.result()

@@ -1,0 +1,171 @@
+"""Who may lead, and until when: the election over a Lease of coordination.k8s.io, without any request.
+
+Two rules keep two candidates from leading at once, by the rate of their clocks alone (neither needs the right
+time): a leader counts from the moment *before* it sent its last accepted write, for `renew_deadline`; another
+takes the Lease only when it has seen it unchanged for the longer `duration`, from the moment *after* it read it.
+Where no Lease tells of the past (absent, or never held) the first holder leads only after a whole `duration`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from hetserve_shell.connection import RawObject
+
+NEVER: Final = -math.inf
+Write = Literal["create", "take", "renew"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Times of an election [s]; retry_period < renew_deadline < duration."""
+
+    duration: float = 3.0
+    renew_deadline: float = 2.0
+    retry_period: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError(
+                f"retryPeriod {self.retry_period:g}s, renewDeadline {self.renew_deadline:g}s and leaseDuration "
+                f"{self.duration:g}s must each be longer than the one before"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as read: `version` changes with every write; `used`: somebody has held it."""
+
+    holder: str
+    version: str
+    duration: float
+    transitions: int
+    used: bool
+    raw: RawObject = field(compare=False, repr=False)
+
+
+def parse_lease(raw: RawObject) -> Lease:
+    """A Lease of the API server. Raises ValueError for a number that is none."""
+    spec = raw.get("spec") or {}
+    return Lease(
+        holder=str(spec.get("holderIdentity") or ""),
+        version=str((raw.get("metadata") or {}).get("resourceVersion", "")),
+        duration=float(spec.get("leaseDurationSeconds") or 0),
+        transitions=int(spec.get("leaseTransitions") or 0),
+        used=bool(spec.get("renewTime")),
+        raw=raw,
+    )
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One contender. `identity` is of this process alone: a restarted one is another, and waits like any other.
+
+    Times are of one monotonic clock [s]; the caller reads it, before a request it sends and after each answer.
+    """
+
+    identity: str
+    terms: Terms
+    seen: Lease | None = None
+    term: int = 0
+    """Counts the times that leadership was won here."""
+    handed_over: bool = False
+    """Whether the present term began with a Lease that the last holder had given up in order."""
+    _seen_at: float = math.inf
+    _until: float = NEVER
+    _from: float = NEVER
+    _past_unknown: bool = False
+
+    def observe(self, lease: Lease | None, at: float) -> None:
+        """Take what was read (None: there is no Lease), the answer in hand at `at`."""
+        if self._seen_at == math.inf or lease != self.seen:
+            self._seen_at = at
+        self.seen = lease
+        if lease is None or not lease.used:
+            self._past_unknown = True
+        elif not self.mine:
+            self._past_unknown = False
+        if not self.mine:
+            self._until = NEVER
+
+    def wrote(self, lease: Lease, sent: float, at: float, *, created: bool = False) -> None:
+        """Our write was accepted: `lease` is the result, sent at `sent`, the answer in hand at `at`.
+
+        `created`: there was none to write to, so nothing is known of who led meanwhile, a renewal or not.
+        """
+        before, self.seen, self._seen_at = self.seen, lease, at
+        if not lease.holder:
+            self._until = NEVER
+            return
+        self._past_unknown |= created
+        if created or sent >= self._until:  # won, or won back after a lapse in which nobody else took it
+            self.term += 1
+            self.handed_over = before is not None and before.used and not before.holder
+            wait = max(self.terms.duration, lease.duration) if self._past_unknown else 0.0
+            self._from = max(self._from, at + wait)
+            self._past_unknown = False
+        self._until = sent + self.terms.renew_deadline
+
+    @property
+    def mine(self) -> bool:
+        """Whether the Lease names us, as far as we know."""
+        return self.seen is not None and self.seen.holder == self.identity
+
+    @property
+    def until(self) -> float:
+        """When our leadership ends if no further write succeeds; `NEVER` where another holds the Lease."""
+        return self._until
+
+    def leads(self, now: float) -> bool:
+        """Whether nobody else can lead at `now`."""
+        return self.mine and self._from <= now < self._until
+
+    def fresh(self, now: float) -> bool:
+        """Whether the Lease is ours so surely that it can be written without being read."""
+        return self.mine and now < self._until
+
+    def leads_from(self) -> float:
+        """When a Lease that we hold lets us lead."""
+        return self._from
+
+    def next_write(self, now: float) -> Write | None:
+        """What to write now; None while another holds the Lease or nothing has been read."""
+        if self._seen_at == math.inf:
+            return None
+        if self.seen is None:
+            return "create"
+        if self.mine:
+            return "renew"
+        if not self.seen.holder:
+            return "take"
+        expired = now - self._seen_at >= max(self.terms.duration, self.seen.duration)
+        return "take" if expired else None
+
+    def manifest(self, write: Write, namespace: str, name: str, stamp: str) -> RawObject:
+        """The Lease to send; what others put on it stays. `stamp`: time of day, for people to read."""
+        known: dict[str, Any] = self.seen.raw if self.seen else {}
+        spec = dict(known.get("spec") or {})
+        spec |= {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self.terms.duration),
+            "renewTime": stamp,
+        }
+        if write != "renew":
+            before = self.seen.transitions if self.seen else 0
+            spec |= {"acquireTime": stamp, "leaseTransitions": before + 1}
+        return _manifest(known, namespace, name, spec)
+
+    def released(self, namespace: str, name: str, stamp: str) -> RawObject | None:
+        """The Lease given up, which the next may take at once; None where it is not ours."""
+        if self.seen is None or not self.mine:
+            return None
+        spec = dict(self.seen.raw.get("spec") or {}) | {"holderIdentity": "", "renewTime": stamp}
+        return _manifest(self.seen.raw, namespace, name, spec)
+
+
+def _manifest(known: RawObject, namespace: str, name: str, spec: RawObject) -> RawObject:
+    metadata = dict(known.get("metadata") or {}) | {"namespace": namespace, "name": name}
+    metadata.pop("managedFields", None)
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
