@@ -12,6 +12,7 @@ from hetserve.cli.profile import profile
 from hetserve.cli.reference import reference
 from hetserve.cli.search import search
 from hetserve.cli.simulate import simulate
+from hetserve.cli.why import why
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -27,3 +28,4 @@ app.add_command(profile)
 app.add_command(reference)
 app.add_command(search)
 app.add_command(simulate)
+app.add_command(why)

@@ -113,7 +113,10 @@ def _not_shared(others: Sequence[Booking], free: int, request: GpuRequest) -> It
     same = [pod_name(booking.request) for booking in others if _apart(booking.request, request)]
     if same:
         yield Reason("model", f"model {request.model} is held there by {_few(same)}")
-    if free < request.memory_mib:
+    whole = [pod_name(booking.request) for booking in others if booking.request.whole]
+    if whole:
+        yield Reason("memory", f"is held whole by {_few(whole)}")
+    elif free < request.memory_mib:
         there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
         yield Reason("memory", f"{request.memory_mib - free} MiB short: {there}, {request.memory_mib} wanted")
 

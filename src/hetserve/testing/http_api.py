@@ -17,13 +17,14 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class HttpApi:
-    """What is served, and what was asked for.
+    """What is served, and what was asked for; pods in `alone` are in no list.
 
     `status` other than 200 refuses everything with that status; watches wait for `hold` where it is given.
     """
 
     nodes: list[Json] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
+    alone: list[Json] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     events: dict[str, list[Json]] = field(default_factory=dict)
     status: int = 200
@@ -72,7 +73,7 @@ class HttpApi:
         if path in self.texts:
             return 200, self.texts[path]
         parts = path.split("/")
-        for pod in self.pods:
+        for pod in (*self.pods, *self.alone):
             metadata = pod["metadata"]
             if parts[4:] == [metadata["namespace"], "pods", metadata["name"]]:
                 return 200, pod

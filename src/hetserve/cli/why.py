@@ -1,0 +1,74 @@
+"""`hetserve why POD`: where a pod is and beside whom, or why it is not placed yet, GPU by GPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli.problems import EXIT_INFEASIBLE
+from hetserve.cli.snapshot import source_options
+
+if TYPE_CHECKING:
+    from hetserve.cli.snapshot import Snapshot, Source
+
+
+@click.command()
+@click.argument("pod")
+@click.option("-n", "--namespace", metavar="NS", help="Default: that of the context, else default.")
+@source_options
+@click.option(
+    "--policy",
+    type=click.Choice(["WorstFit", "BestFit", "Spread"]),
+    default="WorstFit",
+    show_default=True,
+    help="Policy of the installation, for a pod that names none.",
+)
+@click.option("--all", "every", is_flag=True, help="List every GPU.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+def why(pod: str, namespace: str | None, policy: str, every: bool, output: str, **source_of: str | None) -> None:
+    """Say where POD is and beside whom, or why it is not placed yet: which GPUs would fit now, which it would get,
+    and for every other what is in the way.
+
+    The decision is made by the scheduler extender's own code over the cluster as it is now. What the kube-scheduler
+    judges besides (affinity, CPU, volumes, ...) is named where it is not looked at.
+
+    \b
+    Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits; 2 it cannot be read.
+
+    \b
+    Examples:
+      hetserve why my-model-7d9f
+      hetserve why -n team my-model-7d9f --all
+      hetserve why --from dump.json -o json my-model-7d9f
+    """
+    from hetserve.cli.documents import dump  # noqa: PLC0415
+    from hetserve.cli.snapshot import Source  # noqa: PLC0415
+    from hetserve.cli.terminal import text_of  # noqa: PLC0415
+    from hetserve.cli.why_answer import answer  # noqa: PLC0415
+    from hetserve.cli.why_text import blocks  # noqa: PLC0415
+    from hetserve.placement.requests import PolicyName  # noqa: PLC0415
+
+    source = Source.of(**source_of)
+    snapshot = source.snapshot()
+    made = answer(_find(source, snapshot, namespace or source.namespace, pod), snapshot, PolicyName(policy))
+    click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
+    if made["state"] == "Unreadable":
+        sys.exit(2)
+    placeless = "decision" in made and made["decision"]["chosen"] is None
+    sys.exit(EXIT_INFEASIBLE if placeless else 0)
+
+
+def _find(source: Source, snapshot: Snapshot, namespace: str, name: str) -> dict[str, Any]:
+    """The pod; one that has finished is not in a live snapshot and is read alone."""
+    from hetserve.cli.cluster import ClusterError, pod_path  # noqa: PLC0415
+
+    for raw in snapshot.pods:
+        metadata = raw.get("metadata") or {}
+        if (metadata.get("namespace", "default"), metadata.get("name")) == (namespace, name):
+            return raw
+    found = None if source.cluster is None else source.cluster.find(pod_path(namespace, name))
+    if found is None:
+        raise ClusterError(f"there is no pod {name} in namespace {namespace}; -n NS names another")
+    return found

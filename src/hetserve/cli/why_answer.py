@@ -1,0 +1,174 @@
+"""The answer of `hetserve why` as a document: the core's own decision over a snapshot, told GPU by GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetserve.api import names
+from hetserve.cli.node_rules import against_node, not_judged
+from hetserve.cli.placed import placer_of, pod_document
+from hetserve.cli.snapshot import Snapshot
+from hetserve.cli.why_queue import place_in_queue
+from hetserve.placement import Booking, Decision, Placer, PodView, decide
+from hetserve.placement.explain import GpuVerdict, explain
+from hetserve.placement.pods import InvalidObjectError, parse_pod
+from hetserve.placement.requests import GpuRequest, PolicyName
+
+RawObject = Mapping[str, Any]
+Json = dict[str, Any]
+
+
+def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName) -> Json:
+    """Everything `why` knows of a pod of the snapshot; `policy`: that of the installation."""
+    metadata = raw.get("metadata") or {}
+    made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
+    try:
+        pod = parse_pod(raw)
+        request = pod.placeable()
+    except InvalidObjectError as error:
+        return made | {"state": "Unreadable", "message": f"cannot be placed: {error}"}
+    made |= {"asks": request.amount, "request": _request(request)}
+    if pod.finished:
+        phase = (raw.get("status") or {}).get("phase")
+        return made | {"state": "Finished", "message": f"has finished ({phase}): it holds no GPU"}
+    if not request.needs_gpu:
+        return made | _not_ours(pod)
+    placer = placer_of(snapshot)
+    made["problems"] = [line for line in placer.problems() if f"{request.namespace}/{request.name} " in line]
+    held = placer.ledger.booking(request.uid)
+    if held is not None:
+        return made | _holding(held, placer, raw, pod)
+    if pod.node is not None:
+        return made | {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
+    return made | _waiting(raw, pod, placer, snapshot, policy)
+
+
+def _request(request: GpuRequest) -> Json:
+    selector = request.selector
+    return {
+        "gpus": request.gpus,
+        "wholeGpus": request.whole,
+        "memoryMiB": None if request.whole else request.memory_mib,
+        "model": request.model,
+        "antiAffinity": request.anti_affinity.value,
+        "policy": None if request.policy is None else request.policy.value,
+        "accepts": None if selector.accepts_all else str(selector),
+        "priority": request.priority,
+    }
+
+
+def _not_ours(pod: PodView) -> Json:
+    gated = " but waits at our gate, which is lifted in its turn" if names.QUEUE_GATE in pod.gates else ""
+    return {"state": "NotOurs", "message": f"asks for no {names.RESOURCE_GPU_MEMORY} and no GPU of ours{gated}"}
+
+
+def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Json:
+    shared = [use for use in placer.ledger.gpus() if (use.node, use.gpu.id) in held.places]
+    others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
+    scheduled = _scheduled(raw)
+    which = f"{'GPU' if len(held.gpus) == 1 else 'GPUs'} {','.join(held.gpus)}"
+    ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
+    amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
+    each = " each" if len(held.gpus) > 1 and not held.request.whole else ""
+    since = scheduled.get("lastTransitionTime")
+    return {
+        "state": "Bound",
+        "message": f"holds {which} of node {held.node}, {amount}{each}"
+        + (f", since {since}" if since else "")
+        + ending,
+        "holds": {
+            "node": held.node,
+            "gpus": [_held_gpu(placer, held.node, gpu) for gpu in held.gpus],
+            "since": since,
+            "beside": [pod_document(booking) for booking in others.values()],
+        },
+    }
+
+
+def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
+    for use in placer.ledger.gpus():
+        if (use.node, use.gpu.id) == (node, gpu):
+            return {
+                "gpu": gpu,
+                "product": use.gpu.product,
+                "memoryMiB": use.gpu.memory_mib,
+                "freeMiB": use.free_mib,
+                "healthy": use.gpu.healthy,
+            }
+    return {"gpu": gpu, "product": None, "memoryMiB": None, "freeMiB": None, "healthy": None}
+
+
+def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, policy: PolicyName) -> Json:
+    request = pod.request
+    closed = {node["metadata"]["name"]: against_node(raw, node) for node in snapshot.nodes}
+    offered = sorted(name for name, reasons in closed.items() if not reasons)
+    decision = decide(placer.ledger.index, request, offered, policy=policy, explain=True)
+    verdicts = explain(placer.ledger, request)
+    others = tuple(gate for gate in pod.gates if gate != names.QUEUE_GATE)
+    scheduled = _scheduled(raw)
+    return {
+        "state": "Gated" if pod.gates else "Released",
+        "message": _message(pod, others, decision),
+        "gates": list(pod.gates),
+        "queue": place_in_queue(pod, placer, snapshot.taken_at) if names.QUEUE_GATE in pod.gates else None,
+        "scheduler": {
+            "name": pod.scheduler,
+            "reason": scheduled.get("reason"),
+            "message": scheduled.get("message"),
+            "ours": pod.scheduler == names.SCHEDULER_NAME,
+        },
+        "decision": _decision(decision),
+        "gpus": [_gpu(verdict, closed.get(verdict.node, ()), decision) for verdict in verdicts],
+        "notJudged": list(not_judged(raw)),
+    }
+
+
+def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
+    if pod.terminating:
+        return "is ending before it was placed"
+    now = f"{decision.chosen} fits now" if decision.chosen else "no GPU fits now"
+    if others:
+        return f"waits for {_listed('gate', others)}, which others lift; {now}"
+    if pod.gates:
+        return f"waits in the queue; {now}"
+    if pod.scheduler != names.SCHEDULER_NAME:
+        return f"is in the hands of scheduler {pod.scheduler}, which knows no GPUs of ours; {now}"
+    return f"is released to the scheduler and not yet bound; {now}"
+
+
+def _decision(decision: Decision) -> Json:
+    chosen, runner_up = decision.chosen, decision.runner_up
+    return {
+        "policy": decision.policy.value,
+        "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
+        "why": decision.why,
+        "runnerUp": None if runner_up is None else str(runner_up),
+        "refusals": [{"reason": one.reason, "nodes": len(one.nodes)} for one in decision.refusals],
+    }
+
+
+def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: Decision) -> Json:
+    taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
+    reasons = [{"kind": "node", "text": text} for text in closed]
+    reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
+    return {
+        "node": verdict.node,
+        "gpu": verdict.gpu.id,
+        "product": verdict.gpu.product,
+        "memoryMiB": verdict.gpu.memory_mib,
+        "freeMiB": verdict.free_mib,
+        "pods": verdict.pods,
+        "fits": not reasons,
+        "chosen": taken,
+        "reasons": reasons,
+    }
+
+
+def _scheduled(raw: RawObject) -> RawObject:
+    found = (raw.get("status") or {}).get("conditions") or []
+    return next((one for one in found if one.get("type") == "PodScheduled"), {})
+
+
+def _listed(what: str, items: Sequence[str]) -> str:
+    return f"{what}{'' if len(items) == 1 else 's'} {', '.join(items)}"

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hetserve.api import names
+from hetserve.cli.app import app
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.http_api import HttpApi
+
+Json = dict[str, Any]
+NODE = gpu_node("n0", gpus=2, product="T4", memory_mib=16384)
+HOLDER = gpu_pod("holder", memory_mib=6000, model="resnet", node="n0", gpu="0")
+OTHER = gpu_pod("other", memory_mib=14000, model="bert", node="n0", gpu="1")
+
+
+def run(pod: str, *objects: Json, arguments: tuple[str, ...] = ()) -> Result:
+    items = [{"kind": "Pod" if "containers" in one["spec"] else "Node", **one} for one in objects]
+    stdin = json.dumps({"kind": "List", "takenAt": 1767225700.0, "items": items})
+    return CliRunner().invoke(app, ["why", pod, "--from", "-", *arguments], input=stdin)
+
+
+def answer(pod: str, *objects: Json, code: int = 0) -> Any:
+    result = run(pod, *objects, arguments=("-o", "json"))
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def reasons(answer: Json) -> dict[str, list[str]]:
+    return {gpu["gpu"]: [reason["kind"] for reason in gpu["reasons"]] for gpu in answer["gpus"]}
+
+
+def test_a_bound_pod_is_said_to_hold_its_gpu_beside_whom_and_since_when() -> None:
+    mine = gpu_pod("mine", memory_mib=2000, model="vgg", node="n0", gpu="0")
+    mine["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:07Z"}
+    ]
+    said = answer("mine", NODE, HOLDER, mine)
+    assert (said["state"], said["holds"]["node"]) == ("Bound", "n0")
+    assert said["message"] == "holds GPU 0 of node n0, 2000 MiB, since 2026-01-01T00:00:07Z"
+    assert [pod["name"] for pod in said["holds"]["beside"]] == ["holder"]
+    assert said["holds"]["gpus"][0]["freeMiB"] == 16384 - 8000
+
+
+def test_an_unbound_pod_is_told_what_it_would_get_and_why_not_each_other() -> None:
+    said = answer("new", NODE, HOLDER, OTHER, gpu_pod("new", memory_mib=2000, model="resnet"))
+    assert said["state"] == "Released"
+    assert said["decision"]["chosen"] == {"node": "n0", "gpus": ["1"]}
+    assert reasons(said) == {"0": ["model"], "1": []}
+    assert [gpu["gpu"] for gpu in said["gpus"] if gpu["chosen"]] == ["1"]
+    assert "model resnet is held there by default/holder" in json.dumps(said)
+
+
+def test_what_fits_nowhere_says_by_how_much_and_exits_with_3() -> None:
+    said = answer("new", NODE, HOLDER, OTHER, gpu_pod("new", memory_mib=11000, model="resnet"), code=3)
+    assert reasons(said) == {"0": ["model", "memory"], "1": ["memory"]}
+    assert "8616 MiB short: 2384 MiB free, 11000 wanted" in json.dumps(said)
+    assert said["decision"]["refusals"] == [
+        {"reason": "no GPU with 11000 MiB free; the most free on any eligible GPU is 2384 MiB", "nodes": 1}
+    ]
+
+
+CASES = {
+    "a product": ({names.ANNOTATION_GPU_PRODUCT: "V100"}, {}, "is a T4, not a V100"),
+    "an excluded id": ({names.ANNOTATION_GPU_UUID_EXCLUDE: "0,1"}, {}, "is excluded by its id"),
+    "a whole GPU": ({}, {"memory_mib": 0, "gpus": 1}, "is not idle, as a whole GPU must be: holds default/holder"),
+}
+
+
+@pytest.mark.parametrize(("annotations", "wants", "words"), CASES.values(), ids=CASES)
+def test_every_wish_that_is_not_met_is_named(annotations: dict[str, str], wants: Json, words: str) -> None:
+    asked = {"memory_mib": 1000, "model": "vgg", **wants}
+    result = run("new", NODE, HOLDER, OTHER, gpu_pod("new", annotations=annotations, **asked))
+    assert result.exit_code == 3
+    assert words in result.stdout
+
+
+def test_a_gated_pod_is_told_its_place_and_its_bound() -> None:
+    ours = (names.QUEUE_GATE,)
+    older = gpu_pod("older", model="a", gates=ours, created="2026-01-01T00:00:00Z")
+    urgent = gpu_pod("urgent", model="b", gates=ours, created="2026-01-01T00:01:00Z", priority=5)
+    mine = gpu_pod("mine", model="c", gates=ours, created="2026-01-01T00:01:00Z")
+    said = answer("mine", NODE, older, urgent, mine)
+    assert said["state"] == "Gated"
+    assert said["queue"]["waiting"] == 3
+    assert (said["queue"]["older"], said["queue"]["samePriority"], said["queue"]["higherPriority"]) == (1, 2, 1)
+    assert said["queue"]["releasedWithin"] == 16
+    assert said["queue"]["waitedSeconds"] == pytest.approx(1767225700 - 1767225660)
+
+
+def test_gates_of_others_are_named_as_theirs() -> None:
+    mine = gpu_pod("mine", gates=(names.QUEUE_GATE, "kueue.x-k8s.io/admission"))
+    assert "waits for gate kueue.x-k8s.io/admission, which others lift" in answer("mine", NODE, mine)["message"]
+
+
+def test_the_schedulers_last_words_and_a_wrong_scheduler_are_shown() -> None:
+    mine = gpu_pod("mine", unschedulable=True)
+    mine["status"]["conditions"][0]["message"] = "0/3 nodes are available: 3 Insufficient cpu."
+    mine["spec"]["schedulerName"] = "default-scheduler"
+    text = run("mine", NODE, mine).stdout
+    assert "0/3 nodes are available: 3 Insufficient cpu." in text
+    assert "schedulerName is default-scheduler" in text
+
+
+def test_node_rules_are_judged_where_simple_and_named_where_not() -> None:
+    mine = gpu_pod("mine")
+    mine["spec"] |= {"nodeSelector": {"pool": "gpu"}, "affinity": {"podAffinity": {"x": []}}}
+    tainted = gpu_node("tainted")
+    tainted["metadata"]["labels"]["pool"] = "gpu"
+    tainted["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    said = answer("mine", NODE, tainted, mine, code=3)
+    assert {kind for kinds in reasons(said).values() for kind in kinds} == {"node"}
+    assert "nodeSelector pool=gpu: the node has none" in json.dumps(said)
+    assert "taint dedicated=x:NoSchedule is not tolerated" in json.dumps(said)
+    assert said["notJudged"] == ["affinity.podAffinity"]
+    mine["spec"]["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+    assert answer("mine", NODE, tainted, mine)["decision"]["chosen"]["node"] == "tainted"
+    tainted["spec"]["unschedulable"] = True
+    assert "the node is cordoned" in json.dumps(answer("mine", NODE, tainted, mine, code=3))
+
+
+def test_a_wish_that_cannot_be_read_is_the_answer() -> None:
+    bad = gpu_pod("bad", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
+    result = run("bad", NODE, bad)
+    assert result.exit_code == 2
+    assert "'Tightest' is not WorstFit or BestFit or Spread" in result.stdout
+
+
+def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
+    plain = gpu_pod("plain")
+    del plain["spec"]["containers"][0]["resources"]
+    assert answer("plain", NODE, plain)["state"] == "NotOurs"
+    assert answer("done", NODE, gpu_pod("done", phase="Succeeded"))["state"] == "Finished"
+
+
+def test_a_finished_pod_of_a_live_cluster_is_found_and_an_unknown_one_is_not(tmp_path: Path) -> None:
+    done = gpu_pod("done", namespace="team", phase="Failed")
+    with HttpApi.serving([NODE], [HOLDER]) as api:
+        kubeconfig = ["--kubeconfig", str(api.kubeconfig(tmp_path))]
+        missing = CliRunner().invoke(app, ["why", "done", *kubeconfig])
+        api.alone.append(done)
+        found = CliRunner().invoke(app, ["why", "done", *kubeconfig])
+    assert (missing.exit_code, found.exit_code) == (2, 0)
+    assert "no pod done in namespace team" in missing.stderr
+    assert "has finished (Failed)" in found.stdout
+
+
+def test_many_gpus_are_cut_to_those_nearest_to_fitting_unless_all_are_wanted() -> None:
+    nodes = [gpu_node(f"n{number}", gpus=8, memory_mib=1024) for number in range(5)]
+    asked = gpu_pod("new", memory_mib=2000)
+    assert "16 more" in run("new", *nodes, asked).stdout
+    assert "more" not in run("new", *nodes, asked, arguments=("--all",)).stdout
