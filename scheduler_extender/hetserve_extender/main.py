@@ -25,6 +25,7 @@ from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.drift import DriftCheck
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import Revisions
 from hetserve_extender.http_server import HttpServer
@@ -102,6 +103,7 @@ class Extender:
             self.placer,
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
+        self.drift = DriftCheck(api, self.placer, self.metrics.drift)
         self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
@@ -161,7 +163,7 @@ class Extender:
             await self.leadership.run(self._duties)
 
     async def _duties(self) -> None:
-        """What only the leader does, until it is cancelled: be found, and release pods from their queues."""
+        """What only the leader does, until it is cancelled: be found, release pods from their queues, compare."""
         try:
             async with asyncio.TaskGroup() as group:
                 if self.takes_turns:
@@ -170,6 +172,7 @@ class Extender:
                     group.create_task(self.label.keep())
                 self.queue.wake()
                 group.create_task(self.queue.run())
+                group.create_task(self.drift.run())
         finally:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetserve.placement import Round
+from hetserve.placement.compare import Kind
 from hetserve.placement.placer import Placer
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -55,7 +56,18 @@ class Metrics:
             ["priority"],
             registry=self.registry,
         )
+        self.ledger_drift = Gauge(
+            "hetserve_ledger_drift",
+            "Differences between the ledger and the API server's pods and nodes, by kind, at the last comparison",
+            ["kind"],
+            registry=self.registry,
+        )
         self.registry.register(_LedgerCollector(placer))
+
+    def drift(self, differences: Mapping[Kind, int]) -> None:
+        """Take a comparison of the ledger with the cluster."""
+        for kind, count in differences.items():
+            self.ledger_drift.labels(kind.name.lower()).set(count)
 
     def round(self, decided: Round, outstanding: int) -> None:
         """Take a round of the queues."""

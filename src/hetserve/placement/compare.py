@@ -1,0 +1,142 @@
+"""Every difference between the ledger and the cluster that it stands for.
+
+The cluster's side is what raw pods and nodes say, read and summed by the code of the independent checker: none
+of it is shared with the ledger. What the ledger knows before the cluster does (reservations, binds under way)
+is no difference.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from hetserve.placement.bookings import Booking, State
+from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings
+from hetserve.placement.ledger import Ledger
+from hetserve.placement.requests import GpuRequest
+
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError)
+
+
+class Kind(Enum):
+    """What differs."""
+
+    NOT_IN_CLUSTER = "booked, not in the cluster"
+    NOT_BOOKED = "in the cluster, not booked"
+    OTHER_GPU = "on another GPU"
+    OTHER_MEMORY = "with another memory"
+    OTHER_INVENTORY = "GPU known to one only"
+    OTHER_FREE = "free memory differs"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One thing that ledger and cluster see otherwise; `subject` is a pod's UID or a GPU."""
+
+    subject: str
+    kind: Kind = field(compare=False)
+    text: str
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs."""
+
+    pods: dict[str, list[Holding]] = field(default_factory=dict)
+    capacity: dict[Place, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> Cluster:
+        cluster = cls()
+        cluster.add_pods(pods)
+        cluster.add_nodes(nodes)
+        return cluster
+
+    def add_pods(self, pods: Iterable[RawObject]) -> None:
+        """Take pods; one that cannot be read holds nothing here, and shows as a difference if it is booked."""
+        for pod in pods:
+            with suppress(*_UNREADABLE):
+                if held := holdings([pod]):
+                    self.pods[held[0].uid] = held
+
+    def add_nodes(self, nodes: Iterable[RawObject]) -> None:
+        """Take nodes; one whose GPUs cannot be read has none, as for the ledger."""
+        for node in nodes:
+            with suppress(*_UNREADABLE):
+                self.capacity |= gpu_capacity([node])
+
+
+def compare(ledger: Ledger, cluster: Cluster) -> tuple[Difference, ...]:
+    """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
+    return tuple(sorted([*_pods(ledger.bookings(), cluster), *_gpus(ledger, cluster)]))
+
+
+def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
+    for uid, booking in bookings.items():
+        held = cluster.pods.get(uid)
+        if held is not None:
+            yield from _pod(booking, {entry.place: entry.mib for entry in held})
+        elif booking.state is State.BOUND:
+            text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
+            yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
+    for uid in cluster.pods.keys() - bookings.keys():
+        held = cluster.pods[uid]
+        text = f"{_who(held[0])} holds {_places(entry.place for entry in held)} and is not booked"
+        yield Difference(uid, Kind.NOT_BOOKED, text)
+
+
+def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
+    request = booking.request
+    booked = dict(zip(booking.places, booking.mib, strict=True))
+    if set(held) != set(booked):
+        text = f"{_who(request)} is booked on {_places(booked)} and holds {_places(held)}"
+        yield Difference(request.uid, Kind.OTHER_GPU, text)
+    elif not request.whole and held != booked:
+        # A whole GPU is held whole, however much memory the inventory gave it when the pod came.
+        text = f"{_who(request)} is booked with {_amounts(booked)} MiB and holds {_amounts(held)} MiB"
+        yield Difference(request.uid, Kind.OTHER_MEMORY, text)
+
+
+def _gpus(ledger: Ledger, cluster: Cluster) -> Iterator[Difference]:
+    free = {(use.node, use.gpu.id): int(use.free_mib) for use in ledger.gpus()}
+    for place in free.keys() ^ cluster.capacity.keys():
+        owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
+        yield Difference(_gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}")
+    held = _held(ledger, cluster)
+    for place in free.keys() & cluster.capacity.keys():
+        left = cluster.capacity[place] - held[place]
+        if left != free[place]:
+            text = f"{_gpu(place)} has {free[place]} MiB free in the ledger, {left} by the cluster's pods"
+            yield Difference(_gpu(place), Kind.OTHER_FREE, text)
+
+
+def _held(ledger: Ledger, cluster: Cluster) -> Mapping[Place, int]:
+    """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
+    held: dict[Place, int] = defaultdict(int)
+    for entry in (entry for entries in cluster.pods.values() for entry in entries):
+        held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib
+    for uid, booking in ledger.bookings().items():
+        if booking.state is not State.BOUND and uid not in cluster.pods:
+            for place, mib in zip(booking.places, booking.mib, strict=True):
+                held[place] += mib
+    return held
+
+
+def _who(pod: GpuRequest | Holding) -> str:
+    return f"pod {pod.namespace}/{pod.name}"
+
+
+def _amounts(held: Mapping[Place, int]) -> str:
+    return ", ".join(str(held[place]) for place in sorted(held))
+
+
+def _places(places: Iterable[Place]) -> str:
+    return ", ".join(sorted(_gpu(place) for place in places))
+
+
+def _gpu(place: Place) -> str:
+    return f"GPU {place[1]} of node {place[0]}"

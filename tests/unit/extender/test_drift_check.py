@@ -1,0 +1,118 @@
+"""The comparison with the API server: in pages, told only what two readings agree on, zero where all is well."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+
+from hetserve.placement import Placer
+from hetserve.placement.compare import Kind
+from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.api import Answer, ApiStatusError
+from hetserve_extender.drift import BOUND_PODS, DriftCheck
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.testing import FakeApi
+from hetserve_shell.connection import JSON
+
+Json = dict[str, Any]
+SIZE = 2
+
+
+class PagedApi(FakeApi):
+    """Answers lists as the API server does: at most `SIZE` objects and where to go on."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout: float = 10.0,  # noqa: ASYNC109
+    ) -> Answer:
+        asked = dict(query or {})
+        answer = await super().request(method, path, query=asked, body=body, content_type=content_type, timeout=timeout)
+        if not answer.ok or "limit" not in asked:
+            return answer
+        assert asked.get("fieldSelector") == (BOUND_PODS if path.endswith("pods") else None)
+        items, first = answer.json()["items"], int(asked.get("continue", 0))
+        more = str(first + SIZE) if first + SIZE < len(items) else ""
+        return Answer(200, orjson.dumps({"metadata": {"continue": more}, "items": items[first : first + SIZE]}))
+
+
+@dataclass
+class Scene:
+    """Five bound pods on three nodes; `between` runs while the check waits for its second reading."""
+
+    api: PagedApi = field(default_factory=PagedApi)
+    placer: Placer = field(default_factory=lambda: Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0)))
+    told: list[dict[Kind, int]] = field(default_factory=list)
+    between: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        for number in range(3):
+            self.api.add(gpu_node(f"n{number}"))
+        for number in range(5):
+            self.api.add(gpu_pod(f"p{number}", node=f"n{number % 3}", gpu="0", model=f"m{number}"))
+        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+
+    def check(self) -> DriftCheck:
+        async def sleep(_seconds: float) -> None:
+            self.between()
+
+        return DriftCheck(self.api, self.placer, lambda found: self.told.append(dict(found)), sleep)
+
+
+async def test_a_ledger_without_drift_is_told_as_zero_of_every_kind() -> None:
+    scene = Scene()
+    assert await scene.check().check() == ()
+    assert scene.told == [dict.fromkeys(Kind, 0)]
+    lists = [path for method, path, _ in scene.api.calls if method == "GET"]
+    assert lists == ["/api/v1/pods"] * 3 + ["/api/v1/nodes"] * 2, "read once, in pages"
+
+
+async def test_a_drift_that_stays_is_told_by_kind() -> None:
+    scene = Scene()
+    scene.placer.ledger.release("uid-p4")
+    found = await scene.check().check()
+    assert [one.text for one in found] == [
+        "GPU 0 of node n1 has 28672 MiB free in the ledger, 24576 by the cluster's pods",
+        "pod default/p4 holds GPU 0 of node n1 and is not booked",
+    ]
+    assert scene.told == [dict.fromkeys(Kind, 0) | {Kind.NOT_BOOKED: 1, Kind.OTHER_FREE: 1}]
+
+
+async def test_a_delay_of_the_watch_is_no_drift() -> None:
+    scene = Scene()
+    gone = scene.api.pod("p4")
+    scene.api.remove(gone)
+    scene.between = lambda: PodSink(scene.placer).apply("DELETED", gone)
+    assert await scene.check().check() == ()
+    assert scene.told == [dict.fromkeys(Kind, 0)]
+
+
+async def test_a_list_that_fails_tells_nothing() -> None:
+    scene = Scene()
+    scene.api.faults["GET"] = deque([500])
+    with pytest.raises(ApiStatusError):
+        await scene.check().check()
+    assert scene.told == []
+
+
+def test_the_metric_has_every_kind() -> None:
+    scene = Scene()
+    metrics = Metrics(scene.placer)
+    metrics.drift(dict.fromkeys(Kind, 0) | {Kind.OTHER_GPU: 2})
+    values = {
+        kind: metrics.registry.get_sample_value("hetserve_ledger_drift", {"kind": kind.name.lower()}) for kind in Kind
+    }
+    assert values == dict.fromkeys(Kind, 0) | {Kind.OTHER_GPU: 2}
