@@ -109,6 +109,7 @@ class Binder:
         request = await self._request(args)
         if request is None:
             return
+        in_doubt = self._in_doubt(args.uid)
         booking = self._book(request, args)
         try:
             answer = await self.api.request(
@@ -120,7 +121,7 @@ class Binder:
         except ApiUnreachableError as error:
             await self._settle(args, lost=True, words=str(error))
             return
-        await self._conclude(args, answer)
+        await self._conclude(args, answer, in_doubt=in_doubt)
 
     async def _request(self, args: BindArgs) -> GpuRequest | None:
         """What the pod asks for; None where it is on that node already."""
@@ -150,15 +151,16 @@ class Binder:
         except LedgerError as error:
             raise BindError("refused", str(error)) from None
 
-    async def _conclude(self, args: BindArgs, answer: Answer) -> None:
+    async def _conclude(self, args: BindArgs, answer: Answer, *, in_doubt: bool) -> None:
+        """`in_doubt`: an earlier request of this pod may land yet, so a refusal of this one frees nothing."""
         if answer.ok:
             verify_at = Seconds(self.placer.clock() + VERIFY_AFTER)
             self.placer.ledger.confirm_bind(args.uid, verify_at)
             self.placer.on_change()
-        elif answer.status == 409:
-            await self._settle(args, lost=False, words=answer.message)
         elif answer.status >= 500:
             await self._settle(args, lost=True, words=answer.message)
+        elif answer.status == 409 or in_doubt:
+            await self._settle(args, lost=in_doubt, words=answer.message)
         else:
             self._release(args)
             raise BindError("api", answer.message)
@@ -196,6 +198,10 @@ class Binder:
         if not answer.ok:
             raise BindError("gone" if answer.status == 404 else "api", answer.message)
         return answer
+
+    def _in_doubt(self, uid: str) -> bool:
+        held = self.placer.ledger.booking(uid)
+        return held is not None and held.state is State.BINDING
 
     def _doubt(self, uid: str) -> None:
         self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))

@@ -1,4 +1,4 @@
-"""A pod is read while its bind is in doubt, and the watch tells its end before the answer arrives."""
+"""Binds whose outcome is unknown: what is read or answered meanwhile may be older than what the watch told."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
 
     assert placer.ledger.booking("uid-p0") is None, "the GPU of a pod that no longer exists stays booked"
     assert placer.pods == {}
+
+
+async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_have_taken(now: list[float]) -> None:
+    api = FakeApi()
+    placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
+    api.add(gpu_node("n0", gpus=1))
+    api.add(gpu_pod("p0"))
+    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
+    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    binder = Binder(api, placer)
+    api.faults = {"POST": deque(["lost after", 429]), "GET": deque([503])}
+    await binder.bind(ARGS)
+    assert api.pod("p0")["spec"]["nodeName"] == "n0"
+
+    await binder.bind(ARGS)
+
+    assert placer.ledger.booking("uid-p0") is not None, "the ledger believes a GPU free that a bound pod holds"
