@@ -8,16 +8,18 @@ and all of one call see one time, so that the clock's readings are part of the r
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hetserve.placement.bookings import Booking, LedgerError
+from hetserve.placement.index import GpuIndex
 from hetserve.placement.inventory import NodeInventory
-from hetserve.placement.journal_values import argument, concerns_us, outcome_value, plain, scores_value
+from hetserve.placement.journal_values import argument, booking_value, concerns_us, outcome_value, plain, scores_value
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.placer import Placer, RawObject, object_key
 from hetserve.placement.pods import PodView
+from hetserve.placement.reduced import reduced_pod
 from hetserve.units import Seconds
 
 Record = dict[str, Any]
@@ -114,10 +116,13 @@ class JournaledLedger(Ledger):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
+        self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
-    def known(self, _given: Mapping[str, Any] | None = None) -> Set[str]:
-        """Names of the known nodes."""
-        return self._shelves.nodes.keys()
+    def known(self, _given: Mapping[str, Any] | None = None) -> frozenset[str]:
+        """Names of the nodes with GPUs."""
+        if self._named is None or self._named[0] is not self.index:
+            self._named = (self.index, frozenset(self.index.node_row))
+        return self._named[1]
 
     def holds(self, uid: str) -> bool:
         """Whether anything is known of a pod."""
@@ -129,8 +134,8 @@ class JournaledLedger(Ledger):
     observe = _recorded(Ledger.observe)
     relist_pods = _recorded(Ledger.relist_pods)
     release = _recorded(Ledger.release, _uid)
-    reserve = _recorded(Ledger.reserve, plain)
-    begin_bind = _recorded(Ledger.begin_bind, plain)
+    reserve = _recorded(Ledger.reserve, booking_value)
+    begin_bind = _recorded(Ledger.begin_bind, booking_value)
     confirm_bind = _recorded(Ledger.confirm_bind)
     verify = _recorded(Ledger.verify)
     expire = _recorded(Ledger.expire, _deadlines)
@@ -163,7 +168,7 @@ class JournaledPlacer(Placer):
         self.journaled = JournaledLedger(self.recorder)
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
-    def known(self, given: Mapping[str, Any]) -> Set[str]:
+    def known(self, given: Mapping[str, Any]) -> frozenset[str]:
         """Names against which offered nodes are written: the known ones, and that on which the pod itself is."""
         nodes = self.journaled.known()
         held = self.ledger.booking(_uid_of(given.get("raw")))
@@ -171,17 +176,19 @@ class JournaledPlacer(Placer):
 
     filter = _recorded(Placer.filter, outcome_value)
     prioritize = _recorded(Placer.prioritize, scores_value)
-    fix_gpus = _recorded(Placer.fix_gpus, plain)
+    fix_gpus = _recorded(Placer.fix_gpus, booking_value)
     overdue = _recorded(Placer.overdue, lambda made: [booking.request.uid for booking in made])
+    believe = _recorded(Placer.believe)
     observe_all = _recorded(Placer.observe_all)
     _forget = _recorded(Placer.forget)
     _observe = _recorded(Placer.observe)
 
     def observe(self, raw: RawObject) -> PodView | None:
         """Pods that never concerned us leave no record: in a large cluster they are most of the events."""
-        if concerns_us(raw) or self._knows(_uid_of(raw), object_key(raw)):
-            return self._observe(raw)
-        return Placer.observe(self, raw)
+        pod = reduced_pod(raw)
+        if concerns_us(pod) or self._knows(_uid_of(pod), object_key(pod)):
+            return self._observe(pod)
+        return Placer.observe(self, pod)
 
     def forget(self, uid: str) -> None:
         """A pod is gone for good; one that was never known leaves no record."""
@@ -190,3 +197,9 @@ class JournaledPlacer(Placer):
 
     def _knows(self, uid: str, key: str = "") -> bool:
         return uid in self.pods or key in self.unreadable or self.journaled.holds(uid)
+
+    def header(self, wall: float) -> Record:
+        """First record of a log: what the replay must be told; `wall` is the time of day [s since 1970] now."""
+        settings = {"mode": self.mode.value, "policy": self.policy.value}
+        now = self.recorder.clock()
+        return {"t": now, "call": HEADER, "version": VERSION, "wall": wall, "hold": self.hold, "settings": settings}

@@ -15,9 +15,15 @@ _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
 
 
-def reduced_pod(raw: Mapping[str, Any]) -> dict[str, Any]:
+class ReducedPod(dict[str, Any]):
+    """A pod that has been reduced already."""
+
+
+def reduced_pod(raw: Mapping[str, Any]) -> ReducedPod:
     """The part of a raw pod that placement reads."""
-    made: dict[str, Any] = {}
+    if isinstance(raw, ReducedPod):
+        return raw
+    made = ReducedPod()
     for key, part in (("metadata", _metadata), ("spec", _spec), ("status", _status)):
         _put(made, raw, key, part)
     return made

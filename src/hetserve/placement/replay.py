@@ -20,7 +20,8 @@ from hetserve.placement.inventory import NodeInventory
 from hetserve.placement.journal import CHECKPOINT, HEADER, VERSION, JournaledLedger, JournaledPlacer, Record
 from hetserve.placement.journal_values import offered_names
 from hetserve.placement.ledger import Ledger
-from hetserve.placement.placer import Placer
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.requests import PolicyName
 from hetserve.units import Seconds
 
 
@@ -81,7 +82,12 @@ class Player:
         """Raises ReplayError for a version that this code does not know."""
         if header.get("version") != VERSION:
             raise ReplayError(f"the log is of version {header.get('version')}; this hetserve reads {VERSION}")
-        return cls(Seconds(float(header["hold"])), {**header.get("settings", {}), **settings})
+        try:
+            hold, logged = Seconds(float(header["hold"])), header["settings"]
+            given = {"mode": Mode(logged["mode"]), "policy": PolicyName(logged["policy"])}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
+        return cls(hold, given | settings)
 
     def feed(self, number: int, record: Record) -> Record | None:
         """Make the call of a record; the record that it leaves now, None where it leaves none."""
