@@ -40,8 +40,11 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
     needed = Fraction((problem.load or 0) / problem.saturation_threshold) * (1 - Fraction(1, 10**9))
     ranges = []
     for option, rate in zip(types, rates, strict=True):
-        most = 0 if rate is None else math.ceil(needed / rate)
-        ranges.append(range(min(most, most if option.max_instances is None else option.max_instances) + 1))
+        if rate is None and option.min_instances:
+            return None
+        most = 0 if rate is None else max(math.ceil(needed / rate), option.min_instances)
+        limit = most if option.max_instances is None else option.max_instances
+        ranges.append(range(option.min_instances, min(most, limit) + 1))
     best: tuple[int, int, tuple[int, ...]] | None = None
     for counts in itertools.product(*ranges):
         carried = sum((rate * n for rate, n in zip(rates, counts, strict=True) if rate is not None), Fraction(0))

@@ -70,21 +70,29 @@ def best_bound(problem: Problem) -> Fraction | None:
     """Highest bound over all configurations; None if none is allowed."""
     budget = problem.budget or 0
     everything = list(problem.mix.batches)
+    wanted = sum(o.price * o.min_instances for o in problem.types)
+    if any(o.max_instances is not None and o.max_instances < o.min_instances for o in problem.types):
+        return None
     bases = [
         option
         for option in problem.types
-        if prefix(option, problem) == everything and option.price <= budget and option.max_instances != 0
+        if prefix(option, problem) == everything
+        and wanted + (0 if option.min_instances else option.price) <= budget
+        and option.max_instances != 0
     ]
-    if not bases:
+    if not bases or any(o.min_instances and not prefix(o, problem) for o in problem.types):
         return None
     base = min(bases, key=lambda o: (-rate(o, problem, everything) / o.price, o.name))
     others = [option for option in problem.types if option != base and prefix(option, problem)]
-    ranges = [range(min(budget // o.price, 99 if o.max_instances is None else o.max_instances) + 1) for o in others]
+    ranges = [
+        range(o.min_instances, min(budget // o.price, 99 if o.max_instances is None else o.max_instances) + 1)
+        for o in others
+    ]
     best = Fraction(0)
     for counts in itertools.product(*ranges):
         left = budget - sum(o.price * n for o, n in zip(others, counts, strict=True))
         most = min(left // base.price, 99 if base.max_instances is None else base.max_instances)
-        for u in range(1, most + 1):
+        for u in range(max(base.min_instances, 1), most + 1):
             best = max(best, exact_bound(base, list(zip(others, counts, strict=True)), u, problem))
     return best
 

@@ -48,6 +48,11 @@ class InstanceTypeSpec(ApiModel):
             "price.per GiB needs gpu: only a GPU's memory is priced by the GiB",
             lambda s: s.price.per != "GiB" or s.gpu is not None,
         ),
+        Rule(
+            "!has(self.maxInstances) || !has(self.minInstances) || self.minInstances <= self.maxInstances",
+            "minInstances must be at most maxInstances",
+            lambda s: s.max_instances is None or s.min_instances <= s.max_instances,
+        ),
     )
 
     price: Price
@@ -73,6 +78,12 @@ class InstanceTypeSpec(ApiModel):
         ge=0,
         le=10_000,
         description="most instances of one service on this type; absent: no limit",
+    )
+    min_instances: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="least instances of every service that may use this type, whatever its load",
     )
 
 

@@ -9,7 +9,7 @@ import click
 
 from hetserve.cli import values
 from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, problem_of, read, refuse
-from hetserve.cli.simulation_options import POLICIES, Effort
+from hetserve.cli.simulation_options import POLICIES, Effort, numbers
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -38,6 +38,12 @@ _EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
 @click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5.")
 @click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms.")
 @click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
+@click.option(
+    "--min-instances",
+    metavar="TYPE=N,...",
+    callback=numbers,
+    help="Hold at least so many, whatever the load; instead of the types' minInstances.",
+)
 @click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
 @click.option(
     "--saturation-threshold",
@@ -74,6 +80,7 @@ def plan(files: tuple[str, ...], output: str, service: str | None, policy: str |
       hetserve plan manifests/samples/rm2.yaml
       hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
       hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
+      hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2
       hetserve plan types.yaml profiles/ service.yaml --planner ilp
       cat *.yaml | hetserve plan - --service resnet50
     """

@@ -34,6 +34,7 @@ class Overrides:
     mix: BatchMix | None = None
     saturation_threshold: float | None = None
     launch_weight: float | None = None
+    min_instances: dict[str, int] | None = None
 
     def settings(self) -> PlanSettings:
         from hetserve.planning import PlanSettings  # noqa: PLC0415
@@ -52,7 +53,9 @@ class Overrides:
             latency=problem.slo.latency if self.slo is None else self.slo,
             percentile=problem.slo.percentile if self.percentile is None else self.percentile,
         )
-        return dataclasses.replace(problem, slo=slo)
+        least = self.min_instances or {}
+        types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
+        return dataclasses.replace(problem, slo=slo, types=tuple(types))
 
 
 def refuse(*messages: str) -> NoReturn:
@@ -93,6 +96,8 @@ def problem_of(service: InferenceService, manifests: Manifests, overrides: Overr
     if isinstance(problem, Unplannable):
         return problem
     known = [option.name for option in problem.types]
-    if overrides.base is not None and overrides.base not in known:
-        refuse(f"--base {overrides.base}: no such type for {service.metadata.name}; there are: {', '.join(known)}")
+    named = {} if overrides.base is None else {overrides.base: "--base"}
+    for name, option in (dict.fromkeys(overrides.min_instances or {}, "--min-instances") | named).items():
+        if name not in known:
+            refuse(f"{option} {name}: no such type for {service.metadata.name}; there are: {', '.join(known)}")
     return overrides.upon(problem)

@@ -31,7 +31,15 @@ class Effort:
 
 
 def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """`g4dn.xlarge=1,r5n.large=13` as a mapping."""
+    """`g4dn.xlarge=1,r5n.large=13` as a mapping that holds an instance."""
+    found = numbers(ctx, param, value)
+    if found is not None and not any(found.values()):
+        raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
+    return found
+
+
+def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
+    """The same, all of them 0 if one likes."""
     if value is None:
         return None
     found: dict[str, int] = {}
@@ -44,8 +52,6 @@ def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dic
         if name in found:
             raise click.BadParameter(f"{name} is there twice", ctx, param)
         found[name] = int(number)
-    if not any(found.values()):
-        raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
     return found
 
 

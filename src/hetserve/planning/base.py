@@ -24,7 +24,7 @@ def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
     """Base type: the highest Q_b per dollar of those that qualify, ties by name; problem.base overrides.
 
     A type qualifies when its mean latency keeps the SLO at every batch of the mix, the budget buys one instance
-    and its cap allows one.
+    beside what is wanted anyway, and its cap allows one.
     """
     capable = [
         option for option in problem.types if within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
@@ -40,15 +40,26 @@ def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
             Reason.CAPACITY_TOO_LOW,
             f"no instance can be had of any type that serves every batch within {_limit(problem)}: {names} (0 allowed)",
         )
-    affordable = [option for option in offered if option.price <= budget]
+    affordable = [option for option in offered if entry_cost(problem, option) <= budget]
     if not affordable:
-        cheapest = min(offered, key=lambda o: (o.price, o.name))
+        cheapest = min(offered, key=lambda o: (entry_cost(problem, o), o.name))
         return NoBase(
             Reason.BUDGET_TOO_LOW,
-            f"budget {money_text(budget)} buys no base instance: the cheapest type that serves every batch within "
-            f"{_limit(problem)} is {cheapest.name} at {money_text(cheapest.price)}",
+            f"budget {money_text(budget)} buys no base instance{_beside(problem, cheapest)}: the cheapest type that "
+            f"serves every batch within {_limit(problem)} is {cheapest.name} at {money_text(cheapest.price)}",
         )
     return min(affordable, key=lambda o: (-(throughput(o.profile, problem.mix) or 0.0) / o.price, o.name))
+
+
+def entry_cost(problem: Problem, base: TypeOption) -> int:
+    """The least that a configuration with this base costs: the instances wanted anyway, and one of the base."""
+    wanted = sum(option.price * option.min_instances for option in problem.types)
+    return wanted + (0 if base.min_instances else base.price)
+
+
+def _beside(problem: Problem, base: TypeOption) -> str:
+    wanted = entry_cost(problem, base) - base.price
+    return f" beside the least instances wanted, {money_text(wanted)}" if wanted > 0 else ""
 
 
 def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: int) -> TypeOption | NoBase:
@@ -66,11 +77,11 @@ def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: 
         )
     if option.max_instances == 0:
         return NoBase(Reason.CAPACITY_TOO_LOW, f"no instance can be had of {name}, the base that was asked for")
-    if option.price > budget:
+    if entry_cost(problem, option) > budget:
         return NoBase(
             Reason.BUDGET_TOO_LOW,
-            f"budget {money_text(budget)} buys no base instance: {name}, the base that was asked for, costs "
-            f"{money_text(option.price)}",
+            f"budget {money_text(budget)} buys no base instance{_beside(problem, option)}: {name}, the base that was "
+            f"asked for, costs {money_text(option.price)}",
         )
     return option
 

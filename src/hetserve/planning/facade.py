@@ -9,6 +9,7 @@ from typing import Any, Final
 from hetserve.api.conditions import Reason
 from hetserve.planning.check import violations
 from hetserve.planning.evaluator import Evaluator
+from hetserve.planning.minimum import unattainable
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -50,6 +51,9 @@ def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | Non
     error = problem_error(problem)
     if error is not None:
         return infeasible(problem, name, Reason.SPEC_INVALID, error)
+    impossible = unattainable(problem)
+    if impossible is not None:
+        return infeasible(problem, name, *impossible)
     try:
         made = _run(problem, name, evaluate)
     except Exception as failure:

@@ -37,7 +37,9 @@ def plan_homogeneous(problem: Problem) -> Plan:
         return setting
     found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, sorted(pool.counts)))
     if not found:
-        message = f"no type alone fits the limits and the budget of {money_text(setting.budget)}"
+        wanted = ", ".join(sorted(option.name for option in problem.types if option.min_instances))
+        besides = f", and the instances wanted of {wanted}" if wanted else ""
+        message = f"no type alone fits the limits and the budget of {money_text(setting.budget)}{besides}"
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
     best, second = found[0], found[1] if len(found) > 1 else None
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps

@@ -109,6 +109,7 @@ def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
         price=offer.price,
         profile=profile_from_spec(offer.profile.spec),
         max_instances=min(limits) if limits else None,
+        min_instances=offer.type.spec.min_instances,
         running=facts.running,
         launch_time=parse_duration(offer.type.spec.launch_time),
         demand=offer.demand,

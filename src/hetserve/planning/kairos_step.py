@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from hetserve.planning.base import entry_cost
 from hetserve.planning.explain_kairos import Ranked, Setting, counts_of
 from hetserve.planning.kairos_setting import configuration_bounds, entries, settle
 from hetserve.planning.kbest import Reaching, best_configurations, cheapest_reaching, grid_of, space_of
@@ -43,7 +44,8 @@ def next_step(setting: Setting, best: Ranked, *, proven: bool = True) -> Step:
 def _stretches(setting: Setting) -> Iterator[tuple[int, int, Setting]]:
     """Budgets from this one to eight times it, cut where another base becomes affordable: from, to, setting there."""
     last = int(setting.budget * _STEPS[-1])
-    cuts = sorted({option.price for option in setting.problem.types if setting.budget < option.price <= last})
+    costs = {entry_cost(setting.problem, option) for option in setting.problem.types}
+    cuts = sorted(cost for cost in costs if setting.budget < cost <= last)
     for low, high in zip([setting.budget, *cuts], [*(cut - 1 for cut in cuts), last], strict=True):
         richer = settle(replace(setting.problem, budget=MicroDollarsPerHour(low)), "kairos")
         if not isinstance(richer, Plan):

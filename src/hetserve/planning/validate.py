@@ -53,11 +53,6 @@ def _type_errors(option: TypeOption, problem: Problem) -> Iterator[str]:
         yield f"type {option.name}: {option.running} running instances; must be 0 or more"
     if option.min_instances < 0:
         yield f"type {option.name}: min_instances {option.min_instances}; must be 0 or more"
-    if option.max_instances is not None and 0 <= option.max_instances < option.min_instances:
-        yield (
-            f"type {option.name}: min_instances {option.min_instances} is more than max_instances "
-            f"{option.max_instances}"
-        )
     if option.max_instances is not None and option.max_instances < 0:
         yield f"type {option.name}: max_instances {option.max_instances}; must be 0 or more"
     if not (math.isfinite(option.launch_time) and option.launch_time >= 0):

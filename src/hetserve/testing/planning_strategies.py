@@ -28,12 +28,13 @@ def lines(draw: st.DrawFn) -> LinearProfile:
 
 @st.composite
 def type_options(draw: st.DrawFn, name: str) -> TypeOption:
-    """One type: price in whole cents, sometimes capped, sometimes running, sometimes slow to launch."""
+    """One type: price in whole cents, sometimes capped or wanted, sometimes running, sometimes slow to launch."""
     return TypeOption(
         name,
         MicroDollarsPerHour(draw(st.integers(1, 9)) * 10_000),
         draw(lines()),
         max_instances=draw(st.none() | st.integers(0, 4)),
+        min_instances=draw(st.sampled_from([0, 0, 0, 0, 0, 1, 2])),
         running=draw(st.integers(0, 2)),
         launch_time=Seconds(draw(st.sampled_from([0.0, 30.0, 3600.0]))),
     )

@@ -158,7 +158,29 @@ def test_flags_override_the_file() -> None:
     assert answer(HETSEV, "--service", "resnet50", "--launch-weight", "0")["planner"] == "ilp"
 
 
+def test_wanted_instances_are_held_and_a_flag_overrides_the_types() -> None:
+    assert answer(RM2, "--min-instances", "g4dn.xlarge=2,t3.xlarge=1")["counts"]["g4dn.xlarge"] >= 2
+    wanted = edited(
+        'price: {hourly: "0.526", per: Instance}', 'minInstances: 2\n  price: {hourly: "0.526", per: Instance}'
+    )
+    document = json.loads(run("-", "-o", "json", stdin=wanted).stdout)
+    assert document["counts"]["g4dn.xlarge"] >= 2
+    free = json.loads(run("-", "--min-instances", "g4dn.xlarge=0", "-o", "json", stdin=wanted).stdout)
+    assert free["counts"] == answer(RM2)["counts"]
+    shown = json.loads(run(HETSEV, "--service", "resnet50", "--min-instances", "hetsev-v100=3", "-o", "json").stdout)
+    assert shown["counts"]["hetsev-v100"] == 3
+
+
 INFEASIBLE = {
+    "minimum over the budget": (
+        (RM2, "--min-instances", "g4dn.xlarge=5"),
+        "error: rm2: BudgetTooLow: the least instances wanted (5xg4dn.xlarge) cost 2.63 $/h, 0.13 $/h more than the "
+        "budget of 2.5 $/h\n",
+    ),
+    "minimum over the limit": (
+        (HETSEV, "--service", "resnet50", "--min-instances", "hetsev-t4=9"),
+        "error: resnet50: CapacityTooLow: at least 9xhetsev-t4 are wanted, only 8 can be had\n",
+    ),
     "budget": (
         (RM2, "--budget", "0.3"),
         "error: rm2: BudgetTooLow: budget 0.3 $/h buys no base instance: the cheapest type that serves every batch "
@@ -238,6 +260,9 @@ BAD_INPUT = {
     "unknown service": ((RM2, "--service", "x"), "no InferenceService x in the input; there are: default/rm2"),
     "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'robust', 'kairos', 'kairos-plus', 'ilp'"),
     "unknown output": ((RM2, "-o", "xml"), "'xml' is not one of"),
+    "unknown type wanted": ((RM2, "--min-instances", "p5=1"), "--min-instances p5: no such type for rm2; there are:"),
+    "instances wanted without a number": ((RM2, "--min-instances", "t3.xlarge"), "'t3.xlarge' is not TYPE=NUMBER"),
+    "fewer than no instance": ((RM2, "--min-instances", "t3.xlarge=-1"), "'t3.xlarge=-1' is not TYPE=NUMBER"),
     "unknown base": ((RM2, "--base", "p5"), "--base p5: no such type for rm2; there are: c5n.2xlarge"),
     "budget 0": ((RM2, "--budget", "0"), "'0' must be more than 0 $/h"),
     "budget with a sign": ((RM2, "--budget=-1"), "'-1' is not a price"),

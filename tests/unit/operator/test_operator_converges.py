@@ -162,6 +162,18 @@ async def test_a_new_price_makes_a_new_plan() -> None:
     assert lab.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
 
 
+async def test_the_least_instances_of_a_type_are_held_and_one_that_nobody_can_pay_is_named() -> None:
+    lab = await converged()
+    lab.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=4))
+    await lab.converge()
+    assert lab.replicas()[GPU_DEPLOYMENT] == 4
+    lab.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=9))
+    await lab.converge()
+    assert (lab.condition("Feasible")["status"], lab.condition("Feasible")["reason"]) == ("False", "CapacityTooLow")
+    assert f"at least 9x{GPU_TYPE} are wanted, only 4 can be had" in lab.condition("Feasible")["message"]
+    assert lab.replicas()[GPU_DEPLOYMENT] == 4, "what runs stays"
+
+
 async def test_a_type_that_is_gone_is_planned_without() -> None:
     lab = await converged()
     lab.api.remove(path_of(instance_type(CPU_TYPE)))

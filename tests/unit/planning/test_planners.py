@@ -119,7 +119,11 @@ def test_wanted_instances_that_the_budget_does_not_buy_are_named_with_their_cost
     types = [dataclasses.replace(o, min_instances=9) if o.name == "c5n.2xlarge" else o for o in kairos_types()]
     refused = plan(problem(types, mix=kairos_mixture()))
     assert refused.reason == Reason.BUDGET_TOO_LOW
-    assert "4.414 $/h, 1.914 $/h more" in refused.message
+    assert "(9xc5n.2xlarge) cost 3.888 $/h, 1.388 $/h more than the budget of 2.5 $/h" in refused.message
+    types = [dataclasses.replace(o, min_instances=5) if o.name == "c5n.2xlarge" else o for o in kairos_types()]
+    refused = plan(problem(types, mix=kairos_mixture()))
+    assert refused.reason == Reason.BUDGET_TOO_LOW
+    assert "buys no base instance beside the least instances wanted, 2.16 $/h: the cheapest type" in refused.message
 
 
 def held(table: dict[tuple[int, int], float]) -> Measurements:
