@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch.latency import LatencyModel
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,38 +65,45 @@ def _solve(
 ) -> FluidBound:
     """Variables: one flow per usable (type, batch), one dropped flow per batch, the rate; time in units of the SLO."""
     from scipy.optimize import linprog  # noqa: PLC0415  slow to import
-    from scipy.sparse import coo_array  # noqa: PLC0415
 
-    types, n, m = len(model.types), len(kinds), len(mix.batches)
-    slo, every = model.arrays.slo, np.arange(m)
-    balance = coo_array(
-        (
-            np.concatenate([np.ones(n + m), -np.array(mix.shares)]),
-            (np.concatenate([batches, every, every]), np.concatenate([np.arange(n + m), np.full(m, n + m)])),
-        ),
-        shape=(m, n + m + 1),
-    )
-    budget = coo_array(
-        (
-            np.concatenate([mean[kinds, batches] / slo, np.ones(m), [-drop]]),
-            (np.concatenate([kinds, np.full(m + 1, types)]), np.arange(n + m + 1)),
-        ),
-        shape=(types + 1, n + m + 1),
-    )
-    objective = np.zeros(n + m + 1)
+    slo = model.arrays.slo
+    balance, budget = _constraints(len(model.types), mix, drop, mean / slo, kinds, batches)
+    objective = np.zeros(balance.shape[1])
     objective[-1] = -1.0
     found = linprog(
         objective,
-        A_ub=budget.tocsr(),
+        A_ub=budget,
         b_ub=np.append(np.array(counts, dtype=np.float64), 0.0),
-        A_eq=balance.tocsr(),
-        b_eq=np.zeros(m),
+        A_eq=balance,
+        b_eq=np.zeros(len(mix.batches)),
         method="highs",
     )
     if found.status != 0:
         raise RuntimeError(f"the fluid bound was not solved: {found.message}")
-    rate = float(found.x[-1]) / slo
-    return _bound(model, counts, mix, mean, kinds, batches, found.x, -found.ineqlin.marginals[:types] / slo, rate)
+    prices = -found.ineqlin.marginals[: len(model.types)] / slo
+    return _bound(model, counts, mix, mean, kinds, batches, found.x, prices, float(found.x[-1]) / slo)
+
+
+def _constraints(
+    types: int,
+    mix: BatchMix,
+    drop: float,
+    times: NDArray[np.float64],
+    kinds: NDArray[np.intp],
+    batches: NDArray[np.intp],
+) -> tuple[csr_array, csr_array]:
+    """Balance of every batch (= 0); time of every type and the share dropped (<=)."""
+    from scipy.sparse import coo_array  # noqa: PLC0415
+
+    n, m = len(kinds), len(mix.batches)
+    every = np.arange(m)
+    served = np.concatenate([np.ones(n + m), -np.array(mix.shares)])
+    of_batch = np.concatenate([batches, every, every]), np.concatenate([np.arange(n + m), np.full(m, n + m)])
+    spent = np.concatenate([times[kinds, batches], np.ones(m), [-drop]])
+    of_type = np.concatenate([kinds, np.full(m + 1, types)]), np.arange(n + m + 1)
+    balance = coo_array((served, of_batch), shape=(m, n + m + 1))
+    budget = coo_array((spent, of_type), shape=(types + 1, n + m + 1))
+    return balance.tocsr(), budget.tocsr()
 
 
 def _bound(

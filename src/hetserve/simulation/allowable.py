@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -118,50 +118,68 @@ def allowable_throughput(
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
     judge = criterion or Confident()
     judge.check(len(seeds))
-    works = [draw_workload(mix, queries, seed, arrivals) for seed in seeds]
-    task = _Task(system, counts, policy, 1 - percentile / 100, warm_up, judge)
-    groups = [[work] for work in works] if isinstance(judge, PerSeed) else [works]
-    found: list[float] = []
-    trials: list[Trial] = []
-    with ThreadPoolExecutor(max(threads, 1)) as pool:
-        for group in groups:
-
-            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[Trial]:
-                return _in_waves(pool, lambda rate: task.trial(rate, group), rates, max(threads, 1))
-
-            found.append(_scan(attempts, bound, step, trials, progress))
-    return Allowable(
-        rate=statistics.fmean(found),
-        per_seed=tuple(found) if isinstance(judge, PerSeed) else (),
-        criterion=judge.name,
-        percentile=percentile,
-        policy=policy.name,
-        parameters=policy.parameters,
-        counts={name: counts.get(name, 0) for name in system.types},
-        slo=system.slo,
-        bound=bound,
-        step=step,
-        queries=queries,
-        warm_up=warm_up,
-        seeds=tuple(seeds),
-        arrivals=arrivals.value,
-        trials=tuple(trials),
+    asked = _Search(
+        system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up
     )
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        return asked.answer(pool, max(threads, 1), progress)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class _Search:
+    """One question to `allowable_throughput`, by the names of its arguments."""
+
     system: System
     counts: Mapping[str, int]
     policy: Policy
-    allowed: float
-    warm_up: int
+    mix: BatchMix
+    bound: float
+    percentile: float
+    seeds: tuple[int, ...]
+    queries: int
+    step: float
     criterion: Criterion
+    arrivals: Arrivals
+    warm_up: int
+
+    def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
+        """Scan for all seeds together or, where the criterion judges them alone, for one after the other."""
+        works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
+        alone = isinstance(self.criterion, PerSeed)
+        found: list[float] = []
+        trials: list[Trial] = []
+        for group in [[work] for work in works] if alone else [works]:
+
+            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[Trial]:
+                return _in_waves(pool, lambda rate: self.trial(rate, group), rates, width)
+
+            found.append(_scan(attempts, self.bound, self.step, trials, progress))
+        return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
+
+    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[Trial, ...]) -> Allowable:
+        return Allowable(
+            rate=rate,
+            per_seed=per_seed,
+            criterion=self.criterion.name,
+            percentile=self.percentile,
+            policy=self.policy.name,
+            parameters=self.policy.parameters,
+            counts={name: self.counts.get(name, 0) for name in self.system.types},
+            slo=self.system.slo,
+            bound=self.bound,
+            step=self.step,
+            queries=self.queries,
+            warm_up=self.warm_up,
+            seeds=self.seeds,
+            arrivals=self.arrivals.value,
+            trials=trials,
+        )
 
     def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
         """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
         ratios: list[float] = []
-        hopeless = self.criterion.hopeless_above(self.allowed, len(works))
+        allowed = 1 - self.percentile / 100
+        hopeless = self.criterion.hopeless_above(allowed, len(works))
         for work in works:
             counted = len(work) - self.warm_up
             trace = run_trace(
@@ -177,7 +195,7 @@ class _Task:
             if ratios[-1] > hopeless + 1e-12:
                 return Trial(rate, tuple(ratios), max(ratios), passed=False)
         limit = self.criterion.limit(ratios)
-        return Trial(rate, tuple(ratios), limit, passed=limit <= self.allowed + 1e-12)
+        return Trial(rate, tuple(ratios), limit, passed=limit <= allowed + 1e-12)
 
 
 def _scan(
@@ -206,9 +224,7 @@ def _scan(
     return best
 
 
-def _in_waves(
-    pool: ThreadPoolExecutor, attempt: Callable[[float], Trial], rates: Iterable[float], width: int
-) -> Iterator[Trial]:
+def _in_waves(pool: Executor, attempt: Callable[[float], Trial], rates: Iterable[float], width: int) -> Iterator[Trial]:
     """Trials in the order of the rates, `width` of them at once."""
     source = iter(rates)
     while wave := list(islice(source, width)):

@@ -10,93 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
 from hetserve.compiled import njit, specialise
-from hetserve.dispatch.kernel import (
-    Answer,
-    Flags,
-    Floats,
-    Integers,
-    Kernel,
-    ModelArrays,
-    QueueArrays,
-    Scratch,
-    WorkerArrays,
-)
+from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.simulation.state import DROPPED, Load, Outcome, State, Truth, close_gaps, enqueue
 
 FINISHED, STOPPED = 0, 1
 # Faults of a policy: below zero.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
-WAITING, DROPPED = -1, -2
-
-
-class Load(NamedTuple):
-    """Queries by id. knots and weights: where each query's uniform draw falls on the spread's probabilities."""
-
-    arrivals: Floats
-    sizes: Integers
-    deadlines: Floats
-    knots: Integers
-    weights: Floats
-
-
-class Truth(NamedTuple):
-    """Service times that are drawn from: mean [type, size] x ratios [type, size, knot]."""
-
-    means: Floats
-    ratios: Floats
-
-
-class Outcome(NamedTuple):
-    """By query id: start and finish of service (nan: none), worker (WAITING: never served, DROPPED)."""
-
-    start: Floats
-    finish: Floats
-    worker: Integers
-
-
-class State(NamedTuple):
-    """What changes while the loop runs.
-
-    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker,
-    first and last query that waits there, -1 for none; next_in_line: by query. pending: predicted work in line.
-    done_at: when the running query really ends, infinite for idle workers.
-    """
-
-    ends: Integers
-    ids: Integers
-    sizes: Integers
-    arrivals: Floats
-    deadlines: Floats
-    types: Integers
-    busy: Flags
-    free_at: Floats
-    done_at: Floats
-    pending: Floats
-    line: Integers
-    next_in_line: Integers
-
-
-def new_state(types: Integers, queries: int) -> State:
-    """State before the first event: every worker idle, nothing queued."""
-    n = len(types)
-    return State(
-        np.zeros(2, np.int64),
-        np.empty(queries, np.int64),
-        np.empty(queries, np.int64),
-        np.empty(queries),
-        np.empty(queries),
-        types,
-        np.zeros(n, np.bool_),
-        np.zeros(n),
-        np.full(n, math.inf),
-        np.zeros(n),
-        np.full((n, 2), -1, np.int64),
-        np.empty(queries, np.int64),
-    )
 
 
 @njit
@@ -170,44 +93,6 @@ def _hand_over(
 
 
 @njit
-def _enqueue(query: int, load: Load, state: State) -> None:
-    tail = state.ends[1]
-    state.ids[tail] = query
-    state.sizes[tail] = load.sizes[query]
-    state.arrivals[tail] = load.arrivals[query]
-    state.deadlines[tail] = load.deadlines[query]
-    state.ends[1] = tail + 1
-
-
-@njit
-def _move(source: int, target: int, state: State) -> None:
-    state.ids[target] = state.ids[source]
-    state.sizes[target] = state.sizes[source]
-    state.arrivals[target] = state.arrivals[source]
-    state.deadlines[target] = state.deadlines[source]
-
-
-@njit
-def _close_gaps(low: int, high: int, state: State) -> None:
-    """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
-    head, tail = state.ends[0], state.ends[1]
-    if high - head < tail - low:
-        target = high
-        for source in range(high, head - 1, -1):
-            if state.ids[source] >= 0:
-                _move(source, target, state)
-                target -= 1
-        state.ends[0] = target + 1
-    else:
-        target = low
-        for source in range(low, tail):
-            if state.ids[source] >= 0:
-                _move(source, target, state)
-                target += 1
-        state.ends[1] = target
-
-
-@njit
 def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: State) -> int:
     """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
@@ -253,8 +138,36 @@ def _apply(
             violations += 1 if query >= warm_up else 0
         else:
             violations += _hand_over(now, query, worker, load, truth, model, state, outcome, warm_up)
-    _close_gaps(low, high, state)
+    close_gaps(low, high, state)
     return violations
+
+
+def _ask_policy(
+    now: float,
+    parameters: Floats,
+    scratch: Scratch,
+    answer: Answer,
+    load: Load,
+    truth: Truth,
+    model: ModelArrays,
+    state: State,
+    outcome: Outcome,
+    warm_up: int,
+) -> tuple[int, float]:
+    """Ask until the policy does nothing more: violations that it made, or a fault; when it wants to be woken."""
+    violations = 0
+    while state.ends[1] > state.ends[0]:
+        head, tail = state.ends[0], state.ends[1]
+        queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
+        workers = WorkerArrays(state.types, state.busy, state.free_at)
+        dispatched, dropped, wake_at = _decide(now, queue, workers, model, parameters, scratch, answer)
+        if dispatched + dropped == 0:
+            return violations, wake_at if wake_at > now else math.inf
+        made = _apply(now, dispatched, dropped, answer, load, truth, model, state, outcome, warm_up)
+        if made < 0:
+            return made, math.inf
+        violations += made
+    return violations, math.inf
 
 
 def _simulate(
@@ -282,26 +195,16 @@ def _simulate(
         if done_at <= now:
             violations += _complete(now, worker, load, truth, model, state, outcome, warm_up)
         elif arrives_at <= now:
-            _enqueue(upcoming, load, state)
+            enqueue(upcoming, load, state)
             upcoming += 1
         else:
             wakes += 1
             if wakes > 10 * total + 1000:
                 return ENDLESS_WAKING
-        wake_at = math.inf
-        while state.ends[1] > state.ends[0]:
-            head, tail = state.ends[0], state.ends[1]
-            queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
-            workers = WorkerArrays(state.types, state.busy, state.free_at)
-            dispatched, dropped, asked = _decide(now, queue, workers, model, parameters, scratch, answer)
-            wake_at = asked if asked > now else math.inf
-            if dispatched + dropped == 0:
-                break
-            made = _apply(now, dispatched, dropped, answer, load, truth, model, state, outcome, warm_up)
-            if made < 0:
-                return made
-            violations += made
-            wake_at = math.inf
+        made, wake_at = _ask(now, parameters, scratch, answer, load, truth, model, state, outcome, warm_up)
+        if made < 0:
+            return made
+        violations += made
         if violations > limit:
             return STOPPED
 
@@ -310,7 +213,13 @@ def _decide(*arguments: object) -> tuple[int, int, float]:
     raise NotImplementedError  # stands for the kernel that `compiled_loop` binds
 
 
+def _ask(*arguments: object) -> tuple[int, float]:
+    raise NotImplementedError  # stands for `_ask_policy` with the kernel in it
+
+
 @cache
 def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
     """The event loop with this kernel compiled into it."""
-    return specialise(_simulate, f"simulate_{policy}", _decide=kernel)
+    ask = specialise(_ask_policy, f"ask_{policy}", _decide=kernel)
+    # The kernel is bound here too, unused: its sources belong to the name of what is cached.
+    return specialise(_simulate, f"simulate_{policy}", _ask=ask, _decide=kernel)

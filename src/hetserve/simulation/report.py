@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.loop import Outcome
+    from hetserve.simulation.state import Outcome
 
 _DROPPED = -2
+_PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +132,8 @@ def make_report(
     stopped_early: bool,
 ) -> RunReport:
     """Report of a run's outcome."""
-    times = workload.times(rate)
-    delays = outcome.finish - times
-    began = np.isfinite(delays)
-    counted = np.arange(len(times)) >= warm_up
-    given_up = outcome.worker == _DROPPED
-    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
-    violates = counted & (late_queries(outcome, times, system.slo) | unfinished)
-    served = delays[began & counted]
-    duration = float(np.nanmax(outcome.finish)) if began.any() else 0.0
+    fates = _fates(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
+    duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
     return RunReport(
         policy=policy.name,
         parameters=policy.parameters,
@@ -148,19 +142,40 @@ def make_report(
         rate=float(rate),
         arrivals=workload.arrivals.value,
         seed=workload.seed,
-        queries=int(counted.sum()),
+        queries=len(fates.violates),
         warm_up=warm_up,
-        violations=int(violates.sum()),
-        dropped=int((given_up & counted).sum()),
-        unfinished=int((unfinished & counted).sum()),
-        mean_latency=float(served.mean()) if len(served) else math.nan,
-        latencies={p: float(np.percentile(served, p)) if len(served) else math.nan for p in (50.0, 90.0, 95.0, 99.0)},
-        worst_delay=float(served.max()) if len(served) else math.nan,
-        deciles=_deciles(np.array(workload.batches)[workload.sizes[counted]], violates[counted]),
+        violations=int(fates.violates.sum()),
+        dropped=int(fates.given_up.sum()),
+        unfinished=int(fates.unfinished.sum()),
+        mean_latency=float(fates.delays.mean()) if len(fates.delays) else math.nan,
+        latencies={p: float(np.percentile(fates.delays, p)) if len(fates.delays) else math.nan for p in _PERCENTILES},
+        worst_delay=float(fates.delays.max()) if len(fates.delays) else math.nan,
+        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], fates.violates),
         types=_uses(system, counts, outcome, duration),
         duration=duration,
         stopped_early=stopped_early,
     )
+
+
+class _Fates(NamedTuple):
+    """The queries that count: flags by query; delays [s] of the served ones alone."""
+
+    violates: NDArray[np.bool_]
+    given_up: NDArray[np.bool_]
+    unfinished: NDArray[np.bool_]
+    delays: NDArray[np.float64]
+
+
+def _fates(
+    system: System, workload: Workload, rate: float, warm_up: int, outcome: Outcome, *, stopped_early: bool
+) -> _Fates:
+    times = workload.times(rate)
+    delays = outcome.finish - times
+    began, given_up = np.isfinite(delays), outcome.worker == _DROPPED
+    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
+    violates = late_queries(outcome, times, system.slo) | unfinished
+    counted = slice(warm_up, None)
+    return _Fates(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
 
 
 def late_queries(outcome: Outcome, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import Answer, Scratch
 from hetserve.simulation import loop
 from hetserve.simulation.report import RunReport, late_queries, make_report
+from hetserve.simulation.state import WAITING, Load, Outcome, Truth, new_state
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
@@ -32,7 +33,7 @@ class PolicyContractError(RuntimeError):
 class Trace:
     """What happened to every query, and whether the run ended before all of them had come."""
 
-    outcome: loop.Outcome
+    outcome: Outcome
     stopped_early: bool
 
 
@@ -73,18 +74,16 @@ def run_trace(
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
     model, load = system.believed.arrays, make_load(system, workload, rate)
-    outcome = loop.Outcome(
-        np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, loop.WAITING, np.int64)
-    )
+    outcome = Outcome(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
     status = loop.compiled_loop(policy.name, policy.kernel)(
         load,
-        loop.Truth(system.served.means, system.served.ratios),
+        Truth(system.served.means, system.served.ratios),
         model,
         np.array(policy.parameters, dtype=np.float64),
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
         Answer(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
-        loop.new_state(types, queries),
+        new_state(types, queries),
         outcome,
         warm_up,
         queries if stop_after is None else stop_after,
@@ -94,7 +93,7 @@ def run_trace(
     return Trace(outcome, status == loop.STOPPED)
 
 
-def make_load(system: System, workload: Workload, rate: float) -> loop.Load:
+def make_load(system: System, workload: Workload, rate: float) -> Load:
     """The workload's queries at a rate, with their service draws placed on the system's spread."""
     if tuple(system.believed.batches.tolist()) != workload.batches:
         raise ValueError("the system and the workload must be made for the same batch sizes")
@@ -102,7 +101,7 @@ def make_load(system: System, workload: Workload, rate: float) -> loop.Load:
     knots = system.served.probabilities
     left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
     weights = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
-    return loop.Load(times, workload.sizes, times + system.slo, left, weights)
+    return Load(times, workload.sizes, times + system.slo, left, weights)
 
 
 def count_violations(system: System, workload: Workload, rate: float, trace: Trace, warm_up: int) -> int:

@@ -1,0 +1,117 @@
+"""What the event loop works on: queries and service times, which are fixed; its state; the queue that waits."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hetserve.compiled import njit
+from hetserve.dispatch.kernel import Flags, Floats, Integers
+
+WAITING, DROPPED = -1, -2
+
+
+class Load(NamedTuple):
+    """Queries by id. knots and weights: where each query's uniform draw falls on the spread's probabilities."""
+
+    arrivals: Floats
+    sizes: Integers
+    deadlines: Floats
+    knots: Integers
+    weights: Floats
+
+
+class Truth(NamedTuple):
+    """Service times that are drawn from: mean [type, size] x ratios [type, size, knot]."""
+
+    means: Floats
+    ratios: Floats
+
+
+class Outcome(NamedTuple):
+    """By query id: start and finish of service (nan: none), worker (WAITING: never served, DROPPED)."""
+
+    start: Floats
+    finish: Floats
+    worker: Integers
+
+
+class State(NamedTuple):
+    """What changes while the loop runs.
+
+    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker,
+    first and last query that waits there, -1 for none; next_in_line: by query. pending: predicted work in line.
+    done_at: when the running query really ends, infinite for idle workers.
+    """
+
+    ends: Integers
+    ids: Integers
+    sizes: Integers
+    arrivals: Floats
+    deadlines: Floats
+    types: Integers
+    busy: Flags
+    free_at: Floats
+    done_at: Floats
+    pending: Floats
+    line: Integers
+    next_in_line: Integers
+
+
+def new_state(types: Integers, queries: int) -> State:
+    """State before the first event: every worker idle, nothing queued."""
+    n = len(types)
+    return State(
+        np.zeros(2, np.int64),
+        np.empty(queries, np.int64),
+        np.empty(queries, np.int64),
+        np.empty(queries),
+        np.empty(queries),
+        types,
+        np.zeros(n, np.bool_),
+        np.zeros(n),
+        np.full(n, math.inf),
+        np.zeros(n),
+        np.full((n, 2), -1, np.int64),
+        np.empty(queries, np.int64),
+    )
+
+
+@njit
+def enqueue(query: int, load: Load, state: State) -> None:
+    tail = state.ends[1]
+    state.ids[tail] = query
+    state.sizes[tail] = load.sizes[query]
+    state.arrivals[tail] = load.arrivals[query]
+    state.deadlines[tail] = load.deadlines[query]
+    state.ends[1] = tail + 1
+
+
+@njit
+def _move(source: int, target: int, state: State) -> None:
+    state.ids[target] = state.ids[source]
+    state.sizes[target] = state.sizes[source]
+    state.arrivals[target] = state.arrivals[source]
+    state.deadlines[target] = state.deadlines[source]
+
+
+@njit
+def close_gaps(low: int, high: int, state: State) -> None:
+    """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
+    head, tail = state.ends[0], state.ends[1]
+    if high - head < tail - low:
+        target = high
+        for source in range(high, head - 1, -1):
+            if state.ids[source] >= 0:
+                _move(source, target, state)
+                target -= 1
+        state.ends[0] = target + 1
+    else:
+        target = low
+        for source in range(low, tail):
+            if state.ids[source] >= 0:
+                _move(source, target, state)
+                target += 1
+        state.ends[1] = target
