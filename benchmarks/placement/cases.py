@@ -97,6 +97,18 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
     return config
 
 
+@contextmanager
+def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
+    """Add the ends of the logs to whatever goes wrong in the block: they are gone with the cluster."""
+    try:
+        yield
+    except Exception as error:
+        for name in (f"extender {case.partition('@')[0]}", "scheduler"):
+            log = _log(cluster, name)
+            error.add_note(f"{log.name} ends:\n{log.read_text()[-3000:] if log.exists() else 'never written'}")
+        raise
+
+
 def _extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
     if case.startswith("no-op"):
         shape = case.removeprefix("no-op ")
@@ -119,7 +131,7 @@ def _process(cluster: Cluster, name: str, command: list[str], checkout: Path) ->
     """A process for the time of the block; SIGTERM ends it."""
     roots = ("src", "scheduler_extender", "shell_kit")
     path = os.pathsep.join([*(str(checkout / root) for root in roots), str(REPOSITORY), str(REPOSITORY / "e2e")])
-    log = cluster.folder.log(f"bench-{name.replace(' ', '-')}")
+    log = _log(cluster, name)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as sink:
         process = subprocess.Popen(
@@ -136,6 +148,10 @@ def _process(cluster: Cluster, name: str, command: list[str], checkout: Path) ->
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _log(cluster: Cluster, name: str) -> Path:
+    return cluster.folder.log(f"bench-{name.replace(' ', '-')}")
 
 
 def _until_listening(port: int, pid: int) -> None:

@@ -114,7 +114,7 @@ async def one_case(cluster: Cluster, case: str, workload: Sequence[Json]) -> Jso
         running = cases.Running()
         with cases.extender(cluster, case, running):
             before = cpu_seconds(running.extender) if running.extender else 0.0
-            with cases.scheduler(cluster, case, running):
+            with cases.scheduler(cluster, case, running), cases.logs_told(cluster, case):
                 binds = await load.binds(len(workload), since)
                 used = cpu_seconds(running.scheduler)
                 own = cpu_seconds(running.extender) - before if running.extender else 0.0

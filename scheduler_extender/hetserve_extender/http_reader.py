@@ -144,7 +144,7 @@ class RequestReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._stop(_bad("this server speaks HTTP/1.1 alone and offers no upgrade"))
+            pass  # refused when the head was complete; what follows is of another protocol
         except httptools.HttpParserError as error:
             cause = error.__context__
             if isinstance(error, httptools.HttpParserCallbackError) and cause is not None:
@@ -163,6 +163,8 @@ class RequestReader:
         """The handler of the request whose head is complete. Raises HttpError."""
         if sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url) > self._limits.head:
             raise _head_too_large(self._limits)
+        if self._parser.should_upgrade():
+            raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
         length = self._length()
         path = self._url.partition(b"?")[0]
         handler = self._routes.get(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
+import uvloop
 
 from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
@@ -21,6 +23,12 @@ from hetserve_extender.http_limits import Limits
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Sockets on both loops: the process runs on uvloop, whose transports differ at the ends of a connection."""
+    both = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return both if item.path.name.startswith("test_http_") else {"asyncio": asyncio.new_event_loop}
 
 
 @dataclass
