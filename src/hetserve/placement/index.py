@@ -26,7 +26,9 @@ class GpuIndex:
     """Rows of all GPUs of the cluster; the ledger changes them, `decide` and the policies read them."""
 
     def __init__(self, inventories: Iterable[NodeInventory]) -> None:
+        inventories = list(inventories)
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
+        self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
         self.node_row = {node.name: row for row, node in enumerate(self.nodes)}
         self.gpus: list[Gpu] = [gpu for node in self.nodes for gpu in node.gpus]
         places = [(node.name, gpu.id) for node in self.nodes for gpu in node.gpus]

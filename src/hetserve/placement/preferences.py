@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from hetserve.api import names
@@ -60,7 +59,6 @@ def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
     return GpuSelector(*(_entries(value, key) if value else () for value, key in zip(values, _LISTS, strict=True)))
 
 
-@lru_cache(maxsize=1024)
 def _entries(value: str, key: str) -> tuple[str, ...]:
     entries = tuple(entry.strip() for entry in value.split(","))
     if not all(entries):

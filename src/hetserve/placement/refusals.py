@@ -14,6 +14,7 @@ from hetserve.placement.index import GpuIndex, Mask, Numbers
 from hetserve.placement.requests import GpuRequest
 
 NO_GPU: Final = "no GPU on the node"
+UNREADABLE: Final = "the GPU inventory of the node cannot be read"
 UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
 SAME_MODEL: Final = "same model on every GPU"
 
@@ -70,7 +71,8 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     for name in dict.fromkeys(offered):
         row = index.node_row.get(name)
         if row is None:
-            groups.setdefault((NO_GPU, False), []).append(name)
+            reason = UNREADABLE if name in index.unreadable else NO_GPU
+            groups.setdefault((reason, False), []).append(name)
         elif not listed[row]:
             groups.setdefault((f"{_too_few(request, 'GPU')} on the node", False), []).append(name)
         elif (missing := next((at for at, holds in enumerate(enough) if not holds[row]), None)) is not None:

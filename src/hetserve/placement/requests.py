@@ -11,6 +11,8 @@ from hetserve.units import MiB
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
 MAX_GPUS_PER_NODE: Final = 1024
+_SHOWN: Final = 3
+_LONG: Final = 63
 
 
 class InvalidObjectError(ValueError):
@@ -48,12 +50,19 @@ class GpuSelector:
     def __str__(self) -> str:
         """What is accepted, to follow "no GPU" in a refusal."""
         parts = [
-            (self.products, "of product {}", " or "),
-            (self.products_excluded, "of another product than {}", " or "),
-            (self.ids, "with id {}", " or "),
-            (self.ids_excluded, "with another id than {}", " or "),
+            (self.products, "of product {}"),
+            (self.products_excluded, "of another product than {}"),
+            (self.ids, "with id {}"),
+            (self.ids_excluded, "with another id than {}"),
         ]
-        return " and ".join(words.format(glue.join(values)) for values, words, glue in parts if values)
+        return " and ".join(words.format(_few(values)) for values, words in parts if values)
+
+
+def _few(values: tuple[str, ...]) -> str:
+    """Some of the values: the text is repeated for every node that is refused, and events are cut."""
+    shown = [value if len(value) <= _LONG else value[: _LONG - 3] + "..." for value in values[:_SHOWN]]
+    more = [f"{len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
+    return " or ".join([*shown, *more])
 
 
 ANY_GPU: Final = GpuSelector()

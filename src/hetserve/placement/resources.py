@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement.fields import items, mapping
+from hetserve.placement.fields import items, mapping, short
 from hetserve.placement.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
 from hetserve.units import MiB, parse_quantity
 
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
+_LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
 
 
@@ -54,7 +55,10 @@ def _amount(container: Mapping[str, Any], resource: str, field: str) -> int:
     for kind in ("requests", "limits"):
         value = mapping(resources.get(kind), f"{field}.resources.{kind}").get(resource)
         if value is not None:
-            return _whole_number(str(value), resource)
+            written = str(value)
+            if len(written) > _LONGEST:  # numbers that were read once are kept
+                raise InvalidObjectError(f"{resource}: {short(written)} has more than {_LONGEST} characters")
+            return _whole_number(written, resource)
     return 0
 
 

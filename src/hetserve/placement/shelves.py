@@ -41,7 +41,7 @@ class Shelves:
     def set_node(self, node: NodeInventory) -> None:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        if known is None or known.gpus != node.gpus or known.uid != node.uid:
+        if known is None or (known.gpus, known.uid, known.problem) != (node.gpus, node.uid, node.problem):
             self._index = None
 
     def drop_node(self, name: str) -> None:

@@ -71,6 +71,8 @@ def test_a_missing_label_beside_others_is_named() -> None:
         ('[{"uuid":"a","product":"T4","memoryMiB":-1}]', "[0].memoryMiB: -1 is not a whole number"),
         ('[{"uuid":"a","product":"T4","memoryMiB":true}]', "[0].memoryMiB: True"),
         ('[{"uuid":"a","product":"T4","memoryMiB":1,"healthy":"no"}]', "neither true nor false"),
+        ('[{"uuid":"a,b","product":"T4","memoryMiB":1}]', "[0].uuid: 'a,b' holds a ',' or a blank"),
+        ('[{"uuid":"a ","product":"T4","memoryMiB":1}]', "[0].uuid: 'a ' holds a ',' or a blank"),
         (
             '[{"uuid":"a","product":"T4","memoryMiB":1},{"uuid":"a","product":"T4","memoryMiB":1}]',
             "uuid 'a' is listed twice",

@@ -41,7 +41,7 @@ def test_gpu_memory_of_a_pod(init: list[Any], containers: list[Any], expected: i
     assert gpu_memory({"initContainers": init, "containers": containers}) == expected
 
 
-@pytest.mark.parametrize("text", ["-1", "much", "1e99", str(MAX_MIB + 1), "1.2.3", ""])
+@pytest.mark.parametrize("text", ["-1", "much", "1e99", str(MAX_MIB + 1), "1.2.3", "", "0" * 65 + "1"])
 def test_a_quantity_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=names.RESOURCE_GPU_MEMORY):
         gpu_memory({"containers": [{"resources": {"limits": {names.RESOURCE_GPU_MEMORY: text}}}]})

@@ -155,6 +155,11 @@ REFUSED: dict[str, tuple[GpuRequest, str, bool]] = {
         False,
     ),
     "a GPU that is elsewhere": (_request(selector=GpuSelector(ids=("GPU-x",))), "no GPU with id GPU-x", False),
+    "more ids than an event can show": (
+        _request(selector=GpuSelector(ids=tuple(f"GPU-{number}" for number in range(100)))),
+        "no GPU with id GPU-0 or GPU-1 or GPU-2 or 97 others",
+        False,
+    ),
     "two GPUs where one is accepted": (
         _request(gpus=2, selector=GpuSelector(products=("V100",), ids=("0",))),
         "fewer than 2 GPUs of product V100 and with id 0",
@@ -177,6 +182,16 @@ def test_a_refusal_names_what_was_needed_and_the_most_there_is(
         ledger.reserve(_request(f"held{gpu}", mib=8000, model="m"), [("a", gpu)], Seconds(1))
     (refusal,) = feasible(ledger.index, request_, ["a"])[1]
     assert (refusal.reason, refusal.resolvable) == (reason, resolvable)
+
+
+def test_a_node_whose_inventory_cannot_be_read_says_so_until_it_can() -> None:
+    ledger = _ledger({"a": [100]})
+    for problem, reason in (
+        ("node b: ...", "the GPU inventory of the node cannot be read"),
+        (None, "no GPU on the node"),
+    ):
+        ledger.put_node(NodeInventory("b", "u", problem=problem))
+        assert [refusal.reason for refusal in feasible(ledger.index, _request(), ["b"])[1]] == [reason]
 
 
 def test_forty_nodes_are_scored_in_the_order_of_the_policy_with_one_best() -> None:
