@@ -27,6 +27,7 @@ from hetserve_extender import wire
 from hetserve_extender.bind import Binder
 from hetserve_extender.http_limits import HttpError, Routes
 from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement_log import PlacementLog
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -104,11 +105,12 @@ def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Health, readiness, metrics and the ledger."""
+    """Health, readiness, metrics, the ledger and the placement log (None: none is kept)."""
 
     placer: Placer
     metrics: Metrics
     ready: Callable[[], bool]
+    placement_log: PlacementLog | None = None
 
     def app(self) -> Starlette:
         return Starlette(
@@ -117,6 +119,7 @@ class Probes:
                 Route("/readyz", self.readyz),
                 Route("/metrics", self.scrape),
                 Route("/ledger", self.ledger),
+                Route("/log", self.log),
             ]
         )
 
@@ -133,6 +136,12 @@ class Probes:
 
     async def ledger(self, _request: Request) -> Response:
         return _json(orjson.dumps(ledger_view(self.placer), option=orjson.OPT_INDENT_2))
+
+    async def log(self, _request: Request) -> Response:
+        if self.placement_log is None:
+            text = "no placement log is kept; the setting placementLog (such as 16Mi) makes one\n"
+            return PlainTextResponse(text, status_code=404)
+        return Response(self.placement_log.content(), media_type="application/jsonl")
 
 
 def ledger_view(placer: Placer) -> dict[str, Any]:

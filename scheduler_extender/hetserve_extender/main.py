@@ -33,6 +33,7 @@ from hetserve_extender.label import LeaderLabel
 from hetserve_extender.leader import Leadership
 from hetserve_extender.lease import Candidate
 from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement_log import PlacementLog
 from hetserve_extender.queue import QueueController
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY: Final = 1.0
 DRAIN_WITHIN: Final = 5.0
+MEBIBYTE: Final = 1 << 20
 DEPOSED_WITHIN: Final = 0.5
 """Seconds for answers under way when another leads: all that is left to say is that we do not."""
 PORT_PAUSE: Final = 0.1
@@ -91,7 +93,9 @@ class Extender:
     def __init__(self, settings: Settings, api: ApiServer, pod: str | None = None) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
-        self.placer = Placer(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
+        self.log = PlacementLog(settings.placement_log * MEBIBYTE) if settings.placement_log else None
+        make = self.log.placer if self.log else Placer
+        self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
         self.placer.on_expired = self.metrics.expired.inc
         revisions = Revisions(PodSink(self.placer))
@@ -133,7 +137,7 @@ class Extender:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
-        probes = _Server(_config(Probes(self.placer, self.metrics, self.ready).app()))
+        probes = _Server(_config(Probes(self.placer, self.metrics, self.ready, self.log).app()))
         listener = self._listen("probes", self.settings.probe_port)
         if not self.takes_turns:
             await self.verbs.start(self._listen("verbs", self.settings.port))

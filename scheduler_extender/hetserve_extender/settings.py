@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName, QueueSettings
-from hetserve.units import Seconds
+from hetserve.units import Seconds, quantity_to_mib
 from hetserve_extender.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+
+
+def _mebibytes(value: object) -> int:
+    """MiB of a quantity such as 16Mi."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise ValueError("a size is a quantity such as 16Mi")  # noqa: TRY004  (pydantic wants ValueError)
+    return quantity_to_mib(str(value))
 
 
 class QueueOptions(SettingsModel):
@@ -66,6 +73,8 @@ class Settings(SettingsModel):
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
     leader_election: LeaderElectionOptions = LeaderElectionOptions()
+    placement_log: Annotated[int, BeforeValidator(_mebibytes), Field(ge=0, le=1024)] = 0
+    """MiB of memory for the log of events and decisions; 0: none is kept."""
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:

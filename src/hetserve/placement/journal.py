@@ -47,6 +47,16 @@ class Recorder:
         """The time; within a call it stands still."""
         return self._real() if self._now is None else self._now
 
+    def leave_out(self, call: Callable[[], T]) -> T:
+        """Run a call that changes nothing without a record, also of what it calls."""
+        if self.inside:
+            return call()
+        self._now = self._real()
+        try:
+            return call()
+        finally:
+            self._now = None
+
     def run(self, call: Callable[[], T], describe: Callable[[T | Exception], Record | None]) -> T:
         """Run a call and write what `describe` makes of its result or refusal (None: not worth a record)."""
         at = self._now = self._real()
@@ -188,7 +198,7 @@ class JournaledPlacer(Placer):
         pod = reduced_pod(raw)
         if concerns_us(pod) or self._knows(_uid_of(pod), object_key(pod)):
             return self._observe(pod)
-        return Placer.observe(self, pod)
+        return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 
     def forget(self, uid: str) -> None:
         """A pod is gone for good; one that was never known leaves no record."""

@@ -106,7 +106,9 @@ class Player:
         name = record["call"]
         if name == CHECKPOINT:
             return lambda: _restore(self.placer.journaled, record["args"])
-        owner: Any = next(one for one in (JournaledPlacer, JournaledLedger) if name in _calls(one))
+        owner: Any = next((one for one in (JournaledPlacer, JournaledLedger) if name in _calls(one)), None)
+        if owner is None:
+            raise KeyError(f"nothing is called {name!r}")
         target = self.placer if owner is JournaledPlacer else self.placer.journaled
         given = record["args"]
         arguments = {key: self._argument(owner, name, key, given) for key in given}

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from hetserve.placement import Mode, NodeSink, PodSink, PolicyName
+from hetserve.placement.journal import JournaledPlacer
+from hetserve.placement.pods import parse_pod
+from hetserve.placement.replay import ReplayError, replay
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.app import Probes
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.placement_log import PlacementLog
+
+
+def started(limit: int = 1 << 20, **settings: Any) -> tuple[PlacementLog, JournaledPlacer]:
+    log = PlacementLog(limit, wall=lambda: 1.8e9)
+    placer = log.placer(lambda: Seconds(5.0), Seconds(30.0), **settings)
+    NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1")])
+    PodSink(placer).replace([])
+    return log, placer
+
+
+def place(placer: JournaledPlacer, number: int, *, stays: bool = True) -> None:
+    """A pod's life: filtered, bound, seen, deleted."""
+    pod = gpu_pod(f"p{number}", memory_mib=100, model=f"m{number}")
+    (node,) = placer.filter(pod, ["n0", "n1"]).passed
+    booking = placer.fix_gpus(parse_pod(pod).request, node)
+    placer.ledger.confirm_bind(booking.request.uid, Seconds(80.0))
+    bound = gpu_pod(f"p{number}", memory_mib=100, model=f"m{number}", node=node, gpu=booking.gpus[0])
+    PodSink(placer).apply("MODIFIED", bound)
+    if not stays:
+        PodSink(placer).apply("DELETED", bound)
+
+
+def records(log: PlacementLog) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.content().splitlines()]
+
+
+def test_a_log_tells_what_was_asked_and_decided() -> None:
+    log, placer = started()
+    place(placer, 0)
+    calls = [record["call"] for record in records(log)]
+    assert calls == [
+        "header",
+        "checkpoint",
+        "relist_nodes",
+        "observe_all",
+        "filter",
+        "fix_gpus",
+        "confirm_bind",
+        "observe",
+    ]
+    filtered = records(log)[4]
+    assert filtered["args"]["offered"] == {"without": []}
+    assert filtered["args"]["raw"]["metadata"]["name"] == "p0"
+    assert filtered["result"]["chosen"].startswith("GPU 0 on n0 (idle")
+    assert filtered["result"]["passed"] == ["n0"]
+
+
+def test_pods_of_others_leave_no_record() -> None:
+    log, placer = started()
+    before = len(records(log))
+    stranger = {"metadata": {"name": "web", "uid": "u", "namespace": "x"}, "spec": {"containers": [{"name": "c"}]}}
+    PodSink(placer).apply("ADDED", stranger)
+    PodSink(placer).apply("DELETED", stranger)
+    NodeSink(placer).apply("MODIFIED", gpu_node("n0"))
+    assert len(records(log)) == before
+
+
+def test_a_full_log_drops_its_older_half_and_can_still_be_replayed() -> None:
+    log, placer = started(limit=40_000)
+    sizes = []
+    for number in range(400):
+        place(placer, number, stays=number % 40 == 0)
+        sizes.append(len(log.content()))
+    assert max(sizes) < 40_000 + 2 * 8_000, "the limit and two checkpoints of at most ten pods"
+    assert min(sizes[100:]) > 15_000, "half of the limit is always there"
+    kept = records(log)
+    assert replay(kept).difference is None
+    assert replay(kept).decisions > 20
+    assert kept[1]["args"]["bookings"], "begins with what was booked when the older part was dropped"
+
+
+def test_settings_come_with_the_log() -> None:
+    log, placer = started(mode=Mode.SCORE, policy=PolicyName.BEST_FIT)
+    placer.filter(gpu_pod("a"), ["n0", "n1"])
+    placer.prioritize(gpu_pod("a"), ["n0", "n1"])
+    placer.fix_gpus(parse_pod(gpu_pod("a")).request, "n0")
+    placer.fix_gpus(parse_pod(gpu_pod("b", model="other")).request, "n0")
+    assert [record["result"]["gpus"] for record in records(log)[-2:]] == [["0"], ["0"]], "best fit packs"
+    assert replay(records(log)).difference is None
+    otherwise = replay(records(log), policy=PolicyName.WORST_FIT).difference
+    assert otherwise is not None
+    assert otherwise.now["result"]["gpus"] == ["1"]
+
+
+def test_a_log_whose_decision_was_another_is_caught_at_its_record() -> None:
+    log, placer = started()
+    place(placer, 0)
+    place(placer, 2)
+    wrong = records(log)
+    at = next(number for number, record in enumerate(wrong) if record["call"] == "fix_gpus")
+    wrong[at]["result"]["gpus"] = ["1"]
+    difference = replay(wrong).difference
+    assert difference is not None
+    assert (difference.number, difference.now["result"]["gpus"]) == (at + 1, ["0"])
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"call": "header", "version": 99}, "version 99"),
+        ({"t": 1, "call": "filter"}, "begin with a header"),
+        ({"call": "header", "version": 1, "hold": "x"}, "header cannot be read"),
+    ],
+)
+def test_what_is_no_log_is_refused(record: dict[str, Any], words: str) -> None:
+    with pytest.raises(ReplayError, match=words):
+        replay([record])
+
+
+@pytest.mark.parametrize(
+    "broken", [{"t": 1.0, "call": "rm", "args": {}}, {"t": 1.0, "call": "release", "args": {"x": 1}}]
+)
+def test_a_record_that_is_no_call_is_named(broken: dict[str, Any]) -> None:
+    log, _ = started()
+    with pytest.raises(ReplayError, match="record 5 is no call of placement"):
+        replay([*records(log), broken])
+
+
+async def test_the_probe_port_serves_the_log_where_one_is_kept() -> None:
+    log, placer = started()
+    for kept, status in ((log, 200), (None, 404)):
+        app = Probes(placer, Metrics(placer), lambda: True, kept).app()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://x") as client:
+            answer = await client.get("/log")
+        assert answer.status_code == status
+    assert "placementLog" in answer.text
