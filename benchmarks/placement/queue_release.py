@@ -8,12 +8,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import orjson
 from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods
 from benchmarks.placement.rates import cluster_of
 from benchmarks.placement.results import Json, Scale, table, verdict
@@ -22,6 +21,7 @@ from harness.cluster import Cluster
 from hetserve.api.names import QUEUE_GATE
 from hetserve.placement.queues import oldest_turn
 from hetserve_extender.api import KubernetesApi
+from hetserve_extender.cluster import Reflector
 from hetserve_shell.connection import ApiConnection
 
 TITLE: Final = "Queues: gated pods released and bound"
@@ -75,7 +75,7 @@ async def _measure(cluster: Cluster, count: int) -> Json:
     load = await Load.connect(cluster)
     connection = await ApiConnection.connect(cluster.folder.kubeconfig, user_agent="bench-watch", connections=4)
     seen = Seen()
-    watch = asyncio.create_task(seen.follow(KubernetesApi(connection), await load.revision()))
+    watch = asyncio.create_task(Reflector(KubernetesApi(connection), _PATH, seen).run())
     try:
         await load.create(_gated(count))
         await asyncio.to_thread(cluster.start_component, "scheduler")
@@ -102,23 +102,28 @@ class Seen:
     most_outstanding: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def follow(self, api: KubernetesApi, revision: str) -> None:
-        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "3600"}
-        async with aclosing(api.watch(_PATH, query)) as lines:
-            async for line in lines:
-                self._take(orjson.loads(line))
+    def replace(self, objects: Sequence[Json]) -> None:
+        for raw in objects:
+            self._take(raw)
+
+    def apply(self, event: str, raw: Json) -> None:
+        if event != "DELETED":
+            self._take(raw)
 
     async def until(self, what: Mapping[str, float], count: int) -> None:
         """Wait until so many pods are in `what`. Raises TimeoutError after a silence."""
         while len(what) < count:
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), SILENCE)
+            try:
+                await asyncio.wait_for(self.news.wait(), SILENCE)
+            except TimeoutError:
+                raise TimeoutError(
+                    f"{len(self.created)} pods, {len(self.lifted)} released, {len(self.bound)} bound, "
+                    f"then nothing for {SILENCE:g} s"
+                ) from None
 
-    def _take(self, event: Json) -> None:
-        now, raw = time.perf_counter(), event["object"]
-        if event["type"] not in {"ADDED", "MODIFIED"}:
-            return
-        name, spec = raw["metadata"]["name"], raw["spec"]
+    def _take(self, raw: Json) -> None:
+        now, name, spec = time.perf_counter(), raw["metadata"]["name"], raw["spec"]
         self.created.setdefault(name, raw["metadata"]["creationTimestamp"])
         if not spec.get("schedulingGates") and name not in self.lifted:
             self.lifted[name] = now

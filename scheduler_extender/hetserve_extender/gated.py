@@ -12,6 +12,7 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.placement import PodView, State, Waiting
+from hetserve.placement.gating import in_hand, ours_alone_holds, waiting
 from hetserve.placement.placer import Placer
 from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import Seconds
@@ -50,7 +51,7 @@ class Gated:
         if names.QUEUE_GATE not in pod.gates:
             self.lifted.pop(uid, None)
             self.resting.pop(uid, None)
-        if _in_hand(pod):
+        if in_hand(pod):
             self._released.add(uid)
         else:
             self._released.discard(uid)
@@ -61,7 +62,7 @@ class Gated:
             self._held_by_others.discard(uid)
             self._ours_alone_since[uid] = self.wall()
         if self._waits(pod):
-            self.line.put(_waiting(pod))
+            self.line.put(waiting(pod))
         else:
             self.line.discard(uid)
 
@@ -116,28 +117,8 @@ class Gated:
         self._held_by_others.discard(uid)
 
     def _waits(self, pod: PodView) -> bool:
-        ours_alone = pod.gates == (names.QUEUE_GATE,) and not pod.terminating
-        return ours_alone and pod.uid not in self.lifted and pod.uid not in self.resting
+        return ours_alone_holds(pod) and pod.uid not in self.lifted and pod.uid not in self.resting
 
     def _is_bound(self, uid: str) -> bool:
         held = self.placer.ledger.booking(uid)
         return held is not None and held.state is State.BOUND
-
-
-def _in_hand(pod: PodView) -> bool:
-    """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
-    return pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu and not pod.gates and not pod.terminating
-
-
-def _waiting(pod: PodView) -> Waiting:
-    request = pod.request
-    return Waiting(
-        uid=request.uid,
-        namespace=request.namespace,
-        name=request.name,
-        memory_mib=request.memory_mib,
-        model=request.model,
-        since=pod.created_at,
-        priority=request.priority,
-        gpus=request.gpus if request.needs_gpu else 0,
-    )

@@ -9,6 +9,7 @@ from hetserve.cli.compare import compare
 from hetserve.cli.gpus import gpus
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
+from hetserve.cli.queue import queue
 from hetserve.cli.reference import reference
 from hetserve.cli.search import search
 from hetserve.cli.simulate import simulate
@@ -25,6 +26,7 @@ app.add_command(plan)
 app.add_command(compare)
 app.add_command(gpus)
 app.add_command(profile)
+app.add_command(queue)
 app.add_command(reference)
 app.add_command(search)
 app.add_command(simulate)

@@ -7,8 +7,10 @@ plugins) work as in kubectl. Whatever goes wrong ends the command with one line 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlencode
 
@@ -20,6 +22,7 @@ PAGE: Final = 500
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT: Final = (5.0, 60.0)
 _WATCH_TIMEOUT: Final = (5.0, 310.0)
 
@@ -55,6 +58,7 @@ class Cluster:
     def connect(cls, kubeconfig: str | None, context: str | None) -> Cluster:
         """Reach the cluster of a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and context (None: the current).
 
+        A process in a pod that is given neither uses the pod's account where there is no kubeconfig.
         Raises ClusterError where there is no kubeconfig or it cannot be used. Nothing is sent yet.
         """
         try:
@@ -63,6 +67,11 @@ class Cluster:
         except ImportError:
             raise ClusterError("reading a cluster needs the Kubernetes client: install hetserve[cluster]") from None
         configuration = client.Configuration()
+        if kubeconfig is None and context is None and _in_pod():
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            configuration.retries = False
+            namespace = (_ACCOUNT / "namespace").read_text().strip()
+            return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
         try:
             config.load_kube_config(kubeconfig, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
             contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
@@ -152,6 +161,12 @@ class Cluster:
         if not 200 <= response.status < 300:
             _refused(method, path, response)
         return response
+
+
+def _in_pod() -> bool:
+    """Whether this is a process in a pod, with the account that Kubernetes mounted and no kubeconfig of its own."""
+    own = "KUBECONFIG" in os.environ or (Path.home() / ".kube" / "config").exists()
+    return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
 def pod_path(namespace: str, name: str) -> str:
