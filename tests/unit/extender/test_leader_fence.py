@@ -1,0 +1,196 @@
+"""No bind of an earlier leader lands after the next one has counted the GPUs; a leader's own are not held up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.api import Answer
+from hetserve_extender.bind import Binder
+from hetserve_extender.fence import LANDED_BY, TRIES, FencedApi, Revisions, can_be_bound, fence_pods
+from hetserve_extender.testing import FakeApi
+from hetserve_extender.wire import BindArgs
+
+
+@dataclass
+class BusyApi(FakeApi):
+    """Where something happens just before each request is carried out."""
+
+    happening: Callable[[str], None] = lambda _method: None
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        self.happening(method)
+        return await super().request(method, path, **rest)
+
+
+@dataclass
+class Replica:
+    """One extender's way to bind, with what its watch has shown by now."""
+
+    api: FakeApi
+    term: list[int | None] = field(default_factory=lambda: [1])
+
+    def __post_init__(self) -> None:
+        self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+        self.revisions = Revisions(PodSink(self.placer))
+        fenced = FencedApi(self.api, self.revisions, lambda: self.term[0], lambda: "not the leader (leader is other)")
+        self.binder = Binder(fenced, self.placer)
+        self.show()
+
+    def show(self) -> None:
+        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        self.revisions.replace(self.api.listing("/api/v1/pods"))
+
+    async def bind(self, name: str = "p0", node: str = "n0") -> str:
+        return await self.binder.bind(BindArgs(name, "default", f"uid-{name}", node))
+
+
+@pytest.fixture
+def api() -> BusyApi:
+    made = BusyApi()
+    made.add(gpu_node("n0", gpus=1))
+    made.add(gpu_pod())
+    return made
+
+
+async def no_pause(_seconds: float) -> None:
+    return None
+
+
+async def fence(api: FakeApi) -> int:
+    return await fence_pods(api, "next/1", lambda: 0.0, no_pause)
+
+
+async def test_a_leader_binds_with_the_revision_it_has_seen(api: FakeApi) -> None:
+    leader = Replica(api)
+    assert await leader.bind() == ""
+    (body,) = [body for method, _, body in api.calls if method == "POST"]
+    assert body["metadata"]["resourceVersion"]
+    assert body["metadata"]["uid"] == "uid-p0"
+
+
+async def test_a_bind_sent_before_the_fence_and_arriving_after_it_is_refused(api: FakeApi) -> None:
+    old = Replica(api)
+    api.hold_binds = asyncio.Event()
+    late = asyncio.create_task(old.bind())
+    await api.bind_arrived.wait()  # on its way: checked, sent, and held up
+
+    old.term[0] = None
+    assert await fence(api) == 1
+    api.hold_binds.set()
+
+    assert await late == "not the leader (leader is other)"
+    assert "nodeName" not in api.pod("p0")["spec"], "a bind of the deposed leader landed behind the new one's back"
+
+
+async def test_without_the_fence_the_late_bind_would_land(api: FakeApi) -> None:
+    old = Replica(api)
+    api.hold_binds = asyncio.Event()
+    late = asyncio.create_task(old.bind())
+    await api.bind_arrived.wait()
+    old.term[0] = None
+    api.hold_binds.set()
+    assert await late == ""
+    assert api.pod("p0")["spec"]["nodeName"] == "n0"
+
+
+async def test_who_does_not_lead_sends_nothing_and_says_who_leads(api: FakeApi) -> None:
+    follower = Replica(api, [None])
+    assert await follower.bind() == "not the leader (leader is other)"
+    assert not [method for method, _, _ in api.calls if method == "POST"]
+    assert follower.placer.ledger.booking("uid-p0") is None, "the GPU would stay taken by a bind that never was"
+
+
+async def test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_lead_again(api: BusyApi) -> None:
+    leader = Replica(api)
+    leader.placer.filter(api.pod("p0"), ["n0"])
+    leader.revisions.replace([])  # the watch has not shown the pod yet, so it is read
+
+    def lose_and_win(method: str) -> None:
+        if method == "GET":
+            leader.term[0] = 2
+
+    api.happening = lose_and_win
+    assert await leader.bind() == "not the leader (leader is other)"
+    assert "nodeName" not in api.pod("p0")["spec"], "a GPU booked in an earlier term was bound in the next"
+
+
+async def test_a_pod_changed_by_others_meanwhile_is_bound_at_the_second_try(api: FakeApi) -> None:
+    leader = Replica(api)
+    api.add(gpu_pod(unschedulable=True))  # the scheduler wrote a condition that our watch has not shown yet
+    assert await leader.bind() == ""
+    assert api.pod("p0")["spec"]["nodeName"] == "n0"
+    assert [method for method, _, _ in api.calls] == ["POST", "GET", "POST"]
+
+
+async def test_a_pod_that_changes_all_the_time_is_given_up_and_its_gpu_is_free(api: BusyApi) -> None:
+    leader = Replica(api)
+
+    def change(method: str) -> None:
+        if method == "POST":
+            api.add(gpu_pod(annotations={"changes": str(api.revision)}))
+
+    api.happening = change
+    assert "resourceVersion" in await leader.bind()
+    assert [method for method, _, _ in api.calls].count("POST") == TRIES
+    assert leader.placer.ledger.booking("uid-p0") is None
+
+
+async def test_a_pod_that_cannot_be_read_is_not_bound_without_a_fence(api: BusyApi) -> None:
+    leader = Replica(api)
+    leader.placer.filter(api.pod("p0"), ["n0"])
+    leader.revisions.replace([])
+    api.faults["GET"] = deque([500])
+    assert await leader.bind() == "the pod is bound, gone or cannot be read"
+    assert not [method for method, _, _ in api.calls if method == "POST"], "a Binding without a fence was sent"
+
+
+FENCED = {
+    "a pod that waits for a node": (gpu_pod(), True),
+    "an unschedulable one": (gpu_pod(unschedulable=True), True),
+    "a gated one: the API server refuses its binding": (gpu_pod(gates=(names.QUEUE_GATE,)), False),
+    "a bound one": (gpu_pod(node="n0", gpu="0"), False),
+    "one that asks for no GPU": (gpu_pod(memory_mib=0), False),
+    "one that we cannot read, but another version could": (gpu_pod(memory_mib="much"), True),
+}
+
+
+@pytest.mark.parametrize(("pod", "expected"), FENCED.values(), ids=FENCED)
+def test_what_an_earlier_leader_could_still_bind(pod: dict[str, object], expected: bool) -> None:
+    assert can_be_bound(pod) is expected
+
+
+async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApi) -> None:
+    before = api.pod("p0")["metadata"]["resourceVersion"]
+    assert await fence(api) == 1
+    between = api.pod("p0")["metadata"]["resourceVersion"]
+    assert await fence_pods(api, "next/2", lambda: 0.0, no_pause) == 1
+    assert len({before, between, api.pod("p0")["metadata"]["resourceVersion"]}) == 3
+    assert api.pod("p0")["metadata"]["annotations"][names.ANNOTATION_FENCE] == "next/2"
+
+
+async def test_a_pod_that_cannot_be_fenced_at_once_is_tried_again(api: FakeApi) -> None:
+    api.faults["PATCH"] = deque(["lost before", 500, 422])
+    assert await fence(api) == 1
+    assert names.ANNOTATION_FENCE in api.pod("p0")["metadata"]["annotations"]
+
+
+async def test_a_pod_that_a_policy_guards_is_waited_out_and_no_longer(api: FakeApi) -> None:
+    api.faults["PATCH"] = deque([403] * 10_000)
+    now = [0.0]
+
+    async def pass_time(seconds: float) -> None:
+        now[0] += seconds
+
+    assert await fence_pods(api, "next/1", lambda: now[0], pass_time) == 1
+    assert LANDED_BY <= now[0] < LANDED_BY + 1.0
