@@ -60,7 +60,34 @@ class Leadership:
                 log.warning("no longer leading: the leader is %s", self.elector.leader())
 
     async def take_over(self, term: int) -> None:
-        """Make the ledger hold all that any earlier leader bound or can still bind, and nothing else.
+        """Make the ledger hold what the pods hold at this moment, then serve; repeated until the API server answers."""
+        while True:
+            try:
+                await self._rebuild(term)
+                break
+            except (ApiStatusError, ApiUnreachableError) as error:
+                log.warning("taking over: %s", error)
+                await self.sleep(_PAUSE)
+        self._serving = term
+        bookings, pods = self.placer.ledger.bookings(), self.placer.pods
+        log.info("serving: %d pods on GPUs, %d without a node", len(bookings), len(pods))
+
+    async def hand_over(self) -> None:
+        """Give the Lease up for the next to lead at once; not where a bind of ours could still land."""
+        if not self.elector.leads():
+            return
+        open_binds = sum(b.state is State.BINDING for b in self.placer.ledger.bookings().values())
+        if open_binds:
+            log.warning("%d binds have no outcome: the next leader waits for our Lease to end", open_binds)
+            return
+        await self.elector.release()
+
+    async def _lead(self, term: int, duties: Callable[[], Awaitable[None]]) -> None:
+        await self.take_over(term)
+        await duties()
+
+    async def _rebuild(self, term: int) -> None:
+        """Book all that any earlier leader bound or could still bind, and nothing else.
 
         Order matters: first the fence, then the list; what landed before the fence is in the list.
         """
@@ -74,30 +101,6 @@ class Leadership:
         for uid, booking in list(self.placer.ledger.bookings().items()):
             if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list
                 self.placer.ledger.release(uid)
-
-    async def hand_over(self) -> None:
-        """Give the Lease up for the next to lead at once; not where a bind of ours could still land."""
-        if not self.elector.leads():
-            return
-        open_binds = sum(b.state is State.BINDING for b in self.placer.ledger.bookings().values())
-        if open_binds:
-            log.warning("%d binds have no outcome: the next leader waits for our Lease to end", open_binds)
-            return
-        await self.elector.release()
-
-    async def _lead(self, term: int, duties: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await self.take_over(term)
-                break
-            except (ApiStatusError, ApiUnreachableError) as error:
-                log.warning("taking over: %s", error)
-                await self.sleep(_PAUSE)
-        self._serving = term
-        log.info(
-            "serving: %d pods on GPUs, %d without a node", len(self.placer.ledger.bookings()), len(self.placer.pods)
-        )
-        await duties()
 
 
 async def _end(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:
