@@ -52,7 +52,9 @@ def generated() -> Iterator[tuple[Path, str]]:
     """Every generated file with its content; the chart is rendered after its CRDs."""
     yield from custom_resources()
     yield ROOT / "docs" / "conditions.md", render_conditions()
-    yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{render_chart()}"
+    # kubectl would run a hook of the uninstallation at once, as any other object.
+    plain = render_chart("--no-hooks")
+    yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ RENDERS = {
             *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),
             *("--set", "scheduler.extenderUrl=http://127.0.0.1:18888", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
             *("--set", "extender.mode=score", "--set", "extender.policy=Spread"),
+            *("--set", "extender.queue.queues=auto", "--set", "extender.queue.failOpenAfter=10m"),
         ],
     ),
 }
@@ -63,7 +64,7 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
     left_out = objects() - objects("--set", "components.enabled=false")
 
-    assert {kind for kind, _ in left_out} == {"Deployment", "Service", "PodDisruptionBudget"}
+    assert {kind for kind, _ in left_out} == {"Deployment", "Service", "PodDisruptionBudget", "Job"}
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
         "hetserve-extender",
@@ -87,3 +88,29 @@ def test_every_workload_is_complete() -> None:
         assert not container["image"].endswith(":latest"), name
         assert {"livenessProbe", "readinessProbe", "resources", "securityContext"} <= container.keys(), name
         assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
+
+
+def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_said_no() -> None:
+    def jobs(*arguments: str) -> list[Any]:
+        rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+        return [item for item in rendered if item and item["kind"] == "Job"]
+
+    (job,) = jobs()
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    pod = job["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "hetserve-extender"
+    assert pod["containers"][0]["command"] == ["hetserve", "queue", "release", "--all", "--yes"]
+    assert jobs("--set", "components.enabled=false") == []
+    assert jobs("--set", "uninstall.liftGates=false") == []
+
+
+def test_only_a_watchdog_that_is_on_may_write_events() -> None:
+    def resources(*arguments: str) -> set[str]:
+        rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+        (role,) = [
+            r for r in rendered if r and r["kind"] == "ClusterRole" and r["metadata"]["name"] == "hetserve-extender"
+        ]
+        return {resource for rule in role["rules"] for resource in rule["resources"]}
+
+    assert "events" not in resources()
+    assert "events" in resources("--set", "extender.queue.failOpenAfter=10m")

@@ -165,7 +165,8 @@ class Cluster:
 
 def _in_pod() -> bool:
     """Whether this is a process in a pod, with the account that Kubernetes mounted and no kubeconfig of its own."""
-    own = "KUBECONFIG" in os.environ or (Path.home() / ".kube" / "config").exists()
+    # Unlike Path.home, this does not raise for a user without a home, as in a container.
+    own = "KUBECONFIG" in os.environ or Path(os.path.expanduser("~/.kube/config")).exists()  # noqa: PTH111
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
