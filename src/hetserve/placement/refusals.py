@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from hetserve.placement.index import GpuIndex, Mask, Numbers
 from hetserve.placement.requests import GpuRequest
 
@@ -17,6 +19,8 @@ NO_GPU: Final = "no GPU on the node"
 UNREADABLE: Final = "the GPU inventory of the node cannot be read"
 UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
 SAME_MODEL: Final = "same model on every GPU"
+_NO_GPU, _UNREADABLE, _NOTHING = range(6, 9)
+"""Places after those of the six conditions: a node without GPUs, one that cannot be read, and no reason at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +67,39 @@ class Masks:
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[Refusal, ...]:
     """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
-    conditions = (masks.selected, masks.open, masks.healthy, masks.eligible, masks.fits)
-    enough = [index.on_node(mask) >= request.gpus for mask in conditions]
-    texts = _texts(index, request, masks)
-    listed = index.on_node(index.memory > 0) >= request.gpus
-    groups: dict[tuple[str, bool], list[str]] = {}
+    missing = _first_missing(index, request, masks)
+    row_of = index.node_row.get
+    groups: dict[int, list[str]] = {}
     for name in dict.fromkeys(offered):
-        row = index.node_row.get(name)
-        if row is None:
-            reason = UNREADABLE if name in index.unreadable else NO_GPU
-            groups.setdefault((reason, False), []).append(name)
-        elif not listed[row]:
-            groups.setdefault((f"{_too_few(request, 'GPU')} on the node", False), []).append(name)
-        elif (missing := next((at for at, holds in enumerate(enough) if not holds[row]), None)) is not None:
-            groups.setdefault(texts[missing], []).append(name)
-    return tuple(Refusal(reason, tuple(nodes), resolvable) for (reason, resolvable), nodes in groups.items())
+        row = row_of(name)
+        at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
+        if at != _NOTHING:
+            groups.setdefault(at, []).append(name)
+    texts = _texts(index, request, masks) if groups else ()
+    return tuple(Refusal(texts[at][0], tuple(nodes), texts[at][1]) for at, nodes in groups.items())
+
+
+def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
+    """Per node: which condition too few of its GPUs meet, the first of them; each holds only where the last does."""
+    listed = np.ones(len(index.gpus), dtype=np.bool_)
+    conditions = (listed, masks.selected, masks.open, masks.healthy, masks.eligible, masks.fits)
+    enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
+    places: list[int] = np.where(enough[-1], _NOTHING, enough.argmin(axis=0)).tolist()
+    return places
 
 
 def _texts(index: GpuIndex, request: GpuRequest, masks: Masks) -> tuple[tuple[str, bool], ...]:
-    """(wording, whether pods that go away can change it) per condition."""
+    """(wording, whether pods that go away can change it) per condition, then for nodes without rows."""
     same_model = SAME_MODEL if request.gpus == 1 else _too_few(request, "GPU") + " without the same model"
     return (
+        (f"{_too_few(request, 'GPU')} on the node", False),
         (f"{_too_few(request, 'GPU')} {request.selector}", False),
         (UNLISTED_GPU, True),
         (f"{_too_few(request, 'healthy GPU')} on the node", True),
         (same_model, True),
         (_short_of(index, request, masks), True),
+        (NO_GPU, False),
+        (UNREADABLE, False),
     )
 
 
