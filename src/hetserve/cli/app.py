@@ -7,6 +7,7 @@ import click
 from hetserve import __version__
 from hetserve.cli.compare import compare
 from hetserve.cli.gpus import gpus
+from hetserve.cli.placement import placement
 from hetserve.cli.plan import plan
 from hetserve.cli.profile import profile
 from hetserve.cli.queue import queue
@@ -22,6 +23,7 @@ def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""
 
 
+app.add_command(placement)
 app.add_command(plan)
 app.add_command(compare)
 app.add_command(gpus)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.slim import slim_node, slim_pod
 from hetserve.units import Seconds
 
 DUMP_KIND: Final = "PlacementDump"
@@ -32,6 +33,8 @@ class Snapshot:
     pods: tuple[RawObject, ...]
     taken_at: Seconds | None
     source: str
+    log: tuple[RawObject, ...] = ()
+    """Records of the placement log that a dump brought along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,11 @@ def read_snapshot(path: str) -> Snapshot:
     items = content.get("items") if isinstance(content, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ClusterError(f"--from {path}: not a list of nodes and pods; write one with `hetserve placement dump`")
-    return _snapshot(items, content.get("takenAt"), path)
+    log = content.get("log")
+    return _snapshot(items, content.get("takenAt"), path, tuple(log) if isinstance(log, list) else ())
 
 
-def _snapshot(items: Iterable[RawObject], taken_at: object, path: str) -> Snapshot:
+def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> Snapshot:
     by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
     for number, item in enumerate(items, start=1):
         kind = item.get("kind")
@@ -100,13 +104,13 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str) -> Snapsh
     if not by_kind["Node"]:
         raise ClusterError(f"--from {path}: no nodes; both are needed: kubectl get nodes,pods -A -o json")
     taken = Seconds(float(taken_at)) if isinstance(taken_at, int | float) else None
-    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path)
+    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
 
 
 def dump_document(snapshot: Snapshot) -> dict[str, Any]:
-    """The file form of a snapshot: a List with the time it was taken."""
-    nodes = [{"apiVersion": "v1", "kind": "Node", **node} for node in snapshot.nodes]
-    pods = [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in snapshot.pods]
+    """The file form of a snapshot: a List with the time it was taken, of each object what placement reads."""
+    nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
+    pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
     return {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": snapshot.taken_at, "items": nodes + pods}
 
 

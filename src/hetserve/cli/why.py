@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +13,9 @@ from hetserve.cli.snapshot import source_options
 
 if TYPE_CHECKING:
     from hetserve.cli.snapshot import Snapshot, Source
+
+_DECISIONS: Final = 4
+"""Of a pod's logged decisions, so many of the latest are told."""
 
 
 @click.command()
@@ -25,9 +29,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Policy of the installation, for a pod that names none.",
 )
+@click.option("--log", metavar="URL|FILE", help="Placement log, to tell what was decided about the pod, and when.")
 @click.option("--all", "every", is_flag=True, help="List every GPU.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-def why(pod: str, namespace: str | None, policy: str, every: bool, output: str, **source_of: str | None) -> None:
+def why(pod: str, namespace: str | None, every: bool, output: str, **given: str | None) -> None:
     """Say where POD is and beside whom, or why it is not placed yet: which GPUs would fit now, which it would get,
     and for every other what is in the way.
 
@@ -50,14 +55,29 @@ def why(pod: str, namespace: str | None, policy: str, every: bool, output: str, 
     from hetserve.cli.why_text import blocks  # noqa: PLC0415
     from hetserve.placement.requests import PolicyName  # noqa: PLC0415
 
-    source = Source.of(**source_of)
+    policy, log = PolicyName(given.pop("policy")), given.pop("log")
+    source = Source.of(**given)
     snapshot = source.snapshot()
-    made = answer(_find(source, snapshot, namespace or source.namespace, pod), snapshot, PolicyName(policy))
+    made = answer(_find(source, snapshot, namespace or source.namespace, pod), snapshot, policy)
+    made |= _decided(str(made["pod"]["uid"]), log, snapshot)
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
     if made["state"] == "Unreadable":
         sys.exit(2)
     placeless = "decision" in made and made["decision"]["chosen"] is None
     sys.exit(EXIT_INFEASIBLE if placeless else 0)
+
+
+def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
+    """What a placement log tells of the pod; nothing where there is no log."""
+    from hetserve.cli.log_file import decisions_about, read_log  # noqa: PLC0415
+
+    records = snapshot.log if where is None else read_log(where)
+    if not records:
+        return {}
+    told = list(decisions_about(records, uid))[-_DECISIONS:]
+    return {
+        "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in told]
+    }
 
 
 def _find(source: Source, snapshot: Snapshot, namespace: str, name: str) -> dict[str, Any]:

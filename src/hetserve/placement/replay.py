@@ -69,6 +69,15 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
     return Replayed(number, decisions, None)
 
 
+def logged_policy(records: Iterable[Record]) -> PolicyName:
+    """The policy that a log's header names. Raises ReplayError where there is none."""
+    header = next(iter(records), {})
+    try:
+        return PolicyName(header["settings"]["policy"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
+
+
 class Player:
     """A journaled state machine whose clock is the log's."""
 

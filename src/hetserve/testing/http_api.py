@@ -73,6 +73,8 @@ class HttpApi:
         if path in self.texts:
             return 200, self.texts[path]
         parts = path.split("/")
+        if parts[3] == "namespaces" and parts[5:] == ["pods"]:
+            return 200, _page([pod for pod in self.pods if pod["metadata"].get("namespace") == parts[4]], query)
         for pod in (*self.pods, *self.alone):
             metadata = pod["metadata"]
             if parts[4:] == [metadata["namespace"], "pods", metadata["name"]]:

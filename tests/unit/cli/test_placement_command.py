@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hetserve.api import names
+from hetserve.cli.app import app
+from hetserve.placement import NodeSink, PodSink
+from hetserve.placement.journal import JournaledPlacer
+from hetserve.placement.pods import parse_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.http_api import HttpApi
+from hetserve.units import Seconds
+
+Json = dict[str, Any]
+NODES = ["n0", "n1"]
+
+
+def small_storm() -> list[Json]:
+    """The log of pods that come, are bound, and go, on two GPUs of 16 GiB; the large one has to wait for room."""
+    log: list[Json] = []
+    now = [100.0]
+    placer = JournaledPlacer(lambda: Seconds(now[0]), Seconds(30.0), log.append)
+    log.append(placer.header(1767225700.0))
+    NodeSink(placer).replace([gpu_node(name, gpus=1, memory_mib=16384) for name in NODES])
+    PodSink(placer).replace([])
+    for name, mib in (("a", 4000), ("b", 4000), ("big", 14000)):
+        now[0] += 1
+        pod = gpu_pod(name, memory_mib=mib, model=name)
+        passed = placer.filter(pod, NODES).passed
+        if passed:
+            booking = placer.fix_gpus(parse_pod(pod).request, passed[0])
+            placer.ledger.confirm_bind(booking.request.uid, Seconds(now[0] + 75))
+            PodSink(placer).apply("MODIFIED", gpu_pod(name, memory_mib=mib, model=name, node=passed[0], gpu="0"))
+    now[0] += 10
+    PodSink(placer).apply("DELETED", gpu_pod("b"))
+    placer.filter(gpu_pod("big", memory_mib=14000, model="big"), NODES)
+    return json.loads(json.dumps(log))  # type: ignore[no-any-return]
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["placement", *arguments], input=stdin)
+
+
+def written(folder: Path, log: list[Json]) -> str:
+    path = folder / "log.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in log))
+    return str(path)
+
+
+def test_a_replay_that_decides_the_same_says_so(tmp_path: Path) -> None:
+    result = run("replay", written(tmp_path, small_storm()))
+    assert result.exit_code == 0, result.output
+    assert "6 of them decisions: all the same again" in result.stdout
+
+
+def test_a_decision_that_comes_out_otherwise_is_shown_with_its_pod_and_exit_code_1(tmp_path: Path) -> None:
+    log = small_storm()
+    at = next(number for number, one in enumerate(log) if one["call"] == "filter")
+    log[at]["result"]["passed"] = ["n1"]
+    result = run("replay", written(tmp_path, log))
+    assert result.exit_code == 1
+    assert f"record {at + 1} is decided otherwise" in result.stdout
+    assert '"name": "a"' in result.stdout
+    assert '"passed": ["n1"]' in result.stdout
+    assert json.loads(run("replay", "-o", "json", written(tmp_path, log)).stdout)["identical"] is False
+
+
+def test_another_policy_is_told_side_by_side_with_the_logs_own(tmp_path: Path) -> None:
+    path = written(tmp_path, small_storm())
+    worst, best = json.loads(run("replay", path, "--policy", "BestFit", "-o", "json").stdout)["policies"]
+    assert (worst["policy"], best["policy"]) == ("WorstFit", "BestFit")
+    assert (worst["arrived"], worst["placed"], worst["placed_before_refusal"], worst["refused"]) == (3, 3, 2, 1)
+    assert worst["longest_wait"] == 10.0, "worst fit fills both GPUs a little: the large pod waits for b to go"
+    assert (best["placed_before_refusal"], best["refused"], best["longest_wait"]) == (3, 0, 0.0)
+    assert best["most_pods_on_a_gpu"] == 2
+    assert "WorstFit (as it was)" in run("replay", path, "--policy", "BestFit").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "not a placement log"), ('{"items": []}', "holds no placement log"), ("", "not a placement log")],
+)
+def test_what_is_no_log_is_said_in_one_line(text: str, words: str) -> None:
+    result = run("replay", "-", stdin=text)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_dump_holds_what_placement_reads_and_nothing_of_the_pods_secrets(tmp_path: Path) -> None:
+    pod = gpu_pod("a", node="n0", gpu="0")
+    pod["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "SECRET"
+    pod["spec"]["containers"][0] |= {"env": [{"name": "TOKEN", "value": "SECRET"}], "image": "registry/SECRET"}
+    pod["spec"]["nodeSelector"] = {"pool": "gpu"}
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01"}]
+    path = tmp_path / "dump.json"
+    with HttpApi.serving([gpu_node()], [pod]) as api:
+        result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
+    assert result.exit_code == 0, result.stderr
+    assert "no placement log in this dump: no pod of the extender" in result.stderr
+    text = path.read_text()
+    assert "SECRET" not in text
+    assert "nodeSelector" in text
+    shown = CliRunner().invoke(app, ["gpus", "--from", str(path), "-o", "json"])
+    assert json.loads(shown.stdout)["gpus"][0]["pods"][0]["name"] == "a"
+    told = json.loads(CliRunner().invoke(app, ["why", "a", "--from", str(path), "-o", "json"]).stdout)
+    assert told["holds"]["since"] == "2026-01-01"
+
+
+def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read(tmp_path: Path) -> None:
+    system = {"namespace": names.SYSTEM_NAMESPACE}
+    extenders: list[Json] = [
+        {"metadata": {**system, "name": "one", "uid": "1", "labels": {}}, "spec": {}},
+        {"metadata": {**system, "name": "two", "uid": "2", "labels": {"hetserve.io/leader": "true"}}, "spec": {}},
+    ]
+    path = tmp_path / "dump.json"
+    lines = "".join(json.dumps(record) + "\n" for record in small_storm())
+    with HttpApi.serving([gpu_node("n0", gpus=1)], [gpu_pod("a", node="n0", gpu="0"), *extenders]) as api:
+        base = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
+        api.texts[f"{base}/two%3A8889/proxy/log"] = lines
+        result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "all the same again" in run("replay", str(path)).stdout
+    told = CliRunner().invoke(app, ["why", "a", "--from", str(path)]).stdout
+    assert "decided   2026-01-01 00:01:41.000 filter: GPU 0 on n0 (idle, 16384 MiB free), before GPU 0 on n1" in told
+    assert "bind: GPU 0 of n0" in told
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with HttpApi.serving([gpu_node()]) as api:
+        result = run(
+            "dump", "--no-log", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(tmp_path / "no" / "x")
+        )
+    assert result.exit_code == 2
+    assert "cannot be written: No such file or directory" in result.stderr
