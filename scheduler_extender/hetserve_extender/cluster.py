@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import orjson
 
+from hetserve.placement.reduced import reduced_pod
 from hetserve_extender.api import Answer, ApiServer, ApiStatusError
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = "300"
 """The server ends a watch after this time and we go on from the last revision."""
+PAGE: Final = "500"
+"""Objects that a list brings at a time: a few milliseconds of work, between which verbs and probes are answered."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _GONE: Final = 410
@@ -44,12 +47,13 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Reflector:
-    """Keeps a sink equal to the API server's collection at `path`."""
+    """Keeps a sink equal to the API server's collection at `path`; `reduce` cuts listed objects down for it."""
 
     api: ApiServer
     path: str
     sink: Sink
     selector: str | None = None
+    reduce: Callable[[RawObject], RawObject] = lambda raw: raw
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _revision: str = ""
@@ -85,15 +89,25 @@ class Reflector:
 
     async def _list(self) -> None:
         async with self._listing:  # of two lists side by side the older could arrive last
-            query = {"fieldSelector": self.selector} if self.selector else {}
-            answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
-            _expect_ok(answer)
-            content = answer.json()
-            self.sink.replace(content.get("items") or [])
-            self._revision = content["metadata"]["resourceVersion"]
+            objects, revision = await self._pages()
+            self.sink.replace(objects)
+            self._revision = revision
             self._lists += 1
             self._pause = _FIRST_PAUSE
             self.synced.set()
+
+    async def _pages(self) -> tuple[list[RawObject], str]:
+        """All objects as of one revision, reduced page by page: whole ones of a large cluster take gigabytes."""
+        query = {"limit": PAGE} | ({"fieldSelector": self.selector} if self.selector else {})
+        objects: list[RawObject] = []
+        while True:
+            answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
+            _expect_ok(answer)
+            content = answer.json()
+            objects += map(self.reduce, content.get("items") or [])
+            if not (more := content["metadata"].get("continue")):
+                return objects, content["metadata"]["resourceVersion"]
+            query["continue"] = more
 
     async def _watch(self) -> None:
         query = {
@@ -126,6 +140,13 @@ class Reflector:
     async def _back_off(self) -> None:
         await self.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
+def listed_pod(raw: RawObject) -> RawObject:
+    """A pod of a list as the sinks read it."""
+    reduced = reduced_pod(raw)
+    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
+    return reduced
 
 
 def _expect_ok(answer: Answer) -> None:

@@ -24,7 +24,7 @@ from hetserve.units import Seconds
 from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
 from hetserve_extender.drift import DriftCheck
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import Revisions
@@ -99,7 +99,7 @@ class Extender:
         self.metrics = Metrics(self.placer)
         self.placer.on_expired = self.metrics.expired.inc
         revisions = Revisions(PodSink(self.placer))
-        self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS)
+        self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.leadership = self._leadership(api, pod) if settings.leader_election.enabled else None
         self.binder = Binder(

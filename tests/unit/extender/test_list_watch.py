@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pytest
 import pytest_asyncio
 
-from hetserve.testing.cluster import gpu_node
-from hetserve_extender.api import ApiStatusError
-from hetserve_extender.cluster import Reflector
+from hetserve.placement import parse_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_extender.api import Answer, ApiStatusError
+from hetserve_extender.cluster import Reflector, listed_pod
 from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.connection import ApiUnreachableError
 
@@ -139,3 +141,49 @@ async def test_pauses_double_up_to_five_seconds_while_the_server_is_away() -> No
     task.cancel()
     await asyncio.wait([task])
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+
+
+class PagedApi(FakeApi):
+    """Lists page by page, two objects each, as of the first page's revision; a page may find that one gone."""
+
+    expired: bool = False
+    asked: int = 0
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        whole = await super().request(method, path, **options)
+        query = options.get("query") or {}
+        assert int(query["limit"]) >= 100, "thousands of requests for one list"
+        start = int(query.get("continue", 0))
+        self.asked += 1
+        if start and self.expired:
+            self.expired = False
+            return Answer(410, b'{"message":"The provided continue parameter is too old"}')
+        content = whole.json()
+        more = {"continue": str(start + 2)} if start + 2 < len(content["items"]) else {}
+        content["items"] = content["items"][start : start + 2]
+        content["metadata"] |= more
+        return Answer(200, orjson.dumps(content))
+
+
+@pytest.mark.parametrize(("expired", "asked"), [(False, 3), (True, 5)])
+async def test_a_list_of_many_pages_arrives_whole_or_begins_anew(expired: bool, asked: int) -> None:
+    api, sink = PagedApi(), Names()
+    api.expired = expired
+    for number in range(5):
+        api.add(gpu_node(f"n{number}"))
+    reflector = Reflector(api, "/api/v1/nodes", sink)
+    task = asyncio.create_task(reflector.run())
+    assert await sink.hears() == {f"n{number}" for number in range(5)}
+    assert (api.asked, sink.lists) == (asked, 1)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_a_listed_pod_keeps_what_placement_and_the_fence_read_and_little_else() -> None:
+    pod = gpu_pod(node="n0", gpu="0")
+    pod["metadata"] |= {"resourceVersion": "7", "managedFields": [{"manager": "x" * 10_000}]}
+    pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "b" * 10_000}]
+    listed = listed_pod(pod)
+    assert parse_pod(listed) == parse_pod(pod)
+    assert listed["metadata"]["resourceVersion"] == "7"
+    assert len(orjson.dumps(listed)) < 2000
