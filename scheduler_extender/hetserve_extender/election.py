@@ -60,7 +60,7 @@ class Elector:
         """Never returns: contends, and renews while the Lease is ours."""
         while True:
             await self.step()
-            await self.sleep(self.candidate.terms.retry_period)
+            await self.sleep(self.candidate.pause(self.clock()))
 
     async def won(self) -> int:
         """Wait until we lead; returns the term."""

@@ -143,6 +143,13 @@ class Candidate:
         expired = now - self._seen_at >= max(self.terms.duration, self.seen.duration)
         return "take" if expired else None
 
+    def pause(self, now: float) -> float:
+        """Seconds until the next step: a retry period, or less where another's Lease ends before."""
+        if self.mine or self.seen is None or not self.seen.holder:
+            return self.terms.retry_period
+        left = self._seen_at + max(self.terms.duration, self.seen.duration) - now
+        return min(self.terms.retry_period, left) if left > 0 else self.terms.retry_period
+
     def manifest(self, write: Write, namespace: str, name: str, stamp: str) -> RawObject:
         """The Lease to send; what others put on it stays. `stamp`: time of day, for people to read."""
         known: dict[str, Any] = self.seen.raw if self.seen else {}
