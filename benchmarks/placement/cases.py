@@ -31,7 +31,7 @@ from hetserve.api.names import RESOURCE_GPU_MEMORY, SYSTEM_NAMESPACE
 
 CASES: Final = ("none", "no-op one", "decide", "no-op all", "score")
 HOST: Final = "127.0.0.1"
-START_WITHIN: Final = 30.0
+START_WITHIN: Final = 120.0
 _WEIGHT: Final = 1000
 """Of prioritize: plugin scores can sum to 1,400, and ours must decide."""
 

@@ -56,6 +56,11 @@ class Connection(asyncio.Protocol):
         """Whether nothing is being received, waiting or answered."""
         return not self._reader.receiving and not self._busy
 
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        """Which connection stays where not all can: one that is being answered, one that was, the younger one."""
+        return self._busy, self._served, self.idle_since
+
     def finish(self) -> None:
         """Answer what has begun, then close."""
         self._finishing = True

@@ -39,6 +39,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
+        self._dropped = 0
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which is ours from now on."""
@@ -74,17 +75,14 @@ class HttpServer:
     # Called by connections
 
     def opened(self, connection: Connection) -> None:
-        """One more. At the limit the longest idle one goes: idle ones must not shut the scheduler out."""
+        """One more. At the limit the one worth least goes: silent clients must not shut the scheduler out."""
+        if len(self._connections) >= self.limits.connections:
+            least = min(self._connections, key=lambda other: other.worth)
+            self._connections.discard(least)  # its end is only noticed in the next turn of the loop
+            least.abort()
+            self._dropped += 1
         self._connections.add(connection)
         self._empty.clear()
-        if len(self._connections) <= self.limits.connections:
-            return
-        idle = [other for other in self._connections if other.idle and other is not connection]
-        if idle:
-            min(idle, key=lambda other: other.idle_since).abort()
-        else:
-            log.warning("more than %d connections, none of them idle", self.limits.connections)
-            connection.abort()
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -109,4 +107,7 @@ class HttpServer:
         self.date = formatdate(usegmt=True).encode()
         for connection in list(self._connections):
             connection.check_time(self.now)
+        if self._dropped:
+            log.warning("more than %d connections: %d were closed", self.limits.connections, self._dropped)
+            self._dropped = 0
         self._ticker = loop.call_later(TICK, self._tick, loop)

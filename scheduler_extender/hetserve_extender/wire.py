@@ -131,7 +131,8 @@ def _object(value: object, field: str) -> RawObject:
 
 
 def _check_names(names: object) -> None:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    # By the set of types: a thousand names are checked at every call.
+    if not isinstance(names, list) or not set(map(type, names)) <= {str}:
         raise WireError("NodeNames is not a list of texts")
 
 
