@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -132,7 +132,7 @@ class Probes:
         return PlainTextResponse(f"{NOT_SYNCED}\n", status_code=503)
 
     async def scrape(self, _request: Request) -> Response:
-        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(await self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def ledger(self, _request: Request) -> Response:
         return _json(orjson.dumps(ledger_view(self.placer), option=orjson.OPT_INDENT_2))

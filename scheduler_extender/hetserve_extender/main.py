@@ -108,6 +108,7 @@ class Extender:
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
+        self.metrics.leader.set_function(lambda: not self.refusal())
         self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.

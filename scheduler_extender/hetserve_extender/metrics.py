@@ -1,25 +1,27 @@
-"""Metrics of the extender, all named ``hetserve_*``, in a registry of their own."""
+"""Metrics of the extender, all named ``hetserve_*`` and described in docs/metrics.md."""
 
 from __future__ import annotations
 
-from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+import asyncio
+import time
+from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from hetserve.placement import Round
 from hetserve.placement.compare import Kind
+from hetserve.placement.fairness import FairnessWindow
 from hetserve.placement.placer import Placer
+from hetserve_extender.ledger_metrics import LedgerFigures
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
 
 
 class Metrics:
     """Counters that the shell feeds; what the ledger knows is read when it is scraped."""
 
-    def __init__(self, placer: Placer) -> None:
+    def __init__(self, placer: Placer, wall: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "hetserve_extender_verb_seconds",
@@ -62,7 +64,31 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        self.registry.register(_LedgerCollector(placer))
+        self.fairness = Gauge(
+            "hetserve_queue_fairness_index",
+            "Jain's index over queues of releases got / releases due by weight, in the last 512 of a priority",
+            ["priority"],
+            registry=self.registry,
+        )
+        self.waited = Histogram(
+            "hetserve_queue_wait_seconds",
+            "Time from a pod's creation to its release from the queue",
+            ["priority"],
+            buckets=_WAIT_BUCKETS,
+            registry=self.registry,
+        )
+        self.leader = Gauge(
+            "hetserve_leader", "1 where this replica answers the scheduler's verbs", registry=self.registry
+        )
+        self.leader.set(1)
+        self._placer = placer
+        self._wall = wall
+        self._fairness = FairnessWindow()
+
+    async def text(self) -> bytes:
+        """Everything in the text format of Prometheus; only copying the ledger's references keeps the verbs waiting."""
+        figures = LedgerFigures.of(self._placer)
+        return await asyncio.to_thread(lambda: generate_latest(self.registry) + figures.text())
 
     def drift(self, differences: Mapping[Kind, int]) -> None:
         """Take a comparison of the ledger with the cluster."""
@@ -81,23 +107,9 @@ class Metrics:
             self.queue_length.labels(*labels).set(queue.length - queue.released)
             self.queue_wait.labels(*labels).set(queue.median_wait)
         self.outstanding.set(outstanding)
-
-
-class _LedgerCollector(Collector):
-    def __init__(self, placer: Placer) -> None:
-        self._placer = placer
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["node", "gpu", "product"]
-        free = GaugeMetricFamily("hetserve_gpu_free_mib", "MiB free on a GPU (negative: over-used)", labels=labels)
-        for use in self._placer.ledger.gpus():
-            free.add_metric([use.node, use.gpu.id, use.gpu.product], use.free_mib)
-        yield free
-        states = Tally(booking.state.value for booking in self._placer.ledger.bookings().values())
-        bookings = GaugeMetricFamily("hetserve_bookings", "Pods on GPUs by state", labels=["state"])
-        for state in ("reserved", "binding", "bound"):
-            bookings.add_metric([state], states[state])
-        yield bookings
-        yield GaugeMetricFamily(
-            "hetserve_ledger_problems", "Things that do not add up", value=len(self._placer.problems())
-        )
+        self._fairness.take(decided.queues)
+        for priority, index in self._fairness.indices().items():
+            self.fairness.labels(str(priority)).set(index)
+        now = self._wall()
+        for release in decided.releases:
+            self.waited.labels(str(release.pod.priority)).observe(max(now - release.pod.since, 0.0))

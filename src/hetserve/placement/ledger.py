@@ -195,6 +195,10 @@ class Ledger:
         """Search structure over the GPUs now known."""
         return self._shelves.index
 
+    def unplaced(self) -> Mapping[str, str]:
+        """What is wrong with bound pods whose annotations do not say what they hold, by UID."""
+        return self._unplaced
+
     def gpus(self) -> Iterator[GpuUse]:
         """Every known GPU with its bookings, in the order of node name and GPU id."""
         return self._shelves.uses()
