@@ -31,6 +31,8 @@ PODS: Final = 10_000
 SHAPES_MIB: Final = tuple(range(1024, 6000, 256))
 """20 sizes, one for each of the 20 models: 20 shapes."""
 IDLE_SAMPLES: Final = 30
+IDLE: Final = "idle"
+WAITING: Final = "waiting"
 BETA: Final = 8
 GOAL_SECONDS: Final = 90.0
 GOAL_FIRST_MS: Final = 200.0
@@ -77,11 +79,13 @@ async def _measure(cluster: Cluster, count: int) -> Json:
     seen = Seen()
     watch = asyncio.create_task(Reflector(KubernetesApi(connection), _PATH, seen).run())
     try:
-        await load.create(_gated(count))
-        await asyncio.to_thread(cluster.start_component, "scheduler")
-        drain = await _drain(cluster, seen, count)
-        await load.clear()
+        for component in ("scheduler", "extender"):
+            await asyncio.to_thread(cluster.start_component, component)
         idle = await _idle(load, seen)
+        await asyncio.to_thread(cluster.stop_component, "extender")
+        seen.forget()
+        await load.create(_gated(count, WAITING, seed=1))
+        drain = await _drain(cluster, seen, count)
     finally:
         watch.cancel()
         with suppress(asyncio.CancelledError):
@@ -98,9 +102,16 @@ class Seen:
     created: dict[str, str] = field(default_factory=dict)
     lifted: dict[str, float] = field(default_factory=dict)
     bound: dict[str, float] = field(default_factory=dict)
+    prefix: str = IDLE
     outstanding: int = 0
     most_outstanding: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def forget(self) -> None:
+        """Begin anew, with the waiting pods."""
+        for known in (self.created, self.lifted, self.bound):
+            known.clear()
+        self.prefix, self.most_outstanding, self.outstanding = WAITING, 0, 0
 
     def replace(self, objects: Sequence[Json]) -> None:
         for raw in objects:
@@ -124,18 +135,20 @@ class Seen:
 
     def _take(self, raw: Json) -> None:
         now, name, spec = time.perf_counter(), raw["metadata"]["name"], raw["spec"]
+        if name in self.bound or not name.startswith(self.prefix):
+            return
         self.created.setdefault(name, raw["metadata"]["creationTimestamp"])
         if not spec.get("schedulingGates") and name not in self.lifted:
             self.lifted[name] = now
             self.outstanding += 1
             self.most_outstanding = max(self.most_outstanding, self.outstanding)
-        if spec.get("nodeName") and name not in self.bound:
+        if spec.get("nodeName"):
             self.bound[name] = now
             self.outstanding -= 1
         self.news.set()
 
 
-def _gated(count: int, prefix: str = "pod", seed: int = 1) -> list[Json]:
+def _gated(count: int, prefix: str, seed: int) -> list[Json]:
     """Pods of 20 models, each of its own size, in random order, behind our gate."""
     rng = random.Random(seed)  # noqa: S311  a seeded workload, nothing secret
     manifests = []
@@ -180,7 +193,7 @@ def _ratios(seen: Seen) -> list[float]:
 async def _idle(load: Load, seen: Seen) -> Json:
     """One gated pod at a time on a cluster with nothing to do."""
     lifted, bound = [], []
-    for number, manifest in enumerate(_gated(IDLE_SAMPLES, "idle", seed=2)):
+    for number, manifest in enumerate(_gated(IDLE_SAMPLES, IDLE, seed=2)):
         await asyncio.sleep(0.5 + 0.01 * number)
         name = manifest["metadata"]["name"]
         await load.create([manifest])

@@ -1,0 +1,99 @@
+"""Promise: no pod is left behind our gate: not when hetserve is uninstalled, not when its queues stand still."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import controlplane
+from harness.chart import render_chart
+from harness.cluster import Cluster
+from harness.components import RELEASE
+from harness.nodes import Gpus, NodeGroup
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
+
+OTHERS = "example.com/admission"
+NODE = NodeGroup("gpu", "gpu", 1, cpu="16", memory="64Gi", gpus=Gpus("T4", 16384, 2))
+
+
+def pod(name: str, gates: list[str], namespace: str = "default") -> dict[str, Any]:
+    limits = {RESOURCE_GPU_MEMORY: "1024"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "schedulingGates": [{"name": gate} for gate in gates],
+            "containers": [{"name": "model", "image": "none", "resources": {"limits": limits}}],
+        },
+    }
+
+
+def gates(cluster: Cluster) -> dict[str, list[str]]:
+    return {
+        found["metadata"]["name"]: [gate["name"] for gate in found["spec"].get("schedulingGates", [])]
+        for found in cluster.pods()
+    }
+
+
+def uninstall_hook() -> tuple[list[str], str]:
+    """Command and account of the Job that the chart runs before anything is deleted."""
+    rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false"))
+    (job,) = [item for item in rendered if item and item["kind"] == "Job"]
+    spec = job["spec"]["template"]["spec"]
+    return spec["containers"][0]["command"], spec["serviceAccountName"]
+
+
+def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_runs(own_cluster: Cluster) -> None:
+    own_cluster.install_chart()  # roles and accounts, no process: the extender is down
+    own_cluster.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    for number in range(12):
+        own_cluster.kube.create(pod(f"p{number}", [QUEUE_GATE]))
+    own_cluster.kube.create(pod("held", [OTHERS, QUEUE_GATE], "team"))
+    own_cluster.kube.create(pod("theirs", [OTHERS], "team"))
+
+    command, account = uninstall_hook()
+    program = str(Path(sys.executable).parent / command[0])
+    kubeconfig = ["--kubeconfig", str(own_cluster.folder.account(account))]
+    done = subprocess.run([program, *command[1:], *kubeconfig], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "13 released"), done.stderr
+    left = gates(own_cluster)
+    assert {name for name, held in left.items() if QUEUE_GATE in held} == set()
+    assert (left["held"], left["theirs"]) == ([OTHERS], [OTHERS])
+
+    helm = [own_cluster.tools["helm"], "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE]
+    env = controlplane.environment(own_cluster.folder)
+    subprocess.run([*helm, "--kubeconfig", str(own_cluster.folder.kubeconfig)], env=env, check=True, timeout=60)
+    assert gates(own_cluster) == left
+
+
+def test_a_watchdog_lets_pods_go_when_the_queue_stands_still_and_says_so_on_the_pod(own_cluster: Cluster) -> None:
+    own_cluster.add_nodes(NODE)
+    own_cluster.install_chart({"extender": {"queue": {"beta": 1, "failOpenAfter": "4s"}}})
+    own_cluster.start_component("extender")  # and no scheduler: the one released pod is never bound
+    for number in range(3):
+        own_cluster.kube.create(pod(f"p{number}", [QUEUE_GATE]))
+
+    def all_are_out() -> bool | Unmet:
+        held = gates(own_cluster)
+        return not any(held.values()) or Unmet(held)
+
+    wait_until(all_are_out, 30, "the watchdog to release what beta = 1 holds back")
+    wait_until(
+        lambda: len(own_cluster.events("default", reason="QueueFailedOpen")) == 2 or Unmet("no event"),
+        10,
+        "an event on each of the two that were not released in turn",
+    )
+    own_cluster.start_component("scheduler")
+    wait_until(
+        lambda: all(found["spec"].get("nodeName") for found in own_cluster.pods("default")) or Unmet("unbound"),
+        40,
+        "all three to be bound",
+    )
