@@ -57,7 +57,7 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
     name, _, other = case.partition("@")
     out = cluster.folder.path / "verbs.json"
     out.unlink(missing_ok=True)
-    with _process(cluster, f"extender {name}", _extender_command(cluster, name, out), Path(other or REPOSITORY)) as pid:
+    with process(cluster, f"extender {name}", extender_command(cluster, name, out), Path(other or REPOSITORY)) as pid:
         running.extender = pid
         _until_listening(port, pid)
         yield
@@ -72,7 +72,7 @@ def scheduler(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(scheduler_config(cluster, case.partition("@")[0])))
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
-    with _process(cluster, "scheduler", command, REPOSITORY) as pid:
+    with process(cluster, "scheduler", command, REPOSITORY) as pid:
         running.scheduler = pid
         yield
 
@@ -109,7 +109,7 @@ def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
         raise
 
 
-def _extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
+def extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
     if case.startswith("no-op"):
         shape = case.removeprefix("no-op ")
         module = "benchmarks.placement.noop_extender"
@@ -127,7 +127,7 @@ def _extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
 
 
 @contextmanager
-def _process(cluster: Cluster, name: str, command: list[str], checkout: Path) -> Iterator[int]:
+def process(cluster: Cluster, name: str, command: list[str], checkout: Path) -> Iterator[int]:
     """A process for the time of the block; SIGTERM ends it."""
     roots = ("src", "scheduler_extender", "shell_kit")
     path = os.pathsep.join([*(str(checkout / root) for root in roots), str(REPOSITORY), str(REPOSITORY / "e2e")])
@@ -159,13 +159,13 @@ def _until_listening(port: int, pid: int) -> None:
     while time.monotonic() < until:
         with socket.socket() as probe:
             probe.settimeout(1.0)
-            if probe.connect_ex((HOST, port)) == 0 and _synced(port):
+            if probe.connect_ex((HOST, port)) == 0 and synced(port):
                 return
         time.sleep(0.05)
     raise TimeoutError(f"the extender (process {pid}) did not answer a filter call within {START_WITHIN:g} s")
 
 
-def _synced(port: int) -> bool:
+def synced(port: int) -> bool:
     """Whether a verb is answered without an error: a bind of a pod that there is not would be one, a filter is none."""
     pod = {"metadata": {"name": "probe", "namespace": "probe", "uid": "probe"}, "spec": {"containers": []}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["probe"]}).encode()

@@ -44,6 +44,11 @@ class Binds:
         return (len(seen) - 1) / (seen[-1] - seen[0])
 
 
+def seeded(seed: int) -> random.Random:
+    """A source of workloads: nothing secret, the same again by its seed."""
+    return random.Random(seed)  # noqa: S311
+
+
 def pods(count: int, rng: random.Random, *, mib: Sequence[int] = SIZES_MIB, models: int = MODELS) -> list[Json]:
     """Pods of a user: GPU memory, a model, no gate."""
     return [_pod(f"pod-{number:05d}", rng.choice(mib), f"model-{rng.randrange(models)}") for number in range(count)]

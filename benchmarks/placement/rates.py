@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.placement import cases
-from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods
+from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, seeded
 from benchmarks.placement.results import Json, Scale, table, verdict
 
 from harness.cluster import Cluster
@@ -67,7 +66,7 @@ def describe(data: Json) -> str:
 
 def _size(nodes: int, setup: Setup) -> Json:
     count = PODS.get(nodes, 1000)
-    rng = random.Random(nodes)  # noqa: S311  a seeded workload, nothing secret
+    rng = seeded(nodes)
     rounds: list[Json] = []
     with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, cluster_of(nodes, Path(folder)) as cluster:
         for number in range(setup.rounds):

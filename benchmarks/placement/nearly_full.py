@@ -1,0 +1,83 @@
+"""A nearly full cluster: 396 pods that each take a whole GPU of 400. How many binds are rejected?
+
+With filters in a row and binds beside them, an extender that counts only what is bound promises a GPU twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import httpx
+from benchmarks.placement import cases
+from benchmarks.placement.load import NAMESPACE, Load, pods, seeded
+from benchmarks.placement.rates import GPU_MIB, GPUS, cluster_of
+from benchmarks.placement.results import Json, Scale, table, verdict
+from prometheus_client.parser import text_string_to_metric_families
+
+from harness.cluster import Cluster
+
+TITLE: Final = "Nearly full: 396 pods on 400 slots"
+
+NODES: Final = 50
+PODS: Final = 396
+ROUNDS: Final = 3
+
+
+def measure(scale: Scale) -> Json:
+    rounds = scale.rounds or (1 if scale.quick else ROUNDS)
+    wanted = [case for case in ("decide", "score") if not scale.cases or case in scale.cases]
+    with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, cluster_of(NODES, Path(folder)) as cluster:
+        found = {case: [asyncio.run(_round(cluster, case)) for _ in range(rounds)] for case in wanted}
+    return {"slots": NODES * GPUS, "pods": PODS, "cases": found}
+
+
+def describe(data: Json) -> str:
+    rows = []
+    for case, rounds in data["cases"].items():
+        rejected, twice = sum(one["rejected"] for one in rounds), sum(one["sharedGpus"] for one in rounds)
+        rates = "/".join(f"{rate:.0f}" for rate in sorted(one["rate"] for one in rounds))
+        goal = verdict(rejected == 0) if case == "decide" else "-"
+        rows.append([case, rates, rejected, goal, twice, verdict(twice == 0)])
+    text = (
+        f"{data['pods']} pods, each as large as a GPU, on {data['slots']} GPUs; all exist before the scheduler.\n"
+        "A rejection is a bind that the extender or the API server refused; the scheduler then tries the pod again.\n"
+        "In `score` mode nothing is reserved before bind, so a rejection is what protects the GPU.\n\n"
+    )
+    head = ["case", "pods/s by round", "binds rejected", "goal: none in `decide`", "GPUs given twice", "goal: none"]
+    return text + table(head, rows)
+
+
+async def _round(cluster: Cluster, case: str) -> Json:
+    load = await Load.connect(cluster)
+    try:
+        since = await load.revision()
+        await load.create(pods(PODS, seeded(1), mib=(GPU_MIB,)))
+        running = cases.Running()
+        with (
+            cases.extender(cluster, case, running),
+            cases.scheduler(cluster, case, running),
+            cases.logs_told(cluster, case),
+        ):
+            binds = await load.binds(PODS, since)
+            rejected = _rejected(cluster)
+        placed = [
+            (pod["spec"]["nodeName"], pod["metadata"]["annotations"]["hetserve.io/gpu"])
+            for pod in cluster.kube.list("pods", NAMESPACE)
+        ]
+        await load.clear()
+    finally:
+        await load.close()
+    return {"rate": binds.rate, "rejected": rejected, "sharedGpus": len(placed) - len(set(placed))}
+
+
+def _rejected(cluster: Cluster) -> int:
+    """Binds answered with an error, as the extender counts them."""
+    url = f"http://{cases.HOST}:{cluster.ports.extender_probe}/metrics"
+    families = text_string_to_metric_families(httpx.get(url, trust_env=False).text)
+    counted = [
+        sample for family in families for sample in family.samples if sample.name == "hetserve_bind_errors_total"
+    ]
+    return int(sum(sample.value for sample in counted))

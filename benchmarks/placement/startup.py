@@ -1,0 +1,105 @@
+"""Restart of the extender with very many bound pods: until it is ready, until it serves, and what it then holds."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import httpx
+from benchmarks.placement import cases
+from benchmarks.placement.load import Load, cpu_seconds, peak_mib, pods, seeded
+from benchmarks.placement.rates import GPUS, cluster_of
+from benchmarks.placement.results import REPOSITORY, Json, Scale, table, verdict
+
+from harness.cluster import Cluster
+from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY
+
+TITLE: Final = "Restart with 10,000 bound pods"
+
+NODES: Final = 500
+PODS: Final = 10_000
+ROUNDS: Final = 5
+MIB: Final = 2048
+MODELS: Final = 40
+READY_WITHIN: Final = 5.0
+MEMORY_BELOW: Final = 300
+_GIVE_UP: Final = 60.0
+
+
+def measure(scale: Scale) -> Json:
+    nodes, count = (100, 2_000) if scale.quick else (NODES, PODS)
+    rounds = scale.rounds or (2 if scale.quick else ROUNDS)
+    with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, cluster_of(nodes, Path(folder)) as cluster:
+        asyncio.run(_fill(cluster, nodes, count))
+        return {"nodes": nodes, "pods": count, "rounds": [_restart(cluster) for _ in range(rounds)]}
+
+
+def describe(data: Json) -> str:
+    rounds = data["rounds"]
+    ready, serving = ([one[key] for one in rounds] for key in ("readyS", "servingS"))
+    rows = [
+        ["process start to /readyz", _spread(ready, "s"), f"< {READY_WITHIN:g} s", verdict(max(ready) < READY_WITHIN)],
+        ["process start to the first verb served", _spread(serving, "s"), "-", "-"],
+        ["processor time until then", _spread([one["cpuS"] for one in rounds], "s"), "-", "-"],
+    ]
+    peak = [one["peakMiB"] for one in rounds]
+    rows.append(["largest resident memory", _spread(peak, "MiB"), f"< {MEMORY_BELOW} MiB", verdict(max(peak) < 300)])
+    wrong = [one["booked"] for one in rounds if one["booked"] != data["pods"]]
+    rows.append(["pods in the ledger", f"{rounds[0]['booked']:,}", f"{data['pods']:,}", verdict(not wrong)])
+    text = (
+        f"{data['nodes']} nodes x {GPUS} GPUs with {data['pods']:,} running pods in the API server; the extender is\n"
+        f"stopped (SIGTERM) and started again {len(rounds)} times, with leader election as the chart sets it.\n\n"
+    )
+    return text + table(["", "min/med/max", "goal", ""], rows)
+
+
+async def _fill(cluster: Cluster, nodes: int, count: int) -> None:
+    """Create pods as they are once bound: spread over all GPUs, no model twice on one."""
+    load = await Load.connect(cluster)
+    names = [f"gpu-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
+    manifests = pods(count, seeded(1), mib=(MIB,))
+    for number, pod in enumerate(manifests):
+        turn, gpu = divmod(number, nodes * GPUS)
+        pod["spec"] |= {"nodeName": names[gpu // GPUS]}
+        pod["metadata"]["labels"] |= {"hetserve.io/model": f"model-{(number + turn) % MODELS}"}
+        pod["metadata"]["annotations"] = {ANNOTATION_GPU: str(gpu % GPUS), ANNOTATION_GPU_MEMORY: str(MIB)}
+    try:
+        await load.create(manifests)
+    finally:
+        await load.close()
+
+
+def _restart(cluster: Cluster) -> Json:
+    component = cluster.component("extender")
+    cases.extender_command(cluster, "decide", cluster.folder.path / "unused.json")  # writes the settings
+    command = component.command(cluster.folder, cluster.tools, cluster.ports)
+    start = time.perf_counter()
+    with cases.process(cluster, "extender decide", command, REPOSITORY) as pid:
+        ready = _until(lambda: httpx.get(component.ready_url, trust_env=False).status_code == 200, start)
+        serving = _until(lambda: cases.synced(cluster.ports.extender), start)
+        used = cpu_seconds(pid)
+        view = httpx.get(component.ready_url.replace("/readyz", "/ledger"), trust_env=False, timeout=30.0).json()
+        booked = sum(len(gpu["pods"]) for gpu in view["gpus"])
+        return {"readyS": ready, "servingS": serving, "cpuS": used, "peakMiB": peak_mib(pid), "booked": booked}
+
+
+def _until(holds: Callable[[], bool], start: float) -> float:
+    """Seconds from `start` until something holds; what refuses a connection does not yet."""
+    while time.perf_counter() - start < _GIVE_UP:
+        with suppress(OSError, httpx.TransportError):
+            if holds():
+                return time.perf_counter() - start
+        time.sleep(0.02)
+    raise TimeoutError(f"not within {_GIVE_UP:g} s")
+
+
+def _spread(values: list[float], unit: str) -> str:
+    digits = 2 if unit == "s" else 0
+    least, middle, most = min(values), statistics.median(values), max(values)
+    return f"{least:.{digits}f}/{middle:.{digits}f}/{most:.{digits}f} {unit}"
