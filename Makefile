@@ -83,9 +83,12 @@ bench: setup ## Run the benchmarks and print ours beside the alternative
 	for file in benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
 
 .PHONY: bench-planning
-bench-planning: setup ## Measure the planners: exact ranking of large spaces, the integer program, goals beside
-	$(BIN)/python benchmarks/bench_kbest.py
-	$(BIN)/python benchmarks/bench_ilp.py
+bench-planning: setup ## Measure the planners and write docs/results/planning.md: exact ranking, the integer program, goals beside
+	$(BIN)/python -m benchmarks.planning_report
+
+.PHONY: bench-planning-choices
+bench-planning-choices: setup ## Measure what planner robust chooses on five models against all it could; half an hour
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.robust_choices
 
 .PHONY: bench-kairos
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)

@@ -45,6 +45,10 @@ def _message(detail: ErrorDetails) -> str:
         case "string_pattern_mismatch":
             pattern = detail["ctx"]["pattern"]
             text = f"{_shown(value)} {_PATTERNS.get(pattern, 'must match ' + pattern)}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            text = f"{_shown(value)} must be a mapping of fields"
+        case "list_type":
+            text = f"{_shown(value)} must be a list"
         case "literal_error":
             text = f"{_shown(value)} must be one of {detail['ctx']['expected']}"
         case "value_error":

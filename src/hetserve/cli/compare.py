@@ -102,14 +102,17 @@ def _compare(
 
 
 def _write(results: list[Compared], output: str, plot: str | None) -> None:
-    from hetserve.cli.compare_result import document, table  # noqa: PLC0415
+    from hetserve.cli.compare_result import document, refusals, table  # noqa: PLC0415
     from hetserve.cli.documents import dump  # noqa: PLC0415
 
-    if plot is not None:
+    if plot is not None and any(result.entries for result in results):
         from hetserve.cli.compare_plot import draw  # noqa: PLC0415
 
         save(lambda: draw(results, plot), plot)
     for result in results:
-        for made in result.refused:
-            click.echo(f"note: {result.service}: {made.planner}: {made.reason}: {made.message}", err=True)
-    click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
+        for line in refusals(result):
+            click.echo(line, err=True)
+    if output != "table":
+        click.echo(dump([document(result) for result in results], output), nl=False)
+    elif any(result.entries for result in results):
+        click.echo(table([result for result in results if result.entries]), nl=False)

@@ -67,6 +67,15 @@ class Compared:
         return next(entry for entry in self.entries if entry.plan is plan and entry.policy == policy)
 
 
+def refusals(result: Compared) -> list[str]:
+    """A line per reason why there is no plan, with the planners that say so: an error where none has one."""
+    said: dict[str, list[str]] = {}
+    for plan in result.refused:
+        said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)
+    kind = "note" if result.entries else "error"
+    return [f"{kind}: {result.service}: {', '.join(planners)}: {why}" for why, planners in said.items()]
+
+
 def document(result: Compared) -> dict[str, Any]:
     """The answer of `-o json` for one service."""
     problem, best = result.problem, result.best

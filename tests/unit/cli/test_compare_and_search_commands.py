@@ -49,7 +49,18 @@ def test_compare_as_a_table() -> None:
 def test_compare_says_what_is_infeasible_and_ends_with_3() -> None:
     result = run("compare", RM2, *SMALL, "--budget", "0.1", "--planners", "kairos")
     assert result.exit_code == 3
-    assert "note: rm2: kairos: BudgetTooLow" in result.stderr
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: rm2: kairos: BudgetTooLow")
+    document = json.loads(run("compare", RM2, *SMALL, "--budget", "0.1", "-o", "json").stdout)
+    assert {entry["planner"] for entry in document["infeasible"]} == {"robust", "kairos", "homogeneous"}
+
+
+def test_compare_notes_a_planner_that_has_no_plan_beside_those_that_have() -> None:
+    given = ("--planners", "kairos,exhaustive", "--policies", "hetserve", "--budget", "20")
+    result = run("compare", RM2, *SMALL, *given)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("note: rm2: exhaustive: SpecInvalid: about 1.21e+06 configurations")
+    assert "exhaustive" in result.stdout
 
 
 @pytest.mark.parametrize(
