@@ -27,7 +27,7 @@ from harness.waiting import Unmet, wait_until
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
 CLUSTER_TEST_TIMEOUT: Final = 180
-MAKERS_OF_PODS: Final = ("inferenceservices", "deployments", "replicasets", "jobs", "pods")
+MAKERS_OF_PODS: Final = ("inferenceservices", "deployments", "replicasets", "statefulsets", "jobs", "pods")
 _numbers = itertools.count(1)
 
 
