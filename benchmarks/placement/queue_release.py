@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods
+from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib
 from benchmarks.placement.rates import cluster_of
 from benchmarks.placement.results import Json, Scale, table, verdict
 
 from harness.cluster import Cluster
-from hetserve.api.names import QUEUE_GATE
+from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 from hetserve.placement.queues import oldest_turn
 from hetserve_extender.api import KubernetesApi
 from hetserve_extender.cluster import Reflector
@@ -151,14 +151,23 @@ class Seen:
 def _gated(count: int, prefix: str, seed: int) -> list[Json]:
     """Pods of 20 models, each of its own size, in random order, behind our gate."""
     rng = random.Random(seed)  # noqa: S311  a seeded workload, nothing secret
-    manifests = []
-    for number, model in enumerate(rng.choices(range(20), k=count)):
-        (pod,) = pods(1, rng, mib=[SHAPES_MIB[model]])
-        pod["metadata"] |= {"name": f"{prefix}-{number:05d}"}
-        pod["metadata"]["labels"]["hetserve.io/model"] = f"model-{model}"
-        pod["spec"]["schedulingGates"] = [{"name": QUEUE_GATE}]
-        manifests.append(pod)
-    return manifests
+    return [_pod(f"{prefix}-{number:05d}", model) for number, model in enumerate(rng.choices(range(20), k=count))]
+
+
+def _pod(name: str, model: int) -> Json:
+    labels = {LABEL_MODEL: f"model-{model}", "app": "bench"}
+    limits = {RESOURCE_GPU_MEMORY: str(SHAPES_MIB[model])}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "schedulingGates": [{"name": QUEUE_GATE}],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "model", "image": "none", "resources": {"limits": limits}}],
+        },
+    }
 
 
 async def _drain(cluster: Cluster, seen: Seen, count: int) -> Json:
