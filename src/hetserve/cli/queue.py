@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.api import names
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
 from hetserve.cli.snapshot import source_options
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from hetserve.placement import QueueSettings
 
 EXIT_NOT_RELEASED: Final = 1
-_SETTINGS: Final = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
 
 
 @click.group(invoke_without_command=True)
@@ -142,17 +140,11 @@ def _say(outcome: Outcome) -> None:
 
 def _settings(cluster: Cluster | None, queues: str | None, beta: int | None) -> QueueSettings:
     """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
-    import yaml  # noqa: PLC0415
-
+    from hetserve.cli.installed import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
 
-    installed: dict[str, Any] = {}
-    if cluster is not None and (queues is None or beta is None):
-        try:
-            found = cluster.find(_SETTINGS) or {}
-            installed = (yaml.safe_load((found.get("data") or {}).get("settings.yaml") or "") or {}).get("queue") or {}
-        except (ClusterError, yaml.YAMLError) as error:
-            click.echo(f"note: the extender's settings cannot be read ({error}); shown with the defaults", err=True)
+    ask = queues is None or beta is None
+    installed = extender_settings(cluster if ask else None).get("queue") or {}
     defaults = QueueSettings()
     k = installed.get("queues", defaults.queues) if queues is None else _k(queues)
     return QueueSettings(k, beta or installed.get("beta", defaults.beta))

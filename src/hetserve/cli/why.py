@@ -25,9 +25,7 @@ _DECISIONS: Final = 4
 @click.option(
     "--policy",
     type=click.Choice(["WorstFit", "BestFit", "Spread"]),
-    default="WorstFit",
-    show_default=True,
-    help="Policy of the installation, for a pod that names none.",
+    help="For a pod that names none; default: as the extender is configured, else WorstFit.",
 )
 @click.option("--log", metavar="URL|FILE", help="Placement log, to tell what was decided about the pod, and when.")
 @click.option("--all", "every", is_flag=True, help="List every GPU.")
@@ -49,16 +47,20 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
       hetserve why --from dump.json -o json my-model-7d9f
     """
     from hetserve.cli.documents import dump  # noqa: PLC0415
+    from hetserve.cli.installed import extender_settings  # noqa: PLC0415
     from hetserve.cli.snapshot import Source  # noqa: PLC0415
     from hetserve.cli.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.why_answer import answer  # noqa: PLC0415
     from hetserve.cli.why_text import blocks  # noqa: PLC0415
-    from hetserve.placement.requests import PolicyName  # noqa: PLC0415
+    from hetserve.placement import PolicyName, QueueSettings  # noqa: PLC0415
 
-    policy, log = PolicyName(given.pop("policy")), given.pop("log")
+    policy, log = given.pop("policy"), given.pop("log")
     source = Source.of(**given)
     snapshot = source.snapshot()
-    made = answer(_find(source, snapshot, namespace or source.namespace, pod), snapshot, policy)
+    raw = _find(source, snapshot, namespace or source.namespace, pod)
+    installed = extender_settings(source.cluster)
+    beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
+    made = answer(raw, snapshot, PolicyName(policy or installed.get("policy", "WorstFit")), beta)
     made |= _decided(str(made["pod"]["uid"]), log, snapshot)
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
     if made["state"] == "Unreadable":

@@ -19,8 +19,8 @@ RawObject = Mapping[str, Any]
 Json = dict[str, Any]
 
 
-def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName) -> Json:
-    """Everything `why` knows of a pod of the snapshot; `policy`: that of the installation."""
+def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) -> Json:
+    """Everything `why` knows of a pod of the snapshot; `policy` and `beta`: those of the installation."""
     metadata = raw.get("metadata") or {}
     made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
     try:
@@ -41,7 +41,7 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName) -> Json:
         return made | _holding(held, placer, raw, pod)
     if pod.node is not None:
         return made | {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
-    return made | _waiting(raw, pod, placer, snapshot, policy)
+    return made | _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
 
 
 def _request(request: GpuRequest) -> Json:
@@ -111,7 +111,6 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
         "state": "Gated" if pod.gates else "Released",
         "message": _message(pod, others, decision),
         "gates": list(pod.gates),
-        "queue": place_in_queue(pod, placer, snapshot.taken_at) if names.QUEUE_GATE in pod.gates else None,
         "scheduler": {
             "name": pod.scheduler,
             "reason": scheduled.get("reason"),
@@ -122,6 +121,11 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
         "gpus": [_gpu(verdict, closed.get(verdict.node, ()), decision) for verdict in verdicts],
         "notJudged": list(not_judged(raw)),
     }
+
+
+def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
+    gated = names.QUEUE_GATE in pod.gates
+    return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if gated else None}
 
 
 def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:

@@ -9,22 +9,21 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from hetserve.api import names
-from hetserve.placement import Placer, PodView, QueueSettings
+from hetserve.placement import Placer, PodView
+from hetserve.placement.gating import ours_alone_holds, waiting
 from hetserve.placement.queues import oldest_turn
 
 
-def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None) -> dict[str, Any]:
+def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:
     """How many wait, how many of them are older, and after how many releases it is out at the latest."""
-    waiting = [other for other in placer.pods.values() if _waits(other) or other.uid == pod.uid]
-    peers = [other for other in waiting if other.request.priority == pod.request.priority]
+    line = [other for other in placer.pods.values() if ours_alone_holds(other) or other.uid == pod.uid]
+    peers = [other for other in line if other.request.priority == pod.request.priority]
     older = sum(_age(other) < _age(pod) for other in peers)
-    alike = [other for other in peers if _shape(other) == _shape(pod)]
-    beta = QueueSettings().beta
+    alike = [other for other in peers if waiting(other).shape == waiting(pod).shape]
     now = time.time() if taken_at is None else taken_at
     return {
-        "waiting": len(waiting),
-        "higherPriority": sum(other.request.priority > pod.request.priority for other in waiting),
+        "waiting": len(line),
+        "higherPriority": sum(other.request.priority > pod.request.priority for other in line),
         "samePriority": len(peers),
         "older": older,
         "alike": len(alike),
@@ -35,15 +34,6 @@ def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None) -> dict
     }
 
 
-def _waits(pod: PodView) -> bool:
-    """At our gate and no other: the controller releases only these."""
-    return pod.gates == (names.QUEUE_GATE,) and not pod.terminating
-
-
 def _age(pod: PodView) -> tuple[float, str, str, str]:
     request = pod.request
     return pod.created_at, request.namespace, request.name, request.uid
-
-
-def _shape(pod: PodView) -> tuple[int, str, int]:
-    return pod.request.memory_mib, pod.request.model or "", pod.request.gpus

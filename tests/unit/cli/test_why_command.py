@@ -154,3 +154,22 @@ def test_many_gpus_are_cut_to_those_nearest_to_fitting_unless_all_are_wanted() -
     asked = gpu_pod("new", memory_mib=2000)
     assert "16 more" in run("new", *nodes, asked).stdout
     assert "more" not in run("new", *nodes, asked, arguments=("--all",)).stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy", "within"),
+    [("policy: BestFit\nqueue: {beta: 3}", "BestFit", 3), ("[", "WorstFit", 8), (None, "WorstFit", 8)],
+    ids=["as configured", "settings that cannot be read", "no ConfigMap"],
+)
+def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
+    tmp_path: Path, settings: str | None, policy: str, within: int
+) -> None:
+    mine = gpu_pod("mine", namespace="team", gates=(names.QUEUE_GATE,))
+    with HttpApi.serving([NODE], [mine]) as api:
+        if settings is not None:
+            path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
+            api.texts[path] = json.dumps({"data": {"settings.yaml": settings}})
+        arguments = ["why", "mine", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
+        said = json.loads(CliRunner().invoke(app, arguments).stdout)
+    assert said["decision"]["policy"] == policy
+    assert said["queue"]["releasedWithin"] == within
