@@ -35,6 +35,7 @@ class DriftCheck:
     placer: Placer
     on_drift: Callable[[Mapping[Kind, int]], None]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    page: str = PAGE
 
     async def run(self) -> None:
         """Never returns. A failure of the API server leaves the last figures as they are."""
@@ -69,7 +70,7 @@ class DriftCheck:
     async def _pages(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Sequence[RawObject]]:
         more = ""
         while True:
-            asked = {**query, "limit": PAGE} | ({"continue": more} if more else {})
+            asked = {**query, "limit": self.page} | ({"continue": more} if more else {})
             answer = await self.api.request("GET", path, query=asked, timeout=30.0)
             if not answer.ok:
                 raise ApiStatusError(answer.status, answer.message)

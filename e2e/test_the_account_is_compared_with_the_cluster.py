@@ -1,0 +1,63 @@
+"""Promise: what the ledger and the cluster see otherwise is counted and named, read with the extender's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from hetserve.placement import Placer
+from hetserve.placement.compare import Difference, Kind
+from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.units import Seconds
+from hetserve_extender.api import KubernetesApi
+from hetserve_extender.drift import DriftCheck
+from hetserve_shell.connection import ApiConnection
+
+PODS = 8
+
+
+async def no_time(_seconds: float) -> None:
+    """Two readings at once: nothing moves here."""
+
+
+def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], dict[Kind, int]]:
+    """(differences, what the metric is told), read page by page under the extender's account."""
+    told: dict[Kind, int] = {}
+
+    def tell(found: Mapping[Kind, int]) -> None:
+        told.update(found)
+
+    async def check() -> tuple[Difference, ...]:
+        account = cluster.folder.account("hetserve-extender")
+        connection = await ApiConnection.connect(account, user_agent="drift-test", connections=4)
+        try:
+            return await DriftCheck(KubernetesApi(connection), placer, tell, no_time, page="3").check()
+        finally:
+            await connection.close()
+
+    return asyncio.run(check()), told
+
+
+def test_a_ledger_that_knows_the_cluster_has_no_drift_and_one_that_does_not_is_told_all_of_it(
+    cluster: Cluster, namespace: str
+) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        lab.nodes("compared", count=2, gpus=2)
+        lab.deployment("compared", "compared", replicas=PODS, mib=2048, model=None)
+        pods = lab.wait_for_bound(PODS)
+
+        knowing = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+        NodeSink(knowing).replace(cluster.kube.list("nodes"))
+        PodSink(knowing).replace(cluster.kube.list("pods"))
+        assert compared(cluster, knowing) == ((), dict.fromkeys(Kind, 0))
+
+        for pod in pods[:2]:
+            knowing.forget(pod["metadata"]["uid"])
+        found, told = compared(cluster, knowing)
+        assert told == dict.fromkeys(Kind, 0) | Counter(one.kind for one in found)
+        assert told[Kind.NOT_BOOKED] == 2
+        named = {one.subject for one in found if one.kind is Kind.NOT_BOOKED}
+        assert named == {pod["metadata"]["uid"] for pod in pods[:2]}
