@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,13 @@ def gates(cluster: Cluster) -> dict[str, list[str]]:
     }
 
 
+def hetserve(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it; as the administrator unless another kubeconfig is named."""
+    program = str(Path(sys.executable).parent / "hetserve")
+    env = controlplane.environment(cluster.folder)
+    return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
 def uninstall_hook() -> tuple[list[str], str]:
     """Command and account of the Job that the chart runs before anything is deleted."""
     rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false"))
@@ -58,10 +66,13 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
     own_cluster.kube.create(pod("held", [OTHERS, QUEUE_GATE], "team"))
     own_cluster.kube.create(pod("theirs", [OTHERS], "team"))
 
+    listed = json.loads(hetserve(own_cluster, "queue", "-o", "json").stdout)
+    assert (listed["waiting"], len(listed["queues"]), len(listed["next"])) == (12, 1, 8)
+    assert [held["name"] for held in listed["heldByOthers"]] == ["held"]
+
     command, account = uninstall_hook()
-    program = str(Path(sys.executable).parent / command[0])
-    kubeconfig = ["--kubeconfig", str(own_cluster.folder.account(account))]
-    done = subprocess.run([program, *command[1:], *kubeconfig], capture_output=True, text=True, check=False, timeout=60)
+    assert command[0] == "hetserve"
+    done = hetserve(own_cluster, *command[1:], "--kubeconfig", str(own_cluster.folder.account(account)))
 
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "13 released"), done.stderr
     left = gates(own_cluster)

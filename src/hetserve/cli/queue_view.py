@@ -129,13 +129,13 @@ def _held(pod: PodView) -> Json:
 
 def _queues_table(document: Json) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, right in (("QUEUE", True), ("PRIORITY", True), ("PODS", True), ("MEDIAN WAIT", True), ("SHARE", True)):
-        table.add_column(name, justify="right" if right else "left")
+    for name in ("QUEUE", "PRIORITY", "PODS", "MEDIAN WAIT", "WEIGHT", "SHARE"):
+        table.add_column(name, justify="right")
     table.add_column("SHAPES", overflow="fold")
     for queue in document["queues"]:
         shapes = ", ".join(_shape(shape) for shape in queue["shapes"])
-        wait, share = f"{queue['medianWaitSeconds']:.0f} s", f"{queue['share']:.0%}"
-        table.add_row(str(queue["id"]), str(queue["priority"]), str(queue["length"]), wait, share, shapes)
+        wait, weight, share = f"{queue['medianWaitSeconds']:.0f} s", f"{queue['weight']:.0f}", f"{queue['share']:.0%}"
+        table.add_row(str(queue["id"]), str(queue["priority"]), str(queue["length"]), wait, weight, share, shapes)
     return table
 
 
