@@ -207,8 +207,11 @@ class Binder:
         self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))
 
     def _release(self, args: BindArgs) -> None:
-        self.placer.ledger.release(args.uid)
-        self.placer.on_change()
+        """Give back what this bind booked; what the watch has confirmed meanwhile is another's bind, and stands."""
+        held = self.placer.ledger.booking(args.uid)
+        if held is not None and not held.confirmed:
+            self.placer.ledger.release(args.uid)
+            self.placer.on_change()
 
 
 def binding(args: BindArgs, booking: Booking | None) -> dict[str, object]:

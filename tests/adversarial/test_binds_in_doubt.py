@@ -79,3 +79,30 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
     await binder.bind(ARGS)
 
     assert placer.ledger.booking("uid-p0") is not None, "the ledger believes a GPU free that a bound pod holds"
+
+
+class RivalApi(FakeApi):
+    """Between carrying a GET out and its answer's arrival, somebody else binds the pod and the watch says so."""
+
+    placer: Placer
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        answer = await super().request(method, path, **rest)
+        if method == "GET":
+            bound = self.add(gpu_pod("p0", node="n0", gpu="0"))
+            PodSink(self.placer).apply("MODIFIED", bound)
+        return answer
+
+
+async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile(now: list[float]) -> None:
+    api = RivalApi()
+    placer = api.placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
+    api.add(gpu_node("n0", gpus=1))
+    api.add(gpu_pod("p0"))
+    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
+    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    api.faults["POST"] = deque([409])
+
+    await Binder(api, placer).bind(ARGS)
+
+    assert placer.ledger.booking("uid-p0") is not None, "the ledger forgot a pod that the watch had shown on its GPU"
