@@ -16,6 +16,7 @@ from typing import Final
 
 from hetserve.placement.bookings import Booking, State
 from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings
+from hetserve.placement.index import Numbers
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.requests import GpuRequest
 
@@ -70,9 +71,23 @@ class Cluster:
                 self.capacity |= gpu_capacity([node])
 
 
-def compare(ledger: Ledger, cluster: Cluster) -> tuple[Difference, ...]:
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ledger as it is now, in copies that cost next to nothing: comparing takes longer than a verb may wait."""
+
+    bookings: Mapping[str, Booking]
+    rows: Mapping[Place, int]
+    free: Numbers
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Account:
+        return cls(dict(ledger.bookings()), ledger.index.row, ledger.index.free.copy())
+
+
+def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...]:
     """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
-    return tuple(sorted([*_pods(ledger.bookings(), cluster), *_gpus(ledger, cluster)]))
+    account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
+    return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
 
 def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
@@ -101,12 +116,12 @@ def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
         yield Difference(request.uid, Kind.OTHER_MEMORY, text)
 
 
-def _gpus(ledger: Ledger, cluster: Cluster) -> Iterator[Difference]:
-    free = {(use.node, use.gpu.id): int(use.free_mib) for use in ledger.gpus()}
+def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
+    free = dict(zip(account.rows, account.free.tolist(), strict=True))
     for place in free.keys() ^ cluster.capacity.keys():
         owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
         yield Difference(_gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}")
-    held = _held(ledger, cluster)
+    held = _held(account.bookings, cluster)
     for place in free.keys() & cluster.capacity.keys():
         left = cluster.capacity[place] - held[place]
         if left != free[place]:
@@ -114,12 +129,12 @@ def _gpus(ledger: Ledger, cluster: Cluster) -> Iterator[Difference]:
             yield Difference(_gpu(place), Kind.OTHER_FREE, text)
 
 
-def _held(ledger: Ledger, cluster: Cluster) -> Mapping[Place, int]:
+def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, int]:
     """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
     held: dict[Place, int] = defaultdict(int)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
         held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib
-    for uid, booking in ledger.bookings().items():
+    for uid, booking in bookings.items():
         if booking.state is not State.BOUND and uid not in cluster.pods:
             for place, mib in zip(booking.places, booking.mib, strict=True):
                 held[place] += mib

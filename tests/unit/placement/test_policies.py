@@ -155,6 +155,11 @@ REFUSED: dict[str, tuple[GpuRequest, str, bool]] = {
         False,
     ),
     "a GPU that is elsewhere": (_request(selector=GpuSelector(ids=("GPU-x",))), "no GPU with id GPU-x", False),
+    "every GPU excluded by its id": (
+        _request(selector=GpuSelector(ids_excluded=("0", "1", "2"))),
+        "no GPU with another id than 0 or 1 or 2",
+        False,
+    ),
     "more ids than an event can show": (
         _request(selector=GpuSelector(ids=tuple(f"GPU-{number}" for number in range(100)))),
         "no GPU with id GPU-0 or GPU-1 or GPU-2 or 97 others",
