@@ -118,9 +118,9 @@ class Load:
         """Note binds until all are seen or the watch ends; returns the revision to go on from."""
         # Selected and cut down by the server: the watch must not take the processor from what is measured.
         query = {"watch": "1", "resourceVersion": since, "fieldSelector": "spec.nodeName!="}
-        headers = await self._connection._headers()
+        headers = await self._connection.headers()
         headers["Accept"] = _METADATA
-        session, base = self._connection._open(), self._connection._base
+        session, base = self._connection._open(), self._connection.base
         rest = b""
         async with session.get(base + _PODS, params=query, headers=headers, timeout=_TIMEOUT) as answer:
             answer.raise_for_status()

@@ -6,15 +6,18 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import orjson
 
+from hetserve_extender.http_client import HttpClient
 from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+CONNECTIONS: Final = 64
+"""Short requests under way at once: more would wait in the API server instead, each behind a TLS handshake."""
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
 
@@ -88,6 +91,11 @@ class KubernetesApi:
 
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
+        self._client = HttpClient(connection.base, connection.tls, CONNECTIONS)
+
+    def close(self) -> None:
+        """End the kept connections of short requests."""
+        self._client.close()
 
     async def request(
         self,
@@ -99,19 +107,16 @@ class KubernetesApi:
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109
     ) -> Answer:
-        exchange = await self._connection.request(
-            method,
-            path,
-            query=query,
-            body=None if body is None else orjson.dumps(body),
-            content_type=content_type,
-            timeout=aiohttp.ClientTimeout(total=timeout),
-        )
+        headers = await self._connection.headers()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        target = f"{path}?{urlencode(query)}" if query else path
+        content = b"" if body is None else orjson.dumps(body)
         try:
-            async with exchange as response:
-                return Answer(response.status, await response.read())
-        except NO_ANSWER as error:
+            status, found = await self._client.request(method, target, headers=headers, body=content, timeout=timeout)
+        except OSError as error:  # no way there, no time left, no whole answer
             raise ApiUnreachableError(_words(error)) from error
+        return Answer(status, found)
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         limit = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=WATCH_SILENCE)

@@ -75,11 +75,12 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
     stop = asyncio.Event()
     process.stop_on_signals(stop)
-    # As many connections as binds may be under way: waiting for one would hold a reservation up.
-    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender", connections=256)
+    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender")
+    api = KubernetesApi(connection)
     try:
-        await Extender(settings, KubernetesApi(connection), os.environ.get(POD_NAME)).run(stop)
+        await Extender(settings, api, os.environ.get(POD_NAME)).run(stop)
     finally:
+        api.close()
         await connection.close()
 
 

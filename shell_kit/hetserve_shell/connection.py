@@ -38,8 +38,8 @@ class ApiConnection:
         self._configuration = configuration
         self._user_agent = user_agent
         self._connections = connections
-        self._tls = RESTClientObject(configuration).ssl_context
-        self._base = str(configuration.host).rstrip("/")
+        self.tls = RESTClientObject(configuration).ssl_context
+        self.base = str(configuration.host).rstrip("/")
         self._session: aiohttp.ClientSession | None = None
 
     @classmethod
@@ -73,20 +73,19 @@ class ApiConnection:
 
         What goes wrong with the credentials is raised here, apart from what goes wrong on the way.
         """
-        headers = await self._headers()
+        headers = await self.headers()
         if body is not None:
             headers["Content-Type"] = content_type
-        return self._open().request(
-            method, self._base + path, params=query, data=body, headers=headers, timeout=timeout
-        )
+        return self._open().request(method, self.base + path, params=query, data=body, headers=headers, timeout=timeout)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._tls, limit=self._connections)
+            connector = aiohttp.TCPConnector(ssl=self.tls, limit=self._connections)
             self._session = aiohttp.ClientSession(connector=connector)
         return self._session
 
-    async def _headers(self) -> dict[str, str]:
+    async def headers(self) -> dict[str, str]:
+        """Who we are: for shells that speak to the server over connections of their own."""
         headers = {"Accept": JSON, "User-Agent": self._user_agent}
         # Asked for every time: a pod's token is renewed on disk while we run.
         settings: Mapping[str, Any] = await self._configuration.auth_settings()
