@@ -1,10 +1,10 @@
 """The pull dispatcher, hetserve's own and the default: idle instances choose, no query is given up.
 
-An idle ordinary instance takes the query with the earliest latest start (deadline less safe service time); a plan
-of the queue finds overload early and spares the largest queries (Moore and Hodgson), which strong instances rescue.
-Strong instances first serve what nobody else can, then what no ordinary one is idle for, most sped up first. Late
-queries wait for idle moments, at most `patience` SLOs. Kairos's matching, with more queries than instances, serves
-the cheapest first: large queries starve until they are penalised. Reference: hetserve_reference.
+An idle ordinary instance takes the query with the earliest latest start (deadline less the time needed); a plan of
+the queue finds overload early and leaves the largest queries (Moore and Hodgson) to strong instances; what these have
+no room for either is risked on an ordinary one. Strong instances first serve what only they can, then what no ordinary
+one is idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs. Kairos's matching,
+with more queries than instances, serves the cheapest first: large queries starve until they are penalised.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hetserve.dispatch.hetserve_plan import (
     ORDINARY,
     OVERFLOW,
     READY,
-    SPARED,
+    RISKY,
     STRONG,
     STRONG_ONLY,
     TAKEN,
@@ -25,9 +25,9 @@ from hetserve.dispatch.hetserve_plan import (
     assign_roles,
     board_sizes,
     carve_board,
-    plan_group,
+    needed,
+    plan_queue,
     read_queue,
-    sort_entries,
 )
 from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
 from hetserve.dispatch.interface import Policy
@@ -55,14 +55,9 @@ def decide(
     live, hopeless = read_queue(now, queue, model, board)
     strong_idle = False
     for j in range(n):
-        board.free[j] = max(workers.free_at[j], now) if workers.busy[j] else now
         strong_idle |= not workers.busy[j] and board.role[workers.types[j]] == STRONG
+    count = plan_queue(now, live, strong_idle, queue, workers, model, board)
     sent = 0
-    if strong_idle:
-        count = sort_entries(live, STRONG_ONLY, board.latest_strong, board)
-        plan_group(count, STRONG, OVERFLOW, queue, workers, model, board)
-    count = sort_entries(live, READY, board.latest, board)
-    plan_group(count, ORDINARY, SPARED, queue, workers, model, board)
     if strong_idle:
         sent = _serve_strong(now, live, sent, queue, workers, model, board, answer)
     sent = _serve_ordinary(now, live, count, sent, queue, workers, model, board, answer)
@@ -98,7 +93,7 @@ def _serve_strong(
         if workers.busy[j] or board.role[kind] != STRONG:
             continue
         entry = -1
-        for state in (STRONG_ONLY, SPARED, OVERFLOW):
+        for state in (STRONG_ONLY, OVERFLOW, RISKY):
             if entry < 0:
                 entry = _most_urgent(now, live, state, kind, queue, model, board)
         if entry < 0:
@@ -138,14 +133,20 @@ def _most_urgent(
     """The entry in this state with the earliest latest start that this type can serve in time; -1 for none."""
     best, earliest = -1, math.inf
     for e in range(live):
-        i = board.position[e]
-        if (
-            board.state[e] == state
-            and board.latest_strong[e] < earliest
-            and now <= queue.deadlines[i] - model.safe[kind, queue.sizes[i]]
-        ):
+        if board.state[e] != state or board.latest_strong[e] >= earliest:
+            continue
+        if _in_time(now, e, kind, queue, model, board):
             best, earliest = e, board.latest_strong[e]
     return best
+
+
+@njit
+def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> bool:
+    i, state, role, last = board.position[e], board.state[e], board.role[kind], board.best[e] == kind
+    size, deadline = queue.sizes[i], queue.deadlines[i]
+    time = needed(state, role, last, model.mean[kind, size], model.safe[kind, size], deadline - queue.arrivals[i])
+    in_time: bool = now <= deadline - time
+    return in_time
 
 
 @njit
@@ -166,10 +167,13 @@ def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: M
         if board.state[e] != READY:
             continue
         i = board.position[e]
-        size, deadline, fastest = queue.sizes[i], queue.deadlines[i], math.inf
+        size, deadline, last, fastest = queue.sizes[i], queue.deadlines[i], board.best[e], math.inf
+        target = deadline - queue.arrivals[i]
         for other in range(board.role.shape[0]):
-            if board.role[other] == ORDINARY and now <= deadline - model.safe[other, size]:
-                fastest = min(fastest, model.mean[other, size])
+            if board.role[other] == ORDINARY:
+                mean, safe = model.mean[other, size], model.safe[other, size]
+                if now <= deadline - needed(READY, ORDINARY, last == other, mean, safe, target):
+                    fastest = min(fastest, mean)
         gain = fastest / model.mean[kind, size]
         if gain > most:
             best, most = e, gain
@@ -194,9 +198,9 @@ def _serve_ordinary(
             continue
         entry = -1
         for k in range(count):
-            i = board.position[board.order[k]]
-            if board.state[board.order[k]] == READY and now <= queue.deadlines[i] - model.safe[kind, queue.sizes[i]]:
-                entry = board.order[k]
+            e = board.order[k]
+            if (board.state[e] == READY or board.state[e] == RISKY) and _in_time(now, e, kind, queue, model, board):
+                entry = e
                 break
         if entry < 0:
             entry = _by_chance(now, live, kind, queue, model, board)
@@ -253,6 +257,6 @@ def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WIN
 
     def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
         floats, integers = board_sizes(workers, max(int(window), 8 * workers))
-        return floats, integers + _MOST_TYPES
+        return floats + _MOST_TYPES, integers + _MOST_TYPES
 
     return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window)), scratch)

@@ -1,8 +1,8 @@
 """Parts of the pull dispatcher's kernel: what each waiting query can still expect, and who must give way.
 
-A query's state, from the service times' safe quantile: READY (an ordinary type can be in time), STRONG_ONLY (only a
-strong type can), CHANCE (one can at its mean), HOPELESS (none can). The plan of an overloaded group turns READY into
-SPARED and STRONG_ONLY into OVERFLOW: left out, so that the others are in time.
+READY: an ordinary type can be in time; STRONG_ONLY: only a strong one can, or the ordinary ones have no room; CHANCE:
+one can at its mean; HOPELESS: none can. What does not fit on the strong ones either is OVERFLOW, and RISKY where an
+ordinary type can be in time at its mean. In time means `needed` seconds before the deadline.
 """
 
 from __future__ import annotations
@@ -11,51 +11,57 @@ import math
 from typing import NamedTuple
 
 from hetserve.compiled import njit
-from hetserve.dispatch.kernel import Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
-READY, STRONG_ONLY, CHANCE, HOPELESS, SPARED, OVERFLOW, TAKEN = 0, 1, 2, 3, 4, 5, 6
+READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = 0, 1, 2, 3, 4, 5, 6
 ABSENT, ORDINARY, STRONG = 0, 1, 2
+NONE, NO_RISK, RISK = 0, 1, 2
 
 
 class Board(NamedTuple):
     """Working memory of one decision, by entry: a live query (not hopeless), in order of arrival.
 
-    free: by worker, planned end of its work. latest, latest_strong: by entry, latest start that is in time on
-    the best ordinary and the best strong type. position: in the queue. order: entries sorted for planning. place:
-    by entry, planned worker or -1. hopeless: positions of the oldest hopeless queries. role: by type.
+    free: by worker, planned end of its work. limit: by type, latest start of the entry in hand. latest, latest_strong:
+    by entry, latest start that is in time on the best ordinary and the best strong type. position: in the queue.
+    order: entries sorted for planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that
+    may start last. hopeless: positions of the oldest hopeless queries. role: by type.
     """
 
     free: Floats
+    limit: Floats
     latest: Floats
     latest_strong: Floats
     position: Integers
     state: Integers
     order: Integers
     place: Integers
+    best: Integers
     hopeless: Integers
     role: Integers
 
 
 def board_sizes(workers: int, window: int) -> tuple[int, int]:
-    """(floats, integers) of a board; the roles of the types take what the caller adds."""
-    return workers + 2 * window, 4 * window + workers
+    """(floats, integers) of a board; each needs as many more as there are types."""
+    return workers + 2 * window, 5 * window + workers
 
 
 @njit
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
-    """Board in memory of `board_sizes` with `types` integers more."""
+    """Board in memory of `board_sizes` with `types` more."""
     floats, integers = scratch.floats, scratch.integers
-    a, b, w = workers, workers + window, window
+    a, w = workers + types, window
     return Board(
-        floats[:a],
-        floats[a:b],
-        floats[b : b + w],
+        floats[:workers],
+        floats[workers:a],
+        floats[a : a + w],
+        floats[a + w : a + 2 * w],
         integers[:w],
         integers[w : 2 * w],
         integers[2 * w : 3 * w],
         integers[3 * w : 4 * w],
-        integers[4 * w : 4 * w + workers],
-        integers[4 * w + workers : 4 * w + workers + types],
+        integers[4 * w : 5 * w],
+        integers[5 * w : 5 * w + workers],
+        integers[5 * w + workers : 5 * w + workers + types],
     )
 
 
@@ -85,29 +91,52 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
 
 
 @njit
+def needed(state: int, role: int, last: bool, mean: float, safe: float, target: float) -> float:
+    """Seconds before its deadline at which a type must start an entry to be in time.
+
+    state: of the entry. role: of the type. last: after it no other ordinary type can be in time. mean, safe: service
+    times. target: from arrival to deadline. Scalars, since named tuples are slow to pass to compiled functions.
+    """
+    if state == RISKY:
+        return mean
+    return last_resort(role, mean, safe, target) if role == STRONG or last else safe
+
+
+@njit
+def last_resort(role: int, mean: float, safe: float, target: float) -> float:
+    """The same on a type after which no other of its role can be in time: half the margin of the safe quantile.
+
+    A whole margin gives up many queries that would be in time. An ordinary type is allowed no such risk with a
+    batch that is unsafe however early it starts: there each query would run it, not only those that waited.
+    """
+    return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
+
+
+@njit
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
     """Fill the board; the number of live entries and of hopeless positions that were noted."""
     live, hopeless = 0, 0
     for i in range(queue.sizes.shape[0]):
         size, deadline = queue.sizes[i], queue.deadlines[i]
-        ordinary, strong, mean = math.inf, math.inf, math.inf
+        target = deadline - queue.arrivals[i]
+        ordinary, strong, mean, best = math.inf, math.inf, math.inf, -1
         for kind in range(board.role.shape[0]):
-            if board.role[kind] == ORDINARY:
-                ordinary = min(ordinary, model.safe[kind, size])
-            elif board.role[kind] == STRONG:
-                strong = min(strong, model.safe[kind, size])
-            if board.role[kind] != ABSENT:
-                mean = min(mean, model.mean[kind, size])
+            if board.role[kind] == ABSENT:
+                continue
+            mean = min(mean, model.mean[kind, size])
+            time = last_resort(board.role[kind], model.mean[kind, size], model.safe[kind, size], target)
+            if board.role[kind] == STRONG:
+                strong = min(strong, time)
+            elif time < ordinary:
+                ordinary, best = time, kind
         state = _expectation(now, deadline, ordinary, strong, mean)
         if state == HOPELESS:
             if hopeless < board.hopeless.shape[0]:
                 board.hopeless[hopeless] = i
                 hopeless += 1
         elif live < board.state.shape[0]:
-            board.position[live] = i
-            board.state[live] = state
-            board.latest[live] = deadline - ordinary
-            board.latest_strong[live] = deadline - strong
+            board.position[live], board.state[live], board.best[live] = i, state, best
+            board.latest[live], board.latest_strong[live] = deadline - ordinary, deadline - strong
             live += 1
     return live, hopeless
 
@@ -122,11 +151,71 @@ def _expectation(now: float, deadline: float, ordinary: float, strong: float, me
 
 
 @njit
-def sort_entries(live: int, state: int, keys: Floats, board: Board) -> int:
-    """Entries of this state into `order`, earliest key first, ties by arrival; their number."""
-    order, count = board.order, 0
+def plan_queue(
+    now: float,
+    live: int,
+    strong_idle: bool,
+    queue: QueueArrays,
+    workers: WorkerArrays,
+    model: ModelArrays,
+    board: Board,
+) -> int:
+    """Plan the ordinary instances, with the rest the strong ones; the number of entries in the ordinary `order`.
+
+    What the strong ones have no room for is tried on the ordinary ones once more, at its mean: waiting for strong
+    ones that will not come to it would only make it late for certain.
+    """
+    _read_free_times(now, workers.busy, workers.free_at, board.free)
+    count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)
+    _plan_group(count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
+    waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
+    if waiting == NONE or (waiting == NO_RISK and not strong_idle):
+        return count  # nobody would act on a plan of the strong ones
+    leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
+    _plan_group(leftover, STRONG, OVERFLOW, queue, workers, model, board)
+    risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK
+    count = _sort_entries(live, READY, RISKY, board.latest, board.state, board.order)
+    if risky:
+        _read_free_times(now, workers.busy, workers.free_at, board.free)
+        _plan_group(count, ORDINARY, OVERFLOW, queue, workers, model, board)
+    return count
+
+
+@njit
+def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> None:
+    for j in range(free.shape[0]):
+        free[j] = max(free_at[j], now) if busy[j] else now
+
+
+@njit
+def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
+    """Whether there are entries of this state, and whether an ordinary type can serve one in time at its mean.
+
+    Those of OVERFLOW become RISKY.
+    """
+    found = NONE
     for e in range(live):
         if board.state[e] != state:
+            continue
+        i, mean = board.position[e], math.inf
+        for kind in range(board.role.shape[0]):
+            if board.role[kind] == ORDINARY:
+                mean = min(mean, model.mean[kind, queue.sizes[i]])
+        if now > queue.deadlines[i] - mean:
+            found = max(found, NO_RISK)
+            continue
+        found = RISK
+        if state == OVERFLOW:
+            board.state[e], board.latest[e] = RISKY, queue.deadlines[i] - mean
+    return found
+
+
+@njit
+def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
+    """Entries of these two states into `order`, earliest key first, ties by arrival; their number."""
+    count = 0
+    for e in range(live):
+        if states[e] != state and states[e] != other:
             continue
         k = count
         while k > 0 and keys[order[k - 1]] > keys[e]:
@@ -138,7 +227,7 @@ def sort_entries(live: int, state: int, keys: Floats, board: Board) -> int:
 
 
 @njit
-def plan_group(
+def _plan_group(
     count: int,
     group: int,
     left_out: int,
@@ -155,10 +244,14 @@ def plan_group(
     for k in range(count):
         entry = board.order[k]
         i = board.position[entry]
-        size, deadline = queue.sizes[i], queue.deadlines[i]
+        size, deadline, last = queue.sizes[i], queue.deadlines[i], board.best[entry]
+        target, state = deadline - queue.arrivals[i], board.state[entry]
+        for kind in range(board.role.shape[0]):
+            time = needed(state, group, last == kind, model.mean[kind, size], model.safe[kind, size], target)
+            board.limit[kind] = deadline - time if board.role[kind] == group else -math.inf
         board.place[entry] = -1
         while True:
-            worker = _first_free(group, size, deadline, workers, model, board)
+            worker = _first_free(workers.types, board.limit, board.free)
             if worker >= 0:
                 board.place[entry] = worker
                 board.free[worker] += model.mean[workers.types[worker], size]
@@ -173,12 +266,11 @@ def plan_group(
 
 
 @njit
-def _first_free(group: int, size: int, deadline: float, workers: WorkerArrays, model: ModelArrays, board: Board) -> int:
+def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
     best, earliest = -1, math.inf
-    for j in range(workers.types.shape[0]):
-        kind, free = workers.types[j], board.free[j]
-        if free < earliest and board.role[kind] == group and free <= deadline - model.safe[kind, size]:
-            best, earliest = j, free
+    for j in range(types.shape[0]):
+        if free[j] < earliest and free[j] <= limit[types[j]]:
+            best, earliest = j, free[j]
     return best
 
 

@@ -37,8 +37,8 @@ class _Round:
     strong_only: list[Query] = field(default_factory=list)
     chance: list[Query] = field(default_factory=list)
     hopeless: list[Query] = field(default_factory=list)
-    spared: list[Query] = field(default_factory=list)
     overflow: list[Query] = field(default_factory=list)
+    risky: list[Query] = field(default_factory=list)
     sent: list[Dispatch] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
 
@@ -52,11 +52,20 @@ class _Round:
         if not self.ordinary:
             self.strong, self.ordinary = frozenset(), frozenset(types)
         self._sort_queue()
-        self.ready, self.spared = self._plan(sorted(self.ready, key=self._latest_ordinary), self.ordinary)
-        if any(not w.busy and w.type in self.strong for w in self.snapshot.workers):
-            by_urgency = sorted(self.strong_only, key=self._latest_strong)
-            kept, self.overflow = self._plan(by_urgency, self.strong)
-            self.strong_only = kept
+        self._plan_queue()
+
+    def _plan_queue(self) -> None:
+        self.ready, spared = self._plan(sorted(self.ready, key=self._latest_ordinary), self.ordinary)
+        leftover = self._in_arrival_order(self.strong_only + spared)
+        self.strong_only, left_out = self._plan(sorted(leftover, key=self._latest_strong), self.strong)
+        self.risky = [q for q in left_out if self.snapshot.now <= self._latest_risky(q)]
+        self.overflow = [q for q in left_out if q not in self.risky]
+        if self.risky:
+            both = self._in_arrival_order(self.ready + self.risky)
+            planned, left_out = self._plan(sorted(both, key=self._latest_ordinary), self.ordinary)
+            self.overflow += left_out
+            self.ready = planned
+            self.risky = [q for q in self.risky if q in planned]
 
     def _sort_queue(self) -> None:
         now, workers = self.snapshot.now, len(self.snapshot.workers)
@@ -85,7 +94,7 @@ class _Round:
                 fits = [
                     (free[j], j)
                     for j in free
-                    if free[j] <= query.deadline - self._safe(self.snapshot.workers[j].type, query)
+                    if free[j] <= query.deadline - self._needed(self.snapshot.workers[j].type, query)
                 ]
                 if fits:
                     worker = min(fits)[1]
@@ -102,7 +111,7 @@ class _Round:
     def serve_strong(self) -> None:
         for j, worker in self._idle(self.strong):
             choice = None
-            for group in (self.strong_only, self.spared, self.overflow):
+            for group in (self.strong_only, self.overflow, self.risky):
                 fits = [q for q in self._in_arrival_order(group) if self._in_time(worker.type, q)]
                 choice = choice or min(fits, key=self._latest_strong, default=None)
             choice = choice or self._by_chance(worker)
@@ -115,7 +124,7 @@ class _Round:
 
     def fill_strong(self) -> None:
         for j, worker in self._idle(self.strong):
-            queries = self._in_arrival_order(self.ready)
+            queries = self._in_arrival_order([q for q in self.ready if q not in self.risky])
             gains = [(self._gain(worker.type, q), q) for q in queries if math.isfinite(self._mean(worker.type, q))]
             self._send(max(gains, key=lambda pair: pair[0], default=(0.0, None))[1], j)
 
@@ -156,13 +165,31 @@ class _Round:
         return min(others) / self._mean(kind, query)
 
     def _in_time(self, kind: int, query: Query) -> bool:
-        return self.snapshot.now <= query.deadline - self._safe(kind, query)
+        return self.snapshot.now <= query.deadline - self._needed(kind, query)
+
+    def _needed(self, kind: int, query: Query) -> float:
+        if query in self.risky:
+            return self._mean(kind, query)
+        if kind in self.strong or kind == min(sorted(self.ordinary), key=lambda t: self._last_resort(t, query)):
+            return self._last_resort(kind, query)
+        return self._safe(kind, query)
+
+    def _last_resort(self, kind: int, query: Query) -> float:
+        mean, safe = self._mean(kind, query), self._safe(kind, query)
+        if kind in self.ordinary and safe > query.deadline - query.arrival:
+            return safe
+        return 0.5 * (mean + safe)
 
     def _latest_ordinary(self, query: Query) -> float:
-        return query.deadline - min(self._safe(t, query) for t in self.ordinary)
+        if query in self.risky:
+            return self._latest_risky(query)
+        return query.deadline - min(self._last_resort(t, query) for t in self.ordinary)
+
+    def _latest_risky(self, query: Query) -> float:
+        return query.deadline - min(self._mean(t, query) for t in self.ordinary)
 
     def _latest_strong(self, query: Query) -> float:
-        return query.deadline - min((self._safe(t, query) for t in self.strong), default=math.inf)
+        return query.deadline - min((self._last_resort(t, query) for t in self.strong), default=math.inf)
 
     def _free_at(self, worker: Worker) -> float:
         return max(worker.free_at, self.snapshot.now) if worker.busy else self.snapshot.now

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from hetserve.simulation.state import DROPPED, Load, Outcome, State, Truth, clos
 FINISHED, STOPPED = 0, 1
 # Faults of a policy: below zero.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
+
+
+class Asking(NamedTuple):
+    """What the policy is given besides the queue and the workers, and where it answers."""
+
+    model: ModelArrays
+    parameters: Floats
+    scratch: Scratch
+    answer: Answer
 
 
 @njit
@@ -142,84 +152,49 @@ def _apply(
     return violations
 
 
-def _ask_policy(
-    now: float,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: Answer,
-    load: Load,
-    truth: Truth,
-    model: ModelArrays,
-    state: State,
-    outcome: Outcome,
-    warm_up: int,
-) -> tuple[int, float]:
-    """Ask until the policy does nothing more: violations that it made, or a fault; when it wants to be woken."""
-    violations = 0
-    while state.ends[1] > state.ends[0]:
-        head, tail = state.ends[0], state.ends[1]
-        queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
-        workers = WorkerArrays(state.types, state.busy, state.free_at)
-        dispatched, dropped, wake_at = _decide(now, queue, workers, model, parameters, scratch, answer)
-        if dispatched + dropped == 0:
-            return violations, wake_at if wake_at > now else math.inf
-        made = _apply(now, dispatched, dropped, answer, load, truth, model, state, outcome, warm_up)
-        if made < 0:
-            return made, math.inf
-        violations += made
-    return violations, math.inf
-
-
 def _simulate(
-    load: Load,
-    truth: Truth,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: Answer,
-    state: State,
-    outcome: Outcome,
-    warm_up: int,
-    limit: int,
+    load: Load, truth: Truth, asking: Asking, state: State, outcome: Outcome, warm_up: int, limit: int
 ) -> int:
     """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
     upcoming, violations, wakes, wake_at = 0, 0, 0, math.inf
-    total = load.arrivals.shape[0]
-    while True:
+    total, model, answer = load.arrivals.shape[0], asking.model, asking.answer
+    while wakes <= 10 * total + 1000:
         worker = int(np.argmin(state.done_at))
-        done_at = state.done_at[worker]
         arrives_at = load.arrivals[upcoming] if upcoming < total else math.inf
-        now = min(done_at, arrives_at, wake_at)
+        now = min(state.done_at[worker], arrives_at, wake_at)
         if now == math.inf:
             return FINISHED
-        if done_at <= now:
+        if state.done_at[worker] <= now:
             violations += _complete(now, worker, load, truth, model, state, outcome, warm_up)
         elif arrives_at <= now:
             enqueue(upcoming, load, state)
             upcoming += 1
         else:
             wakes += 1
-            if wakes > 10 * total + 1000:
-                return ENDLESS_WAKING
-        made, wake_at = _ask(now, parameters, scratch, answer, load, truth, model, state, outcome, warm_up)
-        if made < 0:
-            return made
-        violations += made
+        wake_at = math.inf
+        # Here and not in a function of its own: named tuples are slow to pass, and this runs at every event.
+        while state.ends[1] > state.ends[0]:
+            head, tail = state.ends[0], state.ends[1]
+            queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
+            workers = WorkerArrays(state.types, state.busy, state.free_at)
+            sent, dropped, asked = _decide(now, queue, workers, model, asking.parameters, asking.scratch, answer)
+            if sent + dropped == 0:
+                wake_at = asked if asked > now else math.inf
+                break
+            made = _apply(now, sent, dropped, answer, load, truth, model, state, outcome, warm_up)
+            if made < 0:
+                return made
+            violations += made
         if violations > limit:
             return STOPPED
+    return ENDLESS_WAKING
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
     raise NotImplementedError  # stands for the kernel that `compiled_loop` binds
 
 
-def _ask(*arguments: object) -> tuple[int, float]:
-    raise NotImplementedError  # stands for `_ask_policy` with the kernel in it
-
-
 @cache
 def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
     """The event loop with this kernel compiled into it."""
-    ask = specialise(_ask_policy, f"ask_{policy}", _decide=kernel)
-    # The kernel is bound here too, unused: its sources belong to the name of what is cached.
-    return specialise(_simulate, f"simulate_{policy}", _ask=ask, _decide=kernel)
+    return specialise(_simulate, f"simulate_{policy}", _decide=kernel)

@@ -76,13 +76,16 @@ def run_trace(
     model, load = system.believed.arrays, make_load(system, workload, rate)
     outcome = Outcome(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
-    status = loop.compiled_loop(policy.name, policy.kernel)(
-        load,
-        Truth(system.served.means, system.served.ratios),
+    asking = loop.Asking(
         model,
         np.array(policy.parameters, dtype=np.float64),
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
         Answer(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
+    )
+    status = loop.compiled_loop(policy.name, policy.kernel)(
+        load,
+        Truth(system.served.means, system.served.ratios),
+        asking,
         new_state(types, queries),
         outcome,
         warm_up,

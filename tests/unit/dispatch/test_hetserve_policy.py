@@ -101,7 +101,8 @@ def test_one_type_alone_takes_the_earliest_latest_start() -> None:
 def test_a_query_that_only_luck_can_save_is_tried_after_the_safe_ones() -> None:
     model = LatencyModel.of(("gpu",), (10,), np.array([[4.0]]), 10.0, np.array([[6.0]]))
     policy = make_policy("hetserve")
-    lucky, safe = query(1, 10, waited=5), query(2, 10)
+    # 4.5 s are left: more than the mean, less than half the margin on top of it.
+    lucky, safe = query(1, 10, waited=5.5), query(2, 10)
     for queue, expected in (((lucky, safe), 2), ((lucky,), 1)):
         snapshot = Snapshot(NOW, queue, (idle(0),), model)
         assert decide(policy, snapshot).dispatches == (Dispatch(expected, 0),)
