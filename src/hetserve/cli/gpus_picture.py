@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hetserve.cli.terminal import Block
 
-BAR: Final = 40
+BAR: Final = 26
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 _LETTERS: Final = ascii_uppercase + ascii_lowercase
 NO_MODEL: Final = "(no model)"
@@ -50,13 +50,16 @@ def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
     lines += [("problem", problem) for problem in problems[:_FEW_PROBLEMS]]
     if len(problems) > _FEW_PROBLEMS:
         lines.append(("problem", f"and {len(problems) - _FEW_PROBLEMS} more: -o json lists them all"))
-    title = f"{totals['gpus']} GPUs on {totals['nodes']} nodes, {totals['pods']} pods"
+    title = ", ".join(
+        f"{totals[key]} {what}{'' if totals[key] == 1 else 's'}"
+        for key, what in (("gpus", "GPU"), ("nodes", "node"), ("pods", "pod"))
+    )
     return [Block(title, tuple(lines), (_table(gpus, legend, wide=wide),) if gpus else ())]
 
 
 def _memory(totals: Mapping[str, Any]) -> str:
     unhealthy = f", {totals['unhealthyGpus']} unhealthy" if totals["unhealthyGpus"] else ""
-    return f"{totals['memoryMiB']} MiB in all; {totals['idleGpus']} GPUs idle{unhealthy}"
+    return f"{totals['memoryMiB']} MiB in all; {totals['idleGpus']} of the GPUs idle{unhealthy}"
 
 
 def _free(totals: Mapping[str, Any]) -> str:
@@ -70,7 +73,7 @@ def _free(totals: Mapping[str, Any]) -> str:
 def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for heading in ("NODE", "GPU", "PRODUCT"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, no_wrap=True)
     table.add_column("MEMORY", no_wrap=True)
     table.add_column("FREE MIB", justify="right", no_wrap=True)
     table.add_column("PODS" if wide else "HELD MIB", overflow="fold")
@@ -116,4 +119,4 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Text:
 
 
 def _pods(gpu: Mapping[str, Any]) -> str:
-    return ", ".join(f"{pod['namespace']}/{pod['name']}" for pod in gpu["pods"]) or "idle"
+    return "\n".join(f"{pod['namespace']}/{pod['name']}" for pod in gpu["pods"]) or "idle"

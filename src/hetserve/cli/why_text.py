@@ -47,10 +47,8 @@ def _holds(holds: Json) -> list[tuple[str, str]]:
         if gpu["product"] is None:
             lines.append(("gpu", f"{gpu['gpu']}: not in the inventory of the node"))
             continue
-        health = "" if gpu["healthy"] else ", unhealthy"
-        lines.append(
-            (f"GPU {gpu['gpu']}", f"{gpu['product']}, {gpu['freeMiB']} of {gpu['memoryMiB']} MiB free{health}")
-        )
+        free = f"{gpu['freeMiB']} of {gpu['memoryMiB']} MiB free"
+        lines.append(("gpu", f"{gpu['gpu']}: {gpu['product']}, {free}{'' if gpu['healthy'] else ', unhealthy'}"))
     beside = [f"{pod['namespace']}/{pod['name']} ({pod['model'] or 'no model'})" for pod in holds["beside"]]
     return [*lines, ("beside", ", ".join(beside) or "nobody")]
 
