@@ -98,3 +98,11 @@ bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kai
 .PHONY: bench-placement
 bench-placement: setup tools ## Measure placement on a real scheduler and write docs/results/placement.md (FLAGS=--quick: shorter)
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
+
+.PHONY: modelcheck
+modelcheck: setup ## Visit every state of placement at small scope and count them (FLAGS=--deep: larger scopes)
+	PYTHONPATH=proofs $(BIN)/python -m modelcheck $(FLAGS)
+
+.PHONY: mutants
+mutants: setup ## Plant known bugs into copies of the source and show the test that catches each
+	PYTHONPATH=proofs $(BIN)/python -m mutants $(FLAGS)

@@ -1,0 +1,81 @@
+"""A change of leader: the shipped Leadership and fence, over an election that the check decides.
+
+Terms are what the Lease guarantees: one process at a time believes that it leads, and its belief ends before the
+next one's begins. What time cannot guarantee, that a request of the old leader is over by then, is the fence's part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetserve_extender.api import ApiServer
+from hetserve_extender.fence import FencedApi, Revisions
+from hetserve_extender.leader import Leadership
+
+
+@dataclass(slots=True)
+class Candidate:
+    """`handed_over`: the last leader said that no bind of its own is under way; the next then raises no fence."""
+
+    identity: str
+    handed_over: bool
+
+
+@dataclass(slots=True)
+class Election:
+    """The election as one process sees it."""
+
+    who: int
+    term_of: Callable[[int], int | None]
+    fenced: bool
+    candidate: Candidate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.candidate = Candidate(f"process{self.who}", handed_over=not self.fenced)
+
+    def term(self) -> int | None:
+        return self.term_of(self.who)
+
+    def leader(self) -> str:
+        return "another"
+
+    def clock(self) -> float:
+        return 0.0
+
+
+@dataclass(slots=True)
+class Listing:
+    """Stands for the pods' Reflector: a list begins, and arrives when the check says so."""
+
+    begin: Callable[[], asyncio.Future[None]]
+
+    async def relist(self) -> None:
+        await self.begin()
+
+
+async def _at_once(_seconds: float) -> None:
+    """Pauses change nothing here."""
+
+
+@dataclass(slots=True)
+class Takeover:
+    """What leads, and the task that takes over."""
+
+    leadership: Leadership
+    task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def made(
+        cls, election: Election, api: ApiServer, placer: Any, begin: Callable[[], asyncio.Future[None]]
+    ) -> Takeover:
+        return cls(Leadership(election, api, Listing(begin), placer, _at_once))  # type: ignore[arg-type]
+
+    def fenced(self, revisions: Revisions) -> FencedApi:
+        return self.leadership.fenced(revisions)
+
+    @property
+    def under_way(self) -> bool:
+        return self.task is not None and not self.task.done()

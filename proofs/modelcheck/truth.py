@@ -1,0 +1,111 @@
+"""The cluster as it really is, in values small enough to hash: pods, nodes, and the raw objects they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from hetserve.api import names
+from hetserve.placement.check import violations
+from hetserve.testing.cluster import gpu_node, gpu_pod
+
+Raw = dict[str, Any]
+CAPACITY = 100
+"""MiB of every GPU; a pod of 60 fits alone, two of 40 fit together."""
+
+OWN: dict[int, Raw] = {}
+"""Raw pods by their address; they live as long as the process, so an address means one pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """What a pod asks for; `resources` and `annotations` come on top."""
+
+    mib: int = 60
+    model: str = "m"
+    resources: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
+class PodTruth(NamedTuple):
+    """One incarnation of a pod as the API server has it."""
+
+    slot: int
+    incarnation: int
+    node: str | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+    terminating: bool = False
+    finished: bool = False
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"pod{self.slot}"
+
+    @property
+    def uid(self) -> str:
+        return f"pod{self.slot}-{self.incarnation}"
+
+
+class NodeTruth(NamedTuple):
+    """One incarnation of a node."""
+
+    name: str
+    incarnation: int
+
+    @property
+    def uid(self) -> str:
+        return f"{self.name}-{self.incarnation}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Pods and nodes of a scope: what each pod asks for, and how many GPUs each node has."""
+
+    pods: tuple[PodSpec, ...]
+    nodes: Mapping[str, int] = field(default_factory=lambda: {"n0": 2})
+
+    def __hash__(self) -> int:
+        return hash((self.pods, tuple(self.nodes.items())))
+
+    @cache  # noqa: B019  (a shape lives as long as the process)
+    def pod(self, truth: PodTruth) -> Raw:
+        """The raw object; shared, so nobody may change it."""
+        spec = self.pods[truth.slot]
+        raw = gpu_pod(
+            truth.name,
+            uid=truth.uid,
+            memory_mib=spec.mib,
+            model=spec.model,
+            node=truth.node,
+            phase="Succeeded" if truth.finished else "Running" if truth.node else "Pending",
+            terminating=truth.terminating,
+        )
+        raw["metadata"]["resourceVersion"] = str(truth.version)
+        raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(truth.notes)
+        asked = raw["spec"]["containers"][0]["resources"]
+        for kind in ("limits", "requests"):
+            asked[kind] = {k: v for k, v in asked[kind].items() if spec.mib} | dict(spec.resources)
+        OWN[id(raw)] = raw
+        return raw
+
+    @cache  # noqa: B019
+    def node(self, truth: NodeTruth) -> Raw:
+        return gpu_node(truth.name, gpus=self.nodes[truth.name], memory_mib=CAPACITY, uid=truth.uid)
+
+    @cache  # noqa: B019
+    def wrong(self, pods: tuple[PodTruth | None, ...]) -> tuple[str, ...]:
+        """What the independent checker says of these pods, were all the nodes there."""
+        nodes = [self.node(NodeTruth(name, 0)) for name in self.nodes]
+        return violations([self.pod(pod) for pod in pods if pod is not None], nodes)
+
+
+@cache
+def places(pod: PodTruth) -> tuple[tuple[str, str], ...]:
+    """(node, GPU) pairs that a pod holds by its own annotations; nothing once it finished."""
+    gpus = dict(pod.notes).get(names.ANNOTATION_GPU)
+    if pod.node is None or pod.finished or gpus is None:
+        return ()
+    return tuple((pod.node, gpu) for gpu in gpus.split(","))

@@ -1,0 +1,63 @@
+"""One fault at a time, small enough to run in a second: what each protection in the code is there for."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelcheck.explore import explore
+from modelcheck.scopes import ALONE, ONE_NODE
+from modelcheck.telling import story
+from modelcheck.truth import PodSpec, Shape
+from modelcheck.world import Scope
+
+ONE_GPU = {"n0": 1}
+
+
+def assert_kept(name: str, pods: int, nodes: dict[str, int], limits: dict[str, int], processes: int = 1) -> None:
+    shape = Shape((ALONE,) * pods, nodes)
+    finding = explore(Scope(name, shape, limits, sum(limits.values()), processes))
+    assert finding.wrong is None, story(finding)
+    assert finding.complete
+
+
+def test_a_pod_created_again_under_its_name_is_another_pod() -> None:
+    assert_kept("born again", 1, ONE_NODE, {"delete": 1, "create": 1})
+
+
+def test_a_bind_without_an_answer_keeps_its_gpu() -> None:
+    assert_kept("no answer", 2, ONE_GPU, {"lose": 2})
+
+
+def test_a_caller_that_hangs_up_leaves_no_booking_without_an_end() -> None:
+    assert_kept("hung up", 1, ONE_GPU, {"hang up": 1})
+
+
+def test_a_refused_bind_frees_nothing_that_an_earlier_one_may_take() -> None:
+    assert_kept("refused", 1, ONE_GPU, {"lose": 2, "refuse": 1})
+
+
+def test_an_answer_that_the_watch_has_overtaken_is_not_believed_for_ever() -> None:
+    assert_kept("overtaken", 1, ONE_GPU, {"lose": 1, "delete": 1})
+
+
+def test_a_list_older_than_a_bind_does_not_end_it() -> None:
+    assert_kept("old list", 2, ONE_GPU, {"list": 1})
+
+
+def test_a_terminating_pod_holds_its_gpu_and_a_finished_one_does_not() -> None:
+    assert_kept("ending", 2, ONE_GPU, {"terminate": 1, "finish": 1, "restart": 1})
+
+
+def test_a_node_that_comes_back_still_holds_its_pods() -> None:
+    assert_kept("node back", 2, ONE_GPU, {"node gone": 1, "node back": 1})
+
+
+@pytest.mark.timeout(300)
+def test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never() -> None:
+    assert_kept("failover", 2, ONE_GPU, {"promote": 1}, processes=2)
+
+
+def test_what_fits_side_by_side_is_bound_side_by_side() -> None:
+    shape = Shape((PodSpec(40, "a"), PodSpec(40, "b"), PodSpec(40, "a")), ONE_GPU)
+    finding = explore(Scope("three for one GPU", shape, {}, 0))
+    assert finding.wrong is None, story(finding)
