@@ -1,0 +1,178 @@
+"""Promise: each component may do what it does and nothing else, read off the apiserver's audit log of a whole life."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from harness.cluster import Cluster
+from harness.controlplane import component_log
+from harness.kube import Manifest
+from harness.lab import Lab
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+OURS: Final = ("hetserve-operator", "hetserve-extender")
+STOCK: Final = "hetserve-scheduler"
+"""Runs the stock binary under the stock roles of a scheduler: what they hold is Kubernetes' own choice."""
+UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {"hetserve-operator": {}, "hetserve-extender": {}}
+"""By account: (group, resource, verb) that this life does not use, each with the reason for which it is granted."""
+
+Permission = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One request of an account, from the audit log."""
+
+    permission: Permission
+    code: int
+    uri: str
+    name: str
+
+
+def account(name: str) -> str:
+    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{name}"
+
+
+def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
+    """What an account asked of the API, without discovery, which every account may read."""
+    with component_log(cluster.folder, "audit").open() as log:
+        for line in log:
+            event = json.loads(line)
+            reference = event.get("objectRef")
+            if event["user"]["username"] != account(name) or not reference:
+                continue
+            resource = "/".join(filter(None, (reference.get("resource", ""), reference.get("subresource", ""))))
+            verb, code = event["verb"], event.get("responseStatus", {}).get("code", 0)
+            group = reference.get("apiGroup", "")
+            yield Entry((group, resource, verb), code, event["requestURI"], reference.get("name", ""))
+            if code == 201 and verb in ("patch", "update"):  # it made the object, which takes the verb create too
+                yield Entry((group, resource, "create"), code, event["requestURI"], reference.get("name", ""))
+
+
+def granted(cluster: Cluster, name: str) -> set[Permission]:
+    """What the roles bound to an account grant, one entry per group, resource and verb."""
+    found: set[Permission] = set()
+    for kind, namespace in (("clusterrolebindings", None), ("rolebindings", SYSTEM_NAMESPACE)):
+        for binding in cluster.kube.list(kind, namespace):
+            if any(is_account(subject, name) for subject in binding.get("subjects") or []):
+                found |= permissions(role_of(cluster, binding))
+    return found
+
+
+def is_account(subject: Manifest, name: str) -> bool:
+    wanted = ("ServiceAccount", name, SYSTEM_NAMESPACE)
+    return (subject["kind"], subject["name"], subject.get("namespace")) == wanted
+
+
+def role_of(cluster: Cluster, binding: Manifest) -> Manifest:
+    reference, namespace = binding["roleRef"], binding["metadata"].get("namespace")
+    return cluster.get(reference["kind"], reference["name"], namespace if reference["kind"] == "Role" else None)
+
+
+def permissions(role: Manifest) -> set[Permission]:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def live(cluster: Cluster, lab: Lab) -> None:
+    """Everything that the components are made for, once."""
+    kind = a_service_comes_and_is_changed(cluster, lab)
+    pods_wait_are_placed_and_released_out_of_turn(cluster, lab)
+    somebody_meddles_with_a_deployment(cluster, lab)
+    the_leader_is_killed(cluster, lab)
+    a_bind_for_a_pod_that_is_gone(cluster)
+    the_service_moves(lab, kind)
+    cluster.kube.delete("inferenceservices", "svc", lab.namespace)
+    wait_until(lambda: not cluster.service_pods("svc", lab.namespace), 40, "the service's pods to be gone")
+
+
+def the_service_moves(lab: Lab, kind: str) -> None:
+    """To another type: its Deployment of the old one is deleted."""
+    other = lab.instance_type("other")
+    lab.profile("m", other)
+    lab.edit("svc", {"spec": {"instanceTypes": {"names": [other]}}})
+    lab.ready("svc", timeout=90)
+    assert kind not in lab.counts("svc")
+
+
+def a_service_comes_and_is_changed(cluster: Cluster, lab: Lab) -> str:
+    for name in ("gpu", "other", "plain"):
+        lab.nodes(name, count=1, gpus=2)
+    kind = lab.instance_type("gpu")
+    lab.profile("m", kind)
+    lab.service("svc", "m", [kind])
+    lab.ready("svc")
+    lab.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
+    lab.ready("svc")
+    return kind
+
+
+def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, lab: Lab) -> None:
+    """beta is 1: a pod that fits nowhere holds the next one back, until the watchdog lets it go."""
+    lab.deployment("large", "plain", replicas=1, mib=1_000_000, model=None)
+    lab.wait_for_refusal("free")
+    lab.deployment("late", "plain", replicas=1, mib=1024, model=None)
+    lab.wait_for_bound(1, "app=late")
+
+
+def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
+    found = next(d for d in cluster.kube.list("deployments", lab.namespace) if d["metadata"]["name"].startswith("svc"))
+    sidecar = {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "x", "image": "none"}}
+    cluster.kube.patch("deployments", found["metadata"]["name"], [sidecar], lab.namespace)
+
+    def clean() -> bool | Unmet:
+        now = cluster.get("deployments", found["metadata"]["name"], lab.namespace)
+        names = [container["name"] for container in now["spec"]["template"]["spec"]["containers"]]
+        return "x" not in names or Unmet(names)
+
+    wait_until(clean, 30, "the sidecar to be removed")
+    lab.ready("svc", timeout=90)
+
+
+def the_leader_is_killed(cluster: Cluster, lab: Lab) -> None:
+    cluster.start_component("extender-standby")
+    cluster.kill_component("extender")
+    lab.deployment("after", "plain", replicas=1, mib=1024, model=None)
+    lab.wait_for_bound(1, "app=after")
+    cluster.start_component("extender")
+
+
+def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
+    """As it happens where a pod is deleted between the scheduler's filter and its bind."""
+    body = {"PodName": "gone", "PodNamespace": "default", "PodUID": "gone", "Node": "none"}
+    answer = httpx.post(f"http://127.0.0.1:{cluster.ports.extender}/bind", json=body, timeout=10, trust_env=False)
+    assert "not found" in answer.json()["Error"]
+
+
+@pytest.mark.timeout(400)
+def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluster, namespace: str) -> None:
+    values: dict[str, Any] = {"extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}}}
+    own_cluster.install_hetserve(values)
+    with Lab.cleared(own_cluster, namespace) as lab:
+        live(own_cluster, lab)
+    for name in (*OURS, STOCK):
+        own_cluster.stop_component(name)
+
+    for name in (*OURS, STOCK):
+        seen = list(entries(own_cluster, name))
+        assert seen, f"the audit log knows nothing of {name}"
+        assert not [entry for entry in seen if entry.code in (401, 403)], f"{name} lacks a permission"
+    for name in OURS:
+        used, allowed = {entry.permission for entry in entries(own_cluster, name)}, granted(own_cluster, name)
+        unused = allowed - used - set(UNUSED_HERE[name])
+        assert not unused, f"{name} holds permissions that it never uses"
+        assert not used - allowed, f"{name} does what no role of the chart grants"
+        assert not set(UNUSED_HERE[name]) & used, "the list of what this life does not use is out of date"
+        print(f"{name}: {len(used)} permissions, all used, none missing")
