@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -37,16 +38,29 @@ def measure(scale: Scale) -> Json:
 def describe(data: Json) -> str:
     rows = []
     for case, rounds in data["cases"].items():
-        rejected, twice = sum(one["rejected"] for one in rounds), sum(one["sharedGpus"] for one in rounds)
+        kinds = Counter[str]()
+        for one in rounds:
+            kinds.update(one["rejected"])
+        rejected, twice = kinds["refused"], sum(one["sharedGpus"] for one in rounds)
         rates = "/".join(f"{rate:.0f}" for rate in sorted(one["rate"] for one in rounds))
         goal = verdict(rejected == 0) if case == "decide" else "-"
-        rows.append([case, rates, rejected, goal, twice, verdict(twice == 0)])
+        others = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()) if kind != "refused") or "none"
+        rows.append([case, rates, rejected, goal, others, twice, verdict(twice == 0)])
     text = (
         f"{data['pods']} pods, each as large as a GPU, on {data['slots']} GPUs; all exist before the scheduler.\n"
-        "A rejection is a bind that the extender or the API server refused; the scheduler then tries the pod again.\n"
+        "A rejection is a bind to a GPU that is no longer free. Other errors: an answer that was late or lost, or the\n"
+        "API server's own words; after any of them the scheduler tries the pod again.\n"
         "In `score` mode nothing is reserved before bind, so a rejection is what protects the GPU.\n\n"
     )
-    head = ["case", "pods/s by round", "binds rejected", "goal: none in `decide`", "GPUs given twice", "goal: none"]
+    head = [
+        "case",
+        "pods/s by round",
+        "binds rejected",
+        "goal: none in `decide`",
+        "other errors",
+        "GPUs given twice",
+        "goal: none",
+    ]
     return text + table(head, rows)
 
 
@@ -73,11 +87,12 @@ async def _round(cluster: Cluster, case: str) -> Json:
     return {"rate": binds.rate, "rejected": rejected, "sharedGpus": len(placed) - len(set(placed))}
 
 
-def _rejected(cluster: Cluster) -> int:
-    """Binds answered with an error, as the extender counts them."""
+def _rejected(cluster: Cluster) -> dict[str, int]:
+    """Binds answered with an error by kind, as the extender counts them."""
     url = f"http://{cases.HOST}:{cluster.ports.extender_probe}/metrics"
     families = text_string_to_metric_families(httpx.get(url, trust_env=False).text)
     counted = [
         sample for family in families for sample in family.samples if sample.name == "hetserve_bind_errors_total"
     ]
-    return int(sum(sample.value for sample in counted))
+    errors = [sample for sample in samples if sample.name == "hetserve_bind_errors_total"]
+    return {sample.labels["kind"]: int(sample.value) for sample in errors}
