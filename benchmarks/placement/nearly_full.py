@@ -91,8 +91,6 @@ def _rejected(cluster: Cluster) -> dict[str, int]:
     """Binds answered with an error by kind, as the extender counts them."""
     url = f"http://{cases.HOST}:{cluster.ports.extender_probe}/metrics"
     families = text_string_to_metric_families(httpx.get(url, trust_env=False).text)
-    counted = [
-        sample for family in families for sample in family.samples if sample.name == "hetserve_bind_errors_total"
-    ]
+    samples = [sample for family in families for sample in family.samples]
     errors = [sample for sample in samples if sample.name == "hetserve_bind_errors_total"]
     return {sample.labels["kind"]: int(sample.value) for sample in errors}
