@@ -182,6 +182,7 @@ class Extender:
         finally:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)
+                self.addresses.pop("verbs", None)
             if self.label is not None:
                 await self.label.drop()
 

@@ -1,0 +1,228 @@
+"""Two extenders together: one serves and is found, the other says who does, and takes over when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from hetserve.api import names
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_extender.label import LeaderLabel
+from hetserve_extender.lease import Candidate, Lease, Terms
+from hetserve_extender.main import Extender, listen
+from hetserve_extender.settings import LeaderElectionOptions, Settings
+from hetserve_extender.testing import FakeApi, released_lease
+
+SYSTEM = names.SYSTEM_NAMESPACE
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"
+
+
+def cluster() -> FakeApi:
+    api = FakeApi()
+    api.add(gpu_node("n0"))
+    api.add(released_lease())
+    return api
+
+
+def settings(port: int = 0) -> Settings:
+    quick = LeaderElectionOptions(lease_duration="3s", renew_deadline="2s", retry_period="20ms")
+    return Settings(host="127.0.0.1", port=port, probe_port=0, leader_election=quick)
+
+
+def free_port() -> int:
+    with listen("127.0.0.1", 0) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@dataclass
+class Running:
+    extender: Extender
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    async def end(self) -> None:
+        self.stop.set()
+        if self.task is not None:
+            await asyncio.wait_for(self.task, 10.0)
+
+    async def ask(self, verb: str, body: object) -> httpx.Response:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.post("http://{}:{}/{}".format(*self.extender.addresses["verbs"], verb), json=body)
+
+
+@asynccontextmanager
+async def running(extender: Extender) -> AsyncIterator[Running]:
+    run = Running(extender)
+    run.task = asyncio.create_task(extender.run(run.stop))
+    try:
+        yield run
+    finally:
+        await run.end()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  (what is waited for happens in tasks of the extender)
+            await asyncio.sleep(0.005)
+
+
+def leads(extender: Extender) -> bool:
+    return extender.refusal() == ""
+
+
+FILTER = {"Pod": gpu_pod(), "Nodes": None, "NodeNames": ["n0"]}
+BIND = {"PodName": "p0", "PodNamespace": "default", "PodUID": "uid-p0", "Node": "n0"}
+
+
+async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> None:
+    api = cluster()
+    for name in ("pod-a", "pod-b"):
+        api.add({"metadata": {"name": name, "namespace": SYSTEM, "uid": name}, "spec": {"nodeName": "x"}, "status": {}})
+    api.add(gpu_pod())
+    async with running(Extender(settings(), api, "pod-a")) as a, running(Extender(settings(), api, "pod-b")) as b:
+        await until(lambda: leads(a.extender) or leads(b.extender))
+        leader, other = (a, b) if leads(a.extender) else (b, a)
+        await until(lambda: other.extender.ready() and "verbs" in other.extender.addresses)
+        name = api.objects[LEASE]["spec"]["holderIdentity"]
+        await until(lambda: name in other.extender.refusal())
+        said = f"not the leader (leader is {name})"
+
+        assert (await other.ask("filter", FILTER)).json()["Error"] == said
+        assert (await other.ask("bind", BIND)).json() == {"Error": said}
+        refused = await other.ask("prioritize", FILTER)
+        assert (refused.status_code, refused.json()["Error"]) == (503, said)
+        assert (await leader.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+        assert (await leader.ask("bind", BIND)).json() == {"Error": ""}
+
+        def labelled() -> list[str]:
+            pods = api.listing(f"/api/v1/namespaces/{SYSTEM}/pods")
+            return [p["metadata"]["name"] for p in pods if names.LABEL_LEADER in (p["metadata"].get("labels") or {})]
+
+        first = "pod-a" if leader is a else "pod-b"
+        await until(lambda: labelled() == [first])
+        await leader.end()
+        assert labelled() != [first], "calls would go on to a pod that has ended"
+        await until(lambda: leads(other.extender) and labelled() == [{"pod-a": "pod-b", "pod-b": "pod-a"}[first]])
+
+
+async def test_of_two_processes_only_the_leader_listens_and_the_other_takes_the_port() -> None:
+    api, port = cluster(), free_port()
+    async with running(Extender(settings(port), api)) as a:
+        await until(lambda: "verbs" in a.extender.addresses)
+        async with running(Extender(settings(port), api)) as b:
+            await until(b.extender.ready)
+            assert "verbs" not in b.extender.addresses
+            await a.end()
+            await until(lambda: "verbs" in b.extender.addresses)
+            assert b.extender.addresses["verbs"][1] == port
+            assert (await b.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+
+
+async def test_a_leader_whose_lease_another_took_stops_listening_and_comes_back() -> None:
+    api, port = cluster(), free_port()
+    async with running(Extender(settings(port), api)) as a:
+        await until(lambda: leads(a.extender))
+        taken = released_lease()
+        taken["spec"] |= {"holderIdentity": "usurper"}
+        api.add(taken)
+        await until(lambda: a.extender.refusal() == "not the leader (leader is usurper)")
+        await until(lambda: "verbs" not in a.extender.addresses)
+        listen("127.0.0.1", port).close()  # nobody else does
+        api.add(released_lease())
+        await until(lambda: "verbs" in a.extender.addresses)
+        assert (await a.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+
+
+async def test_the_lease_is_kept_where_a_bind_has_no_outcome() -> None:
+    api = cluster()
+    pod = api.add(gpu_pod())
+    async with running(Extender(settings(), api)) as a:
+        await until(lambda: leads(a.extender))
+        request = a.extender.placer.filter(pod, ["n0"])
+        assert request.passed
+        a.extender.placer.ledger.begin_bind("uid-p0")
+        await a.end()
+    assert api.objects[LEASE]["spec"]["holderIdentity"], "the next leader would not fence a bind that can still land"
+
+
+async def test_the_lease_is_given_up_in_order() -> None:
+    api = cluster()
+    async with running(Extender(settings(), api)) as a:
+        await until(lambda: leads(a.extender))
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == ""
+
+
+async def test_nothing_is_released_from_its_queue_by_who_does_not_lead() -> None:
+    api = cluster()
+    held = released_lease()
+    held["spec"] |= {"holderIdentity": "other"}
+    api.add(held)
+    api.add(gpu_pod(gates=(names.QUEUE_GATE,)))
+    async with running(Extender(settings(), api)) as a:
+        await until(a.extender.ready)
+        await until(lambda: "other" in a.extender.refusal())
+        await asyncio.sleep(0.2)  # several rounds of a queue that runs
+    assert not [call for call in api.calls if call[0] == "PATCH"]
+
+
+async def test_a_label_that_came_late_is_taken_off_the_others() -> None:
+    api = cluster()
+    for name in ("me", "late"):
+        labels = {names.LABEL_LEADER: "true"} if name == "late" else {}
+        api.add({"metadata": {"name": name, "namespace": SYSTEM, "uid": name, "labels": labels}, "spec": {}})
+    looks = iter(range(1))
+
+    async def once(_seconds: float) -> None:
+        if next(looks, None) is None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await LeaderLabel(api, SYSTEM, "me", once).keep()
+    assert api.pod("me", SYSTEM)["metadata"]["labels"] == {names.LABEL_LEADER: "true"}
+    assert api.pod("late", SYSTEM)["metadata"]["labels"] == {}
+
+
+def lease(holder: str, version: str, *, used: bool = True) -> Lease:
+    return Lease(holder, version, 3.0, 1, used, {})
+
+
+def test_a_renewal_that_created_the_lease_anew_waits_as_if_nothing_were_known() -> None:
+    """Somebody deleted it: another may have led and been deleted too."""
+    me = Candidate("me", Terms())
+    me.observe(lease("", "1"), 0.0)
+    me.wrote(lease("me", "2"), 0.0, 0.1)
+    assert me.leads(0.2)
+    me.wrote(lease("me", "3"), 0.5, 0.6, created=True)
+    assert not me.leads(0.7)
+    me.wrote(lease("me", "4"), 2.0, 2.1)
+    me.wrote(lease("me", "5"), 3.5, 3.55)
+    assert not me.leads(3.59)
+    assert me.leads(3.61)
+
+
+def test_a_lapsed_leader_reads_before_it_writes() -> None:
+    me = Candidate("me", Terms())
+    me.observe(lease("", "1"), 0.0)
+    me.wrote(lease("me", "2"), 0.0, 0.1)
+    assert me.fresh(1.9)
+    assert not me.fresh(2.0)
+    assert not me.leads(2.0)
+
+
+def test_the_first_holder_of_a_lease_waits_a_whole_duration() -> None:
+    me = Candidate("me", Terms())
+    assert me.next_write(0.0) is None, "nothing has been read yet"
+    me.observe(None, 0.0)
+    assert me.next_write(0.0) == "create"
+    me.wrote(lease("me", "1"), 0.0, 0.1, created=True)
+    me.wrote(lease("me", "2"), 1.5, 1.6)
+    me.wrote(lease("me", "3"), 3.0, 3.05)
+    assert not me.leads(3.09)
+    assert me.leads(3.11)
+    assert not me.handed_over
