@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hetserve.compiled import njit
@@ -26,18 +28,29 @@ from hetserve.planning.kbest.search import (
     start_of_part,
     threshold,
 )
-from hetserve.planning.kbest.space import Floats, Ints
+from hetserve.planning.kbest.space import Bools, Floats, Ints
 from hetserve.planning.kbest.tables import Leaders
 
 
-@njit
-def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:  # noqa: C901, PLR0915  one hot loop
-    """Depth first, the free types one by one; plain: the table whose equal types are not merged.
+class Walk(NamedTuple):
+    """Where a depth-first walk stands, one entry per level: a free type of the leader.
 
-    At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
-    left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
-    the plateau becomes cheaper on the way down.
+    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: from
+    which counts fall, then rise; most: its highest; falling: which side is being walked.
     """
+
+    left: Ints
+    rate: Floats
+    spare: Ints
+    now: Ints
+    turn: Ints
+    most: Ints
+    falling: Bools
+
+
+@njit
+def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:
+    """Explore one part; plain: the table whose equal types are not merged."""
     size = table.size[leader]
     counts = np.empty(best.counts.shape[1], np.int64)
     spare = np.empty((size + 1, len(rows.free)), np.int64)
@@ -50,14 +63,28 @@ def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, row
     if size == 0:
         offer(best, key(best, part.base + min(rate[0], part.full)), part.budget - left[0], counts)
         return
+    now, turn, most = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    walk = Walk(left, rate, spare, now, turn, most, np.zeros(size, np.bool_))
+    _depth_first(best, table, plain, leader, rows, part, walk, counts)
+
+
+@njit
+def _depth_first(
+    best: Best, table: Leaders, plain: Leaders, leader: int, rows: Rows, part: Part, walk: Walk, counts: Ints
+) -> None:
+    """The free types one by one.
+
+    At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
+    left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
+    the plateau becomes cheaper on the way down.
+    """
     # Rows of this leader: the whole table is too large to be passed at every node.
     before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
     columns, prices, weights = table.column[leader], table.price[leader], table.weight[leader]
     limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
+    left, rate, spare, now, turn, most, falling = walk
     last, last_cost = threshold(best)
-    now, turn, most = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
-    falling = np.zeros(size, np.bool_)
-    level, entering = 0, True
+    size, level, entering = table.size[leader], 0, True
     while level >= 0:
         column = columns[level]
         if entering:
@@ -65,9 +92,7 @@ def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, row
             if len(rows.free) > 0:
                 most[level] = min(most[level], room(rows, spare[level], column, placed[column]))
             turn[level] = _turn(part.full - rate[level], weights[level], most[level])
-            now[level] = turn[level] + 1
-            falling[level] = True
-            entering = False
+            now[level], falling[level], entering = turn[level] + 1, True, False
         _step(now, turn, falling, level)
         if now[level] > most[level]:
             counts[column] = placed[column]
@@ -84,11 +109,8 @@ def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, row
         if verdict != KEEP:
             if TIED in (verdict, rest):  # what is skipped with it may tie although this count does not
                 note_tie(best, last, last_cost)
-            # Falling, bound and cost floor get worse with every step once what is fixed falls short of the last
-            # entry's bound; while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
-            short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
-            if rest != KEEP and (short or not falling[level]):
-                now[level] = 0 if falling[level] else most[level]
+            if rest != KEEP:
+                _skip(part, below, last, now, most, falling, level)
             continue
         counts[column] = placed[column] + now[level]
         if after == size:
@@ -98,9 +120,19 @@ def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, row
             continue
         spare[after] = spare[level]
         charge(rows, spare[after], column, placed[column], now[level])
-        level = after
-        rate[level], left[level] = below, money
-        entering = True
+        rate[after], left[after], level, entering = below, money, after, True
+
+
+@njit
+def _skip(part: Part, below: float, last: float, now: Ints, most: Ints, falling: Bools, level: int) -> None:
+    """Leave this side of a level where nothing further on it can be better.
+
+    Falling, bound and cost floor get worse with every step once what is fixed falls short of the last entry's bound;
+    while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
+    """
+    short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
+    if short or not falling[level]:
+        now[level] = 0 if falling[level] else most[level]
 
 
 @njit
@@ -147,7 +179,7 @@ def _turn(lacking: float, weight: float, most: int) -> int:
 
 
 @njit
-def _step(now: Ints, turn: Ints, falling: Floats, level: int) -> None:
+def _step(now: Ints, turn: Ints, falling: Bools, level: int) -> None:
     """Next count of a level: one less, or beyond the turning point one more."""
     if falling[level] and now[level] == 0:
         falling[level] = False

@@ -26,7 +26,7 @@ from hetserve.planning.kbest.search import (
     relaxation,
     threshold,
 )
-from hetserve.planning.kbest.space import Ints
+from hetserve.planning.kbest.space import Floats, Ints
 from hetserve.planning.kbest.tables import Leaders
 
 _LEFT, _RIGHT = 0, 1
@@ -44,18 +44,7 @@ def search(best: Best, table: Leaders, plain: Leaders, rows: Rows, least: Ints, 
     next_u = np.zeros((leaders, 2), np.int64)
     limit_u = np.zeros((leaders, 2), np.int64)
     bound = np.full((leaders, 2), -1.0)
-    for leader in range(leaders):
-        money = best.numbers[BUDGET] - table.entry[leader]
-        high = min(most[0], money // best.numbers[BASE_PRICE]) if money >= 0 else -1
-        if table.size[leader] < 0 or high < least[0]:
-            next_u[leader, 1] = -1
-            continue
-        peak = _peak(best, table, leader, least[0], high)
-        limit_u[leader, _LEFT], limit_u[leader, _RIGHT] = least[0], high
-        next_u[leader, _LEFT], next_u[leader, _RIGHT] = peak, peak + 1
-        bound[leader, _LEFT] = relaxation(best, table, leader, peak)
-        if peak < high:
-            bound[leader, _RIGHT] = relaxation(best, table, leader, peak + 1)
+    _peaks(best, table, least[0], most[0], next_u, limit_u, bound)
     while leaders > 0 and best.numbers[NODES] <= best.numbers[LIMIT]:
         at = int(np.argmax(bound))
         leader, side = at // 2, at % 2
@@ -75,6 +64,23 @@ def search(best: Best, table: Leaders, plain: Leaders, rows: Rows, least: Ints, 
     seen[:, 0] = next_u[:, _LEFT] + 1
     seen[:, 1] = next_u[:, _RIGHT] - 1
     return seen
+
+
+@njit
+def _peaks(best: Best, table: Leaders, least: int, most: int, next_u: Ints, limit_u: Ints, bound: Floats) -> None:
+    """Where each leader's search begins, to the left and to the right of its peak. least, most: of the base."""
+    for leader in range(len(table.size)):
+        money = best.numbers[BUDGET] - table.entry[leader]
+        high = min(most, money // best.numbers[BASE_PRICE]) if money >= 0 else -1
+        if table.size[leader] < 0 or high < least:
+            next_u[leader, 1] = -1
+            continue
+        peak = _peak(best, table, leader, least, high)
+        limit_u[leader, _LEFT], limit_u[leader, _RIGHT] = least, high
+        next_u[leader, _LEFT], next_u[leader, _RIGHT] = peak, peak + 1
+        bound[leader, _LEFT] = relaxation(best, table, leader, peak)
+        if peak < high:
+            bound[leader, _RIGHT] = relaxation(best, table, leader, peak + 1)
 
 
 @njit

@@ -14,6 +14,7 @@ from hetserve.planning.rates import Rates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 _RESOURCES = ("cpu", "memory", "gpu_memory")
 

@@ -6,6 +6,8 @@ counts, so that the first few end the search; a node limit keeps it from looking
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hetserve.compiled import njit
@@ -126,37 +128,50 @@ def _can(table: Leaders, leader: int, column: int, money: int, least: float, mos
     return bool(rate - MARGIN <= most)
 
 
+class Aim(NamedTuple):
+    """A walk's aim: to spend this money exactly on a rate from least to most, which has the key that is sought.
+
+    order: free types by column; common: greatest common divisor of the prices from a position of it on.
+    """
+
+    money: int
+    least: float
+    most: float
+    order: Ints
+    common: Ints
+
+
 @njit
-def _part(  # noqa: C901, PLR0911, PLR0915  one hot loop
-    best: Best, table: Leaders, leader: int, u: int, rows: Rows, target: float, found: int
-) -> int:
-    """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
-    size = table.size[leader]
-    base = u * best.rates[0]
-    least = target * UNIT - UNIT / 2 - base
-    full = saturation(best, table, leader, u)
-    highest = key(best, base + full)
-    if highest < target:
-        return found
-    most = np.inf if highest == target else (target + 1) * UNIT - UNIT / 2 - base - 1
+def _part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, target: float, found: int) -> int:
+    """Enter what one part holds of the key and cost; answers how many there are then."""
+    size, base = table.size[leader], u * best.rates[0]
+    highest = key(best, base + saturation(best, table, leader, u))
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
     counts = np.empty(best.counts.shape[1], np.int64)
     spare = np.empty((size + 1, len(rows.free)), np.int64)
-    if money < 0 or not start_of_part(table, leader, u, rows, counts, spare[0]):
+    if highest < target or money < 0 or not start_of_part(table, leader, u, rows, counts, spare[0]):
         return found
+    least = target * UNIT - UNIT / 2 - base
+    most = np.inf if highest == target else (target + 1) * UNIT - UNIT / 2 - base - 1
+    if size == 0:
+        fits = money == 0 and least <= table.first[leader] <= most
+        return max(_enter(best, found, counts), found) if fits else found
     order = np.argsort(table.column[leader, :size], kind="mergesort")
     common = np.zeros(size + 1, np.int64)
     for i in range(size - 1, -1, -1):
         common[i] = gcd(table.price[leader, order[i]], common[i + 1])
-    left = np.empty(size + 1, np.int64)
-    rate = np.empty(size + 1)
-    left[0], rate[0] = money, table.first[leader]
-    now = np.full(size + 1, -1, np.int64)
-    top = np.zeros(size + 1, np.int64)
-    level = 0
-    if size == 0:
-        fits = money == 0 and least <= rate[0] <= most
-        return max(_enter(best, found, counts), found) if fits else found
+    return _in_order(best, table, leader, rows, Aim(money, least, most, order, common), spare, counts, found)
+
+
+@njit
+def _in_order(
+    best: Best, table: Leaders, leader: int, rows: Rows, aim: Aim, spare: Ints, counts: Ints, found: int
+) -> int:
+    """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
+    size, order, level = len(aim.order), aim.order, 0
+    left, rate = np.empty(size + 1, np.int64), np.empty(size + 1)
+    left[0], rate[0] = aim.money, table.first[leader]
+    now, top = np.full(size + 1, -1, np.int64), np.zeros(size + 1, np.int64)
     top[0] = _most(table, leader, order[0], left[0], rows, spare[0])
     while level >= 0:
         at = order[level]
@@ -167,27 +182,27 @@ def _part(  # noqa: C901, PLR0911, PLR0915  one hot loop
             level -= 1
             continue
         best.numbers[NODES] += 1
-        if best.numbers[NODES] > best.numbers[LIMIT]:
+        counts[column] = table.placed[leader, column] + now[level]
+        behind = found == len(best.counts) and _after(counts, best.counts[found - 1], column)
+        if behind or best.numbers[NODES] > best.numbers[LIMIT]:
             return found
         money = left[level] - now[level] * table.price[leader, at]
         below = rate[level] + now[level] * table.weight[leader, at]
-        counts[column] = table.placed[leader, column] + now[level]
-        if found == len(best.counts) and _after(counts, best.counts[found - 1], column):
-            return found
-        if level + 1 == size:
-            if money == 0 and least <= below <= most:
+        after = level + 1
+        if after == size:
+            if money == 0 and aim.least <= below <= aim.most:
                 entered = _enter(best, found, counts)
                 if entered < 0:
                     return found
                 found = entered
             continue
-        after = table.column[leader, order[level + 1]]
-        if money % common[level + 1] != 0 or not _can(table, leader, after, money, least - below, most - below):
+        first = table.column[leader, order[after]]
+        whole = money % aim.common[after] == 0
+        if not whole or not _can(table, leader, first, money, aim.least - below, aim.most - below):
             continue
-        spare[level + 1] = spare[level]
-        charge(rows, spare[level + 1], column, table.placed[leader, column], now[level])
-        level += 1
-        left[level], rate[level], now[level] = money, below, -1
+        spare[after] = spare[level]
+        charge(rows, spare[after], column, table.placed[leader, column], now[level])
+        left[after], rate[after], now[after], level = money, below, -1, after
         top[level] = _most(table, leader, order[level], money, rows, spare[level])
     return found
 
