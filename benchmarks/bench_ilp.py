@@ -113,7 +113,7 @@ def time_rows() -> Iterator[Row]:
 def gap_rows() -> Iterator[Row]:
     for what, found, goal in (
         ("gap of the heuristic, from nothing", lambda problem: gap(fresh(problem)), "median < 5 %"),
-        ("gap with running instances, to the optimum that may exchange them", gap, ""),
+        ("gap with running instances, to the optimum that may exchange them", gap, "median < 5 %"),
         (
             "gap with running instances, to the optimum that keeps those the heuristic keeps",
             lambda problem: gap(problem, keeping),

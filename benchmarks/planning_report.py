@@ -10,6 +10,8 @@ Run: .venv/bin/python -m benchmarks.planning_report [--quick | --render]; --quic
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import statistics
 import sys
@@ -83,7 +85,8 @@ def choices(outcome: dict[str, Any]) -> str:
 def document(kbest: list[Row], ilp: list[Row]) -> str:
     parts = [
         "# The planners, measured\n",
-        "Written by `make bench-planning`. Times are processor time of one thread, compiled code loaded.\n",
+        "Written by `make bench-planning`. Times are processor time of one thread, compiled code loaded: "
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.\n",
         "## Exact top ten by bound and cost\n",
         table(kbest),
         "## HetSev's integer program and its heuristic\n",
