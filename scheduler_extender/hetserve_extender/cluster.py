@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import orjson
 
 from hetserve.placement.reduced import reduced_pod
+from hetserve_extender import garbage
 from hetserve_extender.api import Answer, ApiServer, ApiStatusError
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
@@ -90,7 +91,10 @@ class Reflector:
     async def _list(self) -> None:
         async with self._listing:  # of two lists side by side the older could arrive last
             objects, revision = await self._pages()
-            self.sink.replace(objects)
+            with garbage.paused():
+                self.sink.replace(objects)
+            del objects
+            garbage.settle(thorough=not self.synced.is_set())
             self._revision = revision
             self._lists += 1
             self._pause = _FIRST_PAUSE
@@ -103,8 +107,9 @@ class Reflector:
         while True:
             answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
             _expect_ok(answer)
-            content = answer.json()
-            objects += map(self.reduce, content.get("items") or [])
+            with garbage.paused():
+                content = answer.json()
+                objects += map(self.reduce, content.pop("items", None) or [])
             if not (more := content["metadata"].get("continue")):
                 return objects, content["metadata"]["resourceVersion"]
             query["continue"] = more

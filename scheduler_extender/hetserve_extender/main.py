@@ -21,6 +21,7 @@ import uvloop
 from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
+from hetserve_extender import garbage
 from hetserve_extender.api import ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
@@ -73,6 +74,7 @@ def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
+    garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender")
