@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from hetserve.placement import Round
 from hetserve.placement.compare import Kind
-from hetserve.placement.fairness import FairnessWindow
 from hetserve.placement.placer import Placer
 from hetserve_extender.ledger_metrics import LedgerFigures
+from hetserve_extender.queue_metrics import QueueFigures
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -40,34 +40,12 @@ class Metrics:
             "hetserve_reservations_expired", "Reservations that ended without a bind", registry=self.registry
         )
         self.lifts = Counter("hetserve_queue_releases", "Gates lifted, by outcome", ["outcome"], registry=self.registry)
-        self.queue_length = Gauge(
-            "hetserve_queue_length", "Pods waiting in a queue", ["queue", "priority"], registry=self.registry
-        )
-        self.queue_wait = Gauge(
-            "hetserve_queue_median_wait_seconds",
-            "Median wait of a queue's pods",
-            ["queue", "priority"],
-            registry=self.registry,
-        )
-        self.outstanding = Gauge(
-            "hetserve_queue_outstanding", "Released pods that count toward beta", registry=self.registry
-        )
-        self.wait_bound = Gauge(
-            "hetserve_queue_wait_bound_releases",
-            "Releases of a priority after which its last waiting pod is out, whatever else arrives",
-            ["priority"],
-            registry=self.registry,
-        )
+        self._queues = QueueFigures()
+        self.registry.register(self._queues)
         self.ledger_drift = Gauge(
             "hetserve_ledger_drift",
             "Differences between the ledger and the API server's pods and nodes, by kind, at the last comparison",
             ["kind"],
-            registry=self.registry,
-        )
-        self.fairness = Gauge(
-            "hetserve_queue_fairness_index",
-            "Jain's index over queues of releases got / releases due by weight, in the last 512 of a priority",
-            ["priority"],
             registry=self.registry,
         )
         self.waited = Histogram(
@@ -83,7 +61,6 @@ class Metrics:
         self.leader.set(1)
         self._placer = placer
         self._wall = wall
-        self._fairness = FairnessWindow()
 
     async def text(self) -> bytes:
         """Everything in the text format of Prometheus; only copying the ledger's references keeps the verbs waiting."""
@@ -97,19 +74,7 @@ class Metrics:
 
     def round(self, decided: Round, outstanding: int) -> None:
         """Take a round of the queues."""
-        self.wait_bound.clear()
-        for priority, releases in decided.wait_bounds().items():
-            self.wait_bound.labels(str(priority)).set(releases)
-        self.queue_length.clear()
-        self.queue_wait.clear()
-        for queue in decided.queues:
-            labels = (str(queue.id), str(queue.priority))
-            self.queue_length.labels(*labels).set(queue.length - queue.released)
-            self.queue_wait.labels(*labels).set(queue.median_wait)
-        self.outstanding.set(outstanding)
-        self._fairness.take(decided.queues)
-        for priority, index in self._fairness.indices().items():
-            self.fairness.labels(str(priority)).set(index)
+        self._queues.take(decided, outstanding)
         now = self._wall()
         for release in decided.releases:
             self.waited.labels(str(release.pod.priority)).observe(max(now - release.pod.since, 0.0))

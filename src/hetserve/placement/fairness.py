@@ -45,7 +45,8 @@ class FairnessWindow:
 
     def indices(self) -> Mapping[int, float]:
         """Jain's index by priority; none where no queue was due a whole release."""
-        found = {priority: _index(window) for priority, window in self._windows.items()}
+        # Copied in one step: rounds are taken on the event loop while a scrape reads in a thread.
+        found = {priority: _index(window) for priority, window in list(self._windows.items())}
         return {priority: value for priority, value in sorted(found.items()) if value is not None}
 
     def _add(self, priority: int, shares: tuple[_Share, ...], released: int) -> None:
@@ -59,7 +60,7 @@ class FairnessWindow:
 def _index(window: _Window) -> float | None:
     due: dict[int, float] = {}
     got: dict[int, int] = {}
-    for shares in window.rounds:
+    for shares in tuple(window.rounds):
         for queue, share, released in shares:
             due[queue] = due.get(queue, 0.0) + share
             got[queue] = got.get(queue, 0) + released

@@ -15,6 +15,7 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.data import REPOSITORY
 from hetserve.units import MiB, Seconds
 from hetserve_extender.metrics import Metrics
+from hetserve_extender.queue_metrics import QueueFigures
 from hetserve_operator.metrics import Metrics as OperatorMetrics
 
 Described = dict[str, tuple[str, frozenset[str]]]
@@ -51,6 +52,10 @@ def declared(registry: CollectorRegistry) -> Described:
     """What a registry's counters, gauges and histograms are called, also while they have no sample."""
     found: Described = {}
     for collector in registry._collector_to_names:
+        if isinstance(collector, QueueFigures):
+            for family in collector.collect():
+                found[family.name] = (family.type, frozenset(getattr(family, "_labelnames", ())))
+            continue
         kind, name = str(vars(collector).get("_type") or collector._type), str(collector._name)  # type: ignore[attr-defined]
         labels = frozenset(collector._labelnames)  # type: ignore[attr-defined]
         found[f"{name}_total" if kind == "counter" else name] = (kind, labels)
