@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,7 +109,15 @@ def test_the_service_leads_to_the_replica_that_places(own_cluster: Cluster) -> N
         assert other.filter()["Error"].startswith(f"not the leader (leader is {leader.pod}_")
         wait_for_endpoints(own_cluster, leader.pod)
 
-        end([leader.record], grace=0)  # SIGKILL: its pod still looks as it did, label and all
+        os.kill(leader.record.pid, signal.SIGSTOP)  # nobody ended it, and it cannot know how long it slept
+        wait_for_endpoints(own_cluster, other.pod)
+        assert not other.filter()["Error"]
+        os.kill(leader.record.pid, signal.SIGCONT)
+        assert leader.filter()["Error"].startswith("not the leader"), "it must not answer before it has looked"
+        wait_until(lambda: other.pod in leader.filter()["Error"], 10, "the old leader to know the new one")
+
+        leader, other = other, leader
+        end([leader.record], grace=0)  # its pod still looks as it did, label and all
         wait_for_endpoints(own_cluster, other.pod)
         assert not other.filter()["Error"]
         labels = {p["metadata"]["name"]: p["metadata"]["labels"] for p in own_cluster.pods(SYSTEM_NAMESPACE, SELECTOR)}

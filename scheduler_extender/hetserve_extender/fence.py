@@ -58,8 +58,8 @@ class Revisions:
         self.sink.apply(event, raw)
 
     def _take(self, raw: RawObject) -> None:
-        if is_unbound(raw):
-            self._known[_uid(raw)] = revision_of(raw)
+        if is_unbound(raw) and (revision := revision_of(raw)):
+            self._known[_uid(raw)] = revision
         else:
             self._known.pop(_uid(raw), None)
 
@@ -178,7 +178,7 @@ def is_unbound(raw: RawObject) -> bool:
 
 
 def revision_of(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("resourceVersion", ""))
+    return str((raw.get("metadata") or {}).get("resourceVersion") or "")
 
 
 def _uid(raw: RawObject) -> str:

@@ -39,6 +39,7 @@ REFUSED = {
     "a saturation of nothing": ("operator.saturationThreshold=0.0", "saturationThreshold"),
     "a mode that the extender does not have": ("extender.mode=guess", "extender/mode"),
     "a policy that nobody wrote": ("extender.policy=FirstFit", "extender/policy"),
+    "two replicas that nobody elects one of": ("extender.leaderElection.enabled=false", "replicas must be 1"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
@@ -70,6 +71,24 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
         "hetserve-extender",
         "hetserve-scheduler",
     }
+
+
+def test_without_an_election_there_is_one_extender_and_the_old_one_goes_first() -> None:
+    rendered = render_chart("--set", "extender.leaderElection.enabled=false", "--set", "extender.replicas=1")
+    documents = [d for d in yaml.safe_load_all(rendered) if d]
+    extender = {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-extender"}
+    assert extender["Deployment"]["spec"]["replicas"] == 1
+    assert extender["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert "hetserve.io/leader" not in extender["Service"]["spec"]["selector"]
+    assert not {"Role", "PodDisruptionBudget"} & extender.keys(), "a Lease and a budget that nobody needs"
+
+
+def test_the_extender_sets_its_lease_as_the_chart_names_it() -> None:
+    documents = [d for d in yaml.safe_load_all(render_chart("--set", "extender.leaderElection.leaseName=x")) if d]
+    (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"] == "hetserve-extender"]
+    assert [rule["resourceNames"] for rule in role["rules"]] == [["x"]]
+    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
+    assert yaml.safe_load(settings["settings.yaml"])["leaderElection"]["leaseName"] == "x"
 
 
 @pytest.mark.parametrize(("setting", "named"), REFUSED.values(), ids=REFUSED)
