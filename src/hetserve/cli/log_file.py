@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 from hetserve.api import names
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
+from hetserve.cli.installed import extender_settings
 
 Record = dict[str, Any]
 PROBE_PORT: Final = 8889
@@ -31,7 +32,8 @@ def live_log(cluster: Cluster) -> list[Record]:
         raise ClusterError(f"no pod of the extender in namespace {names.SYSTEM_NAMESPACE}; --log URL names one")
     leaders = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("hetserve.io/leader") == "true"]
     pod = (leaders or list(pods))[0]
-    path = f"{pod_path(names.SYSTEM_NAMESPACE, pod['metadata']['name'] + f':{PROBE_PORT}')}/proxy/log"
+    port = int(extender_settings(cluster).get("probePort", PROBE_PORT))
+    path = f"{pod_path(names.SYSTEM_NAMESPACE, pod['metadata']['name'])}:{port}/proxy/log"
     return parse_log(cluster.text(path), f"pod {pod['metadata']['name']}")
 
 

@@ -58,6 +58,8 @@ def test_free_memory_on_gpus_too_full_for_the_median_pod_is_fragmented() -> None
     shown = document(big, gpu_pod("too", memory_mib=30000, model="m", node="n0", gpu="1"))
     assert shown["totals"]["fragmentation"] == 1.0
     assert shown["totals"]["largestFreeMiB"] == 2768
+    half = [gpu_pod(gpu, memory_mib=16384, model=gpu, node="n0", gpu=gpu) for gpu in "01"]
+    assert document(*half)["totals"]["fragmentation"] == 0.0, "as much is free as the median pod wants: it has room"
     assert document()["totals"]["fragmentation"] is None, "nobody holds anything: no size to judge by"
 
 

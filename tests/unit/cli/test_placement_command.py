@@ -121,7 +121,7 @@ def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read
     lines = "".join(json.dumps(record) + "\n" for record in small_storm())
     with HttpApi.serving([gpu_node("n0", gpus=1)], [gpu_pod("a", node="n0", gpu="0"), *extenders]) as api:
         base = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
-        api.texts[f"{base}/two%3A8889/proxy/log"] = lines
+        api.texts[f"{base}/two:8889/proxy/log"] = lines
         result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
     assert (result.exit_code, result.stderr) == (0, "")
     assert "all the same again" in run("replay", str(path)).stdout

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
+from hetserve.cli.node_rules import against_node
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 
@@ -173,3 +174,23 @@ def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
         said = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert said["decision"]["policy"] == policy
     assert said["queue"]["releasedWithin"] == within
+
+
+TOLERATIONS = {
+    "the key with any value": ({"key": "dedicated", "operator": "Exists"}, True),
+    "the key and the value": ({"key": "dedicated", "value": "x"}, True),
+    "another value": ({"key": "dedicated", "value": "y"}, False),
+    "another effect": ({"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}, False),
+    "everything": ({"operator": "Exists"}, True),
+    "no key and no operator": ({"value": "x"}, False),
+}
+
+
+@pytest.mark.parametrize(("toleration", "tolerated"), TOLERATIONS.values(), ids=TOLERATIONS)
+def test_taints_are_tolerated_as_kubernetes_says(toleration: Json, tolerated: bool) -> None:
+    node = {"spec": {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}}
+    assert (against_node({"spec": {"tolerations": [toleration]}}, node) == ()) == tolerated
+
+
+def test_taints_that_only_prefer_are_no_obstacle() -> None:
+    assert against_node({}, {"spec": {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]}}) == ()
