@@ -196,10 +196,12 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether reserved GPUs are still there, healthy, on an open node and not over-used (a smaller inventory)."""
+        """Whether a reservation's node is open and its GPUs not over-used by now; with a sick GPU it has ended."""
+        if held.state is not State.RESERVED:
+            return False
         index = self.ledger.index
-        rows = [index.row.get(place) for place in held.places]
-        return all(row is not None and index.healthy[row] & index.open[row] & (index.free[row] >= 0) for row in rows)
+        rows = [index.row[place] for place in held.places]
+        return all(index.open[row] & (index.free[row] >= 0) for row in rows)
 
 
 def _keep(pod: PodView) -> bool:

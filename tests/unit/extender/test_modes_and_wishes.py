@@ -223,6 +223,20 @@ async def test_a_reserved_gpu_that_turns_unhealthy_is_not_bound(bench: Bench) ->
     assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "GPU-0", "GPU-1 was reserved"
 
 
+async def test_a_pod_on_two_gpus_is_not_bound_when_one_of_them_shrinks(bench: Bench) -> None:
+    def listed(second: int) -> Json:
+        sizes = {"GPU-a": ALL, "GPU-b": second, "GPU-c": 16384}
+        return gpu_node("mixed", listed=[{"uuid": u, "product": "V100", "memoryMiB": m} for u, m in sizes.items()])
+
+    bench.api.add(listed(ALL))
+    pod = bench.api.add(gpu_pod(memory_mib=12000, gpus=2))
+    bench.show()
+    await bench.filter(pod, "mixed")
+    NodeSink(bench.placer).apply("MODIFIED", listed(8192))
+    assert await bench.bind(pod, "mixed") == ""
+    assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "GPU-a,GPU-c"
+
+
 async def test_bind_to_a_node_whose_last_gpu_turned_unhealthy_is_refused(bench: Bench) -> None:
     bench.api.add(_listed(True, True))
     pod = bench.api.add(gpu_pod(memory_mib=20000))

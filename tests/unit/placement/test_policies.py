@@ -211,6 +211,16 @@ def test_forty_nodes_are_scored_in_the_order_of_the_policy_with_one_best() -> No
     assert [best[name] for name in reversed(names)] == ordered
 
 
+def test_several_gpus_are_scored_by_all_of_them() -> None:
+    ledger = _ledger({"a": [16000, 16000], "b": [16000, 32000], "c": [32000], "d": [8000, 64000]})
+    assert scores(ledger.index, _request(gpus=2), ["a", "b", "c", "d"]) == {"b": 10, "a": 9, "d": 8, "c": 0}
+
+
+def test_equal_gpus_of_a_large_node_go_by_their_ids() -> None:
+    ledger = _ledger({"a": [32000] * 40}, {("a", "5"): [100]})
+    assert _chosen(ledger, _request(gpus=7)) == [f"a/{number}" for number in (0, 1, 2, 3, 4, 6, 7)]
+
+
 def test_equal_nodes_score_the_same_so_that_the_scheduler_chooses_among_them() -> None:
     ledger = _ledger({"a": [32000], "b": [32000], "c": [16000], "d": [100]})
     assert scores(ledger.index, _request(), ["a", "b", "c", "d"]) == {"a": 10, "b": 10, "c": 9, "d": 0}

@@ -1,0 +1,164 @@
+"""Whatever happens to the ledger, the index kept current booking by booking equals the one built anew."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
+from hetserve.placement.check import violations
+from hetserve.placement.compare import Cluster, compare
+from hetserve.placement.index import GpuIndex
+from hetserve.placement.shelves import Shelves
+from hetserve.testing.cluster import gpu_node
+from hetserve.units import MiB, Seconds
+
+NODES = ["n0", "n1"]
+UIDS = [f"u{number}" for number in range(5)]
+MODELS = ["a", "b"]
+LATER = Seconds(1e9)
+
+
+def _request(uid: str, mib: int, gpus: int, model: str | None, anti_affinity: AntiAffinity) -> GpuRequest:
+    return GpuRequest(uid, "d", uid, MiB(mib), model, gpus, whole=mib == 0, anti_affinity=anti_affinity)
+
+
+REQUESTS = st.builds(
+    _request,
+    st.sampled_from(UIDS),
+    st.sampled_from([0, 0, 100, 600, 1000]),
+    st.sampled_from([1, 1, 2, 3]),
+    st.sampled_from([*MODELS, None]),
+    st.sampled_from(AntiAffinity),
+)
+GPUS = st.lists(
+    st.builds(
+        Gpu, st.just(""), st.sampled_from(["T4", "V100"]), st.sampled_from([MiB(1000), MiB(2000)]), st.booleans()
+    ),
+    max_size=4,
+)
+
+
+def _built_anew(ledger: Ledger) -> GpuIndex:
+    """The index of the same nodes and bookings, from an empty one."""
+    shelves = Shelves()
+    for node in ledger.inventories().values():
+        shelves.set_node(node)
+    for booking in ledger.bookings().values():
+        shelves.put(booking)
+    return shelves.index
+
+
+class LedgerOfSeveral(RuleBasedStateMachine):
+    """Reservations by the rule, binds on any GPUs (known or not), releases, and inventories that change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.versions = 0
+
+    @rule(name=st.sampled_from(NODES), gpus=GPUS, again=st.booleans())
+    def node_changes(self, name: str, gpus: list[Gpu], again: bool) -> None:
+        self.versions += again
+        named = tuple(replace(gpu, id=str(number)) for number, gpu in enumerate(gpus))
+        self.ledger.put_node(NodeInventory(name, f"{name}-{self.versions}", named))
+
+    @rule(name=st.sampled_from(NODES))
+    def node_goes(self, name: str) -> None:
+        known = self.ledger.inventories().get(name)
+        if known is not None:
+            self.ledger.drop_node(name, known.uid)
+
+    @rule(request=REQUESTS)
+    def pod_is_reserved(self, request: GpuRequest) -> None:
+        chosen = decide(self.ledger.index, request, NODES).chosen
+        if chosen is not None:
+            with suppress(LedgerError):
+                self.ledger.reserve(request, chosen.places, LATER)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def pod_is_bound(self, uid: str) -> None:
+        with suppress(LedgerError):
+            self.ledger.begin_bind(uid)
+            self.ledger.confirm_bind(uid, LATER)
+
+    @rule(request=REQUESTS, node=st.sampled_from(NODES), ids=st.lists(st.sampled_from("0127"), max_size=3, unique=True))
+    def pod_is_seen_bound(self, request: GpuRequest, node: str, ids: list[str]) -> None:
+        self.ledger.observe(PodView(request, node=node, gpus=tuple(sorted(ids)), annotated_mib="?"))
+
+    @rule(uid=st.sampled_from(UIDS))
+    def pod_ends(self, uid: str) -> None:
+        self.ledger.release(uid)
+
+    @rule()
+    def reservations_expire(self) -> None:
+        self.ledger.expire(LATER)
+
+    @invariant()
+    def the_index_is_the_one_built_anew(self) -> None:
+        kept, anew = self.ledger.index, _built_anew(self.ledger)
+        for part in ("free", "pods", "idle", "open", "healthy", "memory"):
+            assert (getattr(kept, part) == getattr(anew, part)).all(), part
+        for model in MODELS:
+            for anti_affinity in AntiAffinity:
+                asking = _request("asking", 1, 1, model, anti_affinity)
+                assert (kept.without_model(asking) == anew.without_model(asking)).all()
+
+    @invariant()
+    def the_uses_say_what_the_index_says(self) -> None:
+        index = self.ledger.index
+        for use in self.ledger.gpus():
+            row = index.row[use.node, use.gpu.id]
+            assert int(index.free[row]) == use.free_mib
+            assert int(index.pods[row]) == len(use.bookings)
+
+    @invariant()
+    def reading_changes_nothing(self) -> None:
+        before = copy.copy(self.ledger.bookings())
+        self.ledger.problems()
+        assert self.ledger.bookings() == before
+
+
+LedgerOfSeveral.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestLedgerOfSeveral = LedgerOfSeveral.TestCase
+
+
+@given(requests=st.lists(REQUESTS, max_size=12))
+def test_what_is_reserved_by_the_rule_passes_the_independent_checker(requests: list[GpuRequest]) -> None:
+    ledger, nodes = Ledger(), [gpu_node(name, gpus=3, memory_mib=1000) for name in NODES]
+    for name in NODES:
+        ledger.put_node(NodeInventory(name, name, tuple(Gpu(str(n), "V100", MiB(1000)) for n in range(3))))
+    for number, request in enumerate(requests):
+        asking = replace(request, uid=f"p{number}", name=f"p{number}")
+        chosen = decide(ledger.index, asking, NODES).chosen
+        if chosen is not None:
+            ledger.reserve(asking, chosen.places, LATER)
+            ledger.begin_bind(asking.uid)
+            ledger.confirm_bind(asking.uid, LATER)
+    pods = [_written(ledger, uid) for uid in ledger.bookings()]
+    assert violations(pods, nodes) == ()
+    assert compare(ledger, Cluster.of(pods, nodes)) == ()
+
+
+def _written(ledger: Ledger, uid: str) -> dict[str, object]:
+    """The pod as it is in the cluster after the bind."""
+    booking = ledger.bookings()[uid]
+    request = booking.request
+    limits = {"hetserve.io/gpu": str(request.gpus)}
+    limits |= {} if request.whole else {"hetserve.io/gpu-memory": str(request.memory_mib)}
+    annotations = {
+        "hetserve.io/gpu": ",".join(booking.gpus),
+        "hetserve.io/gpu-memory": ",".join(map(str, booking.mib)),
+        "hetserve.io/anti-affinity": request.anti_affinity.value,
+    }
+    labels = {"hetserve.io/model": request.model} if request.model else {}
+    return {
+        "metadata": {"name": uid, "namespace": "d", "uid": uid, "annotations": annotations, "labels": labels},
+        "spec": {"nodeName": booking.node, "containers": [{"resources": {"limits": limits}}]},
+        "status": {"phase": "Running"},
+    }
