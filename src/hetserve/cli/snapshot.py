@@ -100,6 +100,9 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
         kind = item.get("kind")
         if kind not in by_kind:
             raise ClusterError(f"--from {path}: item {number} is a {kind!r}; only nodes and pods are wanted")
+        for field, default in (("metadata", None), ("spec", {}), ("status", {})):
+            if not isinstance(item.get(field, default), dict):
+                raise ClusterError(f"--from {path}: item {number}: {field} is not an object")
         by_kind[kind].append(item)
     if not by_kind["Node"]:
         raise ClusterError(f"--from {path}: no nodes; both are needed: kubectl get nodes,pods -A -o json")

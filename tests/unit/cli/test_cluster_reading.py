@@ -110,7 +110,9 @@ def test_a_dump_is_read_back_as_it_was(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[]", "not a list of nodes and pods"),
         ('{"items": [{"kind": "Service"}]}', "item 1 is a 'Service'"),
-        ('{"items": [{"kind": "Pod"}]}', "no nodes"),
+        ('{"items": [{"kind": "Pod", "metadata": {}}]}', "no nodes"),
+        ('{"items": [{"kind": "Pod", "metadata": "x"}]}', "item 1: metadata is not an object"),
+        ('{"items": [{"kind": "Node", "metadata": {}, "spec": []}]}', "item 1: spec is not an object"),
     ],
 )
 def test_a_file_that_is_no_dump_says_what_it_should_be(tmp_path: Path, text: str, words: str) -> None:

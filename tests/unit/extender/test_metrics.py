@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -78,6 +79,17 @@ async def test_every_metric_is_documented_and_every_documented_metric_is_served(
     code = declared(Metrics(placer).registry) | declared(OperatorMetrics().registry)
     code |= await served_of_the_ledger(placer)
     assert code == documented()
+
+
+def test_queries_and_dashboard_ask_for_metrics_that_there_are() -> None:
+    docs = REPOSITORY / "docs"
+    queries = (docs / "metrics.md").read_text().split("```promql")[1]
+    board = json.loads((docs / "grafana-placement.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    names = set(re.findall(r"hetserve_[a-z_]+", queries + " ".join(asked)))
+    known = set(documented()) | {f"{name}_bucket" for name, (kind, _) in documented().items() if kind == "histogram"}
+    assert names <= known
+    assert len(asked) > 10
 
 
 # The ledger's figures
