@@ -34,8 +34,8 @@ _HEAD: Final = """Stock kube-scheduler with the chart's configuration (`percenta
 cases of a round run one after another in shuffled order, {rounds} rounds; a ratio is taken within its round, as the
 machine changes more from round to round than within one. *none*: the scheduler without extender, the same pods, their
 GPU memory ignored. *no-op one*, *no-op all*: extenders in the same process technology that parse the request and answer
-with one node, or with all and scores; the scheduler binds. Own time: from the whole request read to the whole answer,
-of bind without its call to the API server.
+with one node, or with all and scores; the scheduler binds. Own time: from the whole request read to the whole answer;
+of bind the time that its own steps run, its waits for the API server and for the loop left out.
 """
 
 

@@ -1,0 +1,57 @@
+"""The collector stays out of lists, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from typing import Any
+
+import pytest
+
+from hetserve.testing.cluster import gpu_node
+from hetserve_extender import garbage
+from hetserve_extender.cluster import Reflector
+from hetserve_extender.testing import FakeApi
+from hetserve_shell.connection import RawObject
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_a_pause_ends_as_it_began_even_by_an_error(was_on: bool) -> None:
+    try:
+        (gc.enable if was_on else gc.disable)()
+        inside = contextlib.ExitStack()
+        inside.enter_context(garbage.paused())
+        assert not gc.isenabled()
+        inside.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+        assert gc.isenabled() is was_on
+    finally:
+        gc.enable()
+
+
+async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later() -> None:
+    api, seen = FakeApi(), list[bool]()
+    for number in range(200):
+        api.add(gpu_node(f"n{number}"))
+
+    class Sink:
+        def replace(self, objects: Any) -> None:
+            seen.append(gc.isenabled())
+            self.known = [[item] for item in objects]
+
+        def apply(self, event: str, raw: Any) -> None:
+            raise NotImplementedError
+
+    def reduce(raw: RawObject) -> RawObject:
+        seen.append(gc.isenabled())
+        return raw
+
+    gc.unfreeze()
+    reflector = Reflector(api, "/api/v1/nodes", Sink(), reduce=reduce)
+    await asyncio.wait_for(reflector.relist(), 5.0)
+    try:
+        assert set(seen) == {False}
+        assert gc.isenabled()
+        assert gc.get_freeze_count() >= 200
+    finally:
+        gc.unfreeze()
