@@ -10,7 +10,8 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
-from hetserve.placement.sinks import NodeSink
+from hetserve.placement.decide import UNLISTED_GPU
+from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Bench = Any  # the fixture's class lives in conftest, which cannot be imported
@@ -133,6 +134,13 @@ async def test_bind_in_score_chooses_by_the_policy(bench: Bench) -> None:
     assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "1"
 
 
+async def test_filter_in_decide_chooses_by_the_policy_of_the_installation(bench: Bench) -> None:
+    bench.placer.policy = PolicyName.BEST_FIT
+    bench.api.add(gpu_pod("there", node="n1", gpu="1", model="other"))
+    bench.show()
+    assert (await bench.filter(gpu_pod()))["NodeNames"] == ["n1"]
+
+
 # Mode decide: nominated nodes, single nodes, pods given up
 
 
@@ -221,6 +229,14 @@ async def test_a_reserved_gpu_that_turns_unhealthy_is_not_bound(bench: Bench) ->
     NodeSink(bench.placer).apply("MODIFIED", _listed(True, False))
     assert await bench.bind(pod, "mixed") == ""
     assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "GPU-0", "GPU-1 was reserved"
+
+
+async def test_a_reservation_on_a_node_that_closed_is_not_bound(bench: Bench) -> None:
+    pod = bench.api.add(gpu_pod())
+    bench.show()
+    await bench.filter(pod, "n0")
+    PodSink(bench.placer).apply("ADDED", gpu_pod("stranger", node="n0", gpu="GPU-x", model="other"))
+    assert UNLISTED_GPU in await bench.bind(pod, "n0"), "GPU-x may be the very one that was reserved"
 
 
 async def test_a_pod_on_two_gpus_is_not_bound_when_one_of_them_shrinks(bench: Bench) -> None:
