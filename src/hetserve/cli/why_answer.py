@@ -25,7 +25,8 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
     made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
     try:
         pod = parse_pod(raw)
-        request = pod.placeable()
+        # A bound pod holds its GPUs whatever somebody wrote into its annotations since.
+        request = pod.placeable() if pod.node is None else pod.request
     except InvalidObjectError as error:
         return made | {"state": "Unreadable", "message": f"cannot be placed: {error}"}
     made |= {"asks": request.amount, "request": _request(request)}

@@ -131,6 +131,11 @@ def test_a_wish_that_cannot_be_read_is_the_answer() -> None:
     assert "'Tightest' is not WorstFit or BestFit or Spread" in result.stdout
 
 
+def test_a_bound_pod_holds_its_gpu_whatever_its_wishes_say_since() -> None:
+    spoilt = gpu_pod("spoilt", node="n0", gpu="0", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
+    assert answer("spoilt", NODE, spoilt)["message"] == "holds GPU 0 of node n0, 4096 MiB"
+
+
 def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
     plain = gpu_pod("plain")
     del plain["spec"]["containers"][0]["resources"]
