@@ -203,7 +203,7 @@ class World:
             request.answer = _answer(404)
         elif request.method == "GET":
             request.answer = _found(self.scope.shape, pod)
-        elif pod.uid != request.uid or (request.version and request.version != str(pod.version)):
+        elif _fails_precondition(request, pod):
             request.answer = _answer(409)
         elif request.method == "PATCH":
             self._change(request, pod, pod, 200)
@@ -245,6 +245,12 @@ class World:
         """The API server is too busy and says so; nothing is carried out."""
         request.answer = _answer(429)
         self.answer(request)
+
+
+def _fails_precondition(request: Request, pod: PodTruth) -> bool:
+    """As the API server: what a request does not name is no condition."""
+    other_pod = request.uid not in ("", pod.uid)
+    return other_pod or request.version not in ("", str(pod.version))
 
 
 @cache

@@ -106,3 +106,20 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
     await Binder(api, placer).bind(ARGS)
 
     assert placer.ledger.booking("uid-p0") is not None, "the ledger forgot a pod that the watch had shown on its GPU"
+
+
+async def test_a_gpu_that_shrank_after_filter_is_not_bound(now: list[float]) -> None:
+    api = FakeApi()
+    placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
+    listed = [{"uuid": "0", "product": "V100", "memoryMiB": 32768}]
+    api.add(gpu_node("n0", listed=listed))
+    pod = api.add(gpu_pod("p0", memory_mib=30000))
+    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
+    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    assert placer.filter(pod, ["n0"]).passed == ("n0",)
+
+    NodeSink(placer).apply("MODIFIED", gpu_node("n0", listed=[listed[0] | {"memoryMiB": 16384}]))
+    error = await Binder(api, placer).bind(ARGS)
+
+    assert "30000 MiB" in error, f"a pod of 30,000 MiB is bound to a GPU of 16,384: {error!r}"
+    assert "nodeName" not in api.pod("p0")["spec"]

@@ -82,6 +82,8 @@ def test_higher_priorities_go_first_and_a_queue_is_first_come_first_served(
     released = [release.pod for release in result.releases]
     assert [pod.priority for pod in released] == sorted((pod.priority for pod in released), reverse=True)
     out = [pod.uid for pod in released]
+    left = [pod.priority for pod in pods if pod.uid not in out]
+    assert not left or all(pod.priority >= max(left) for pod in released), "a lower priority goes while a higher waits"
     for queue in result.queues:
         members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in queue.shapes]
         mine = [uid for uid in out if uid in {pod.uid for pod in members}]

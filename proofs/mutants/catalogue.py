@@ -1,0 +1,235 @@
+"""The bugs, and the test that must catch each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+LEDGER: Final = "src/hetserve/placement/ledger.py"
+INDEX: Final = "src/hetserve/placement/index.py"
+PLACER: Final = "src/hetserve/placement/placer.py"
+PODS: Final = "src/hetserve/placement/pods.py"
+BIND: Final = "scheduler_extender/hetserve_extender/bind.py"
+FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
+
+FAULT: Final = "tests/modelcheck/test_single_faults.py"
+UNIT: Final = "tests/unit/placement/test_ledger.py"
+DOUBT: Final = "tests/adversarial/test_binds_in_doubt.py"
+VERBS: Final = "tests/unit/extender/test_verbs.py"
+QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
+FAIR: Final = "tests/properties/test_placement_queues.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """In the file at `path`, `before` (which stands there once) becomes `after`; `test` of `file` must then fail."""
+
+    name: str
+    path: str
+    before: str
+    after: str
+    file: str
+    test: str
+
+    @property
+    def node(self) -> str:
+        return f"{self.file}::{self.test}"
+
+
+MUTANTS: Final = (
+    Mutant(
+        "no UID check in bind",
+        BIND,
+        '"namespace": args.namespace, "uid": args.uid}',
+        '"namespace": args.namespace}',
+        FAULT,
+        "test_a_pod_created_again_under_its_name_is_another_pod",
+    ),
+    Mutant(
+        "release on the delete event only",
+        LEDGER,
+        "        if pod.finished:\n            self.release(pod.uid)\n        elif",
+        "        if",
+        UNIT,
+        "test_a_finished_pod_holds_nothing",
+    ),
+    Mutant(
+        "a reservation that never expires",
+        LEDGER,
+        "self._add(Booking(request, places, mib, State.RESERVED, deadline))",
+        "self._add(Booking(request, places, mib, State.RESERVED))",
+        VERBS,
+        "test_a_reservation_nobody_binds_ends",
+    ),
+    Mutant(
+        "name instead of UID",
+        PODS,
+        'uid=required(metadata.get("uid"), "metadata.uid")',
+        'uid=required(metadata.get("name"), "metadata.name")',
+        "tests/adversarial/test_placement_attacks.py",
+        "test_the_same_name_with_a_new_uid_is_another_pod",
+    ),
+    Mutant(
+        "unsigned subtraction",
+        INDEX,
+        "        self.pods[row] += sign\n",
+        "        self.free[row] = max(int(self.free[row]), 0)\n        self.pods[row] += sign\n",
+        UNIT,
+        "test_an_inventory_that_shrinks_is_over_used_not_clipped",
+    ),
+    Mutant(
+        "terminating pods are forgotten",
+        LEDGER,
+        "        if pod.finished:\n",
+        "        if pod.finished or pod.terminating:\n",
+        FAULT,
+        "test_a_terminating_pod_holds_its_gpu_and_a_finished_one_does_not",
+    ),
+    Mutant(
+        "two leaders: no fence before the list",
+        "scheduler_extender/hetserve_extender/leader.py",
+        "if self.elector.candidate.handed_over:",
+        "if self.elector.candidate:",
+        FAULT,
+        "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
+    ),
+    Mutant(
+        "two leaders: a bind without the revision it was decided on",
+        FENCE,
+        'body["metadata"] | {"resourceVersion": revision}',
+        'body["metadata"]',
+        FAULT,
+        "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
+    ),
+    Mutant(
+        "two leaders: a term is asked for once only",
+        FENCE,
+        "if term is None or self.term() != term:",
+        "if term is None:",
+        "tests/unit/extender/test_leader_fence.py",
+        "test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_lead_again",
+    ),
+    Mutant(
+        "init containers are not counted",
+        "src/hetserve/placement/resources.py",
+        'items(spec.get("initContainers"), "initContainers")',
+        "()",
+        "tests/unit/placement/test_pod_requests.py",
+        "test_gpu_memory_of_a_pod",
+    ),
+    Mutant(
+        "bind does not look at its reservation again",
+        PLACER,
+        "(held.state is State.BINDING or self._good(held))",
+        "held.places",
+        DOUBT,
+        "test_a_gpu_that_shrank_after_filter_is_not_bound",
+    ),
+    Mutant(
+        "bind ends with its caller",
+        BIND,
+        "asyncio.shield(task)",
+        "task",
+        FAULT,
+        "test_a_caller_that_hangs_up_leaves_no_booking_without_an_end",
+    ),
+    Mutant(
+        "a lost answer frees the GPU",
+        BIND,
+        "            await self._settle(args, lost=True, words=str(error))\n",
+        "            await self._settle(args, lost=False, words=str(error))\n",
+        FAULT,
+        "test_a_bind_without_an_answer_keeps_its_gpu",
+    ),
+    Mutant(
+        "a refusal frees what an earlier bind may take",
+        BIND,
+        "elif answer.status == 409 or in_doubt:",
+        "elif answer.status == 409:",
+        FAULT,
+        "test_a_refused_bind_frees_nothing_that_an_earlier_one_may_take",
+    ),
+    Mutant(
+        "an answered read counts as confirmed",
+        PLACER,
+        "self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))",
+        "self.ledger.observe(pod)",
+        FAULT,
+        "test_an_answer_that_the_watch_has_overtaken_is_not_believed_for_ever",
+    ),
+    Mutant(
+        "a failed bind frees another's",
+        BIND,
+        "if held is not None and not held.confirmed:",
+        "if held is not None:",
+        DOUBT,
+        "test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile",
+    ),
+    Mutant(
+        "a list ends binds younger than it",
+        LEDGER,
+        "            if booking.confirmed:\n",
+        "            if booking:\n",
+        UNIT,
+        "test_a_relist_ends_what_is_gone_and_doubts_what_is_younger_than_the_list",
+    ),
+    Mutant(
+        "a late report takes the new node away",
+        LEDGER,
+        "if known is None or known.uid != uid:",
+        "if known is None:",
+        "tests/unit/placement/test_ledger.py",
+        "test_bound_pods_hold_their_gpu_through_the_return_of_a_node_but_reservations_end",
+    ),
+    Mutant(
+        "bound pods are dropped with their node",
+        LEDGER,
+        "if booking.node == node and booking.state is State.RESERVED and",
+        "if booking.node == node and",
+        FAULT,
+        "test_a_node_that_comes_back_still_holds_its_pods",
+    ),
+    Mutant(
+        "the model is not looked at",
+        INDEX,
+        "        if request.model is not None:\n            against",
+        "        if request.model == 0:\n            against",
+        FAULT,
+        "test_what_fits_side_by_side_is_bound_side_by_side",
+    ),
+    Mutant(
+        "what is reserved looks free",
+        INDEX,
+        "        self.free[row] -= sign *",
+        "        self.free[row] -= 0 *",
+        FAULT,
+        "test_a_bind_without_an_answer_keeps_its_gpu",
+    ),
+    Mutant(
+        "the queue forgets priority",
+        "src/hetserve/placement/queues.py",
+        "key=lambda pod: (-pod.priority, *entry(pod)[:-1])",
+        "key=lambda pod: (pod.priority, *entry(pod)[:-1])",
+        FAIR,
+        "test_higher_priorities_go_first_and_a_queue_is_first_come_first_served",
+    ),
+    Mutant(
+        "the queue lifts foreign gates",
+        "src/hetserve/placement/gating.py",
+        "return pod.gates == (names.QUEUE_GATE,) and",
+        "return names.QUEUE_GATE in pod.gates and",
+        QUEUE,
+        "test_pods_with_other_gates_are_left_alone",
+    ),
+    Mutant(
+        "the queue's patch takes any pod of that name",
+        "scheduler_extender/hetserve_extender/gate.py",
+        '        {"op": "test", "path": "/metadata/uid", "value": pod.uid},\n',
+        "",
+        QUEUE,
+        "test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one",
+    ),
+)
+
+QUICK: Final = tuple(mutant for mutant in MUTANTS if mutant.file in (DOUBT, UNIT))
+"""Those whose tests take about a second each."""

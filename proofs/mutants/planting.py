@@ -1,0 +1,98 @@
+"""Plants a bug into a copy of the source and runs the one test that must catch it. The shipped code keeps no hooks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mutants.catalogue import Mutant
+
+ROOT: Final = Path(__file__).parents[2]
+COPIED: Final = ("src", "scheduler_extender", "shell_kit", "operator", "proofs", "tests")
+IMPORTED: Final = ("src", "scheduler_extender", "shell_kit", "operator")
+FAILED: Final = 1
+"""pytest's status where tests ran and failed; any other means that they did not run."""
+
+
+class PatchError(Exception):
+    """A mutant whose text does not stand once in its file: the code has moved on, and the mutant must follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a mutant."""
+
+    mutant: Mutant
+    caught: bool
+    seconds: float
+    words: str = ""
+
+
+def try_out(mutant: Mutant) -> Result:
+    """Run a mutant's test against the mutant."""
+    began = time.perf_counter()
+    with copied() as tree:
+        plant(mutant, tree)
+        run = _pytest(tree, [mutant.node])
+    return Result(mutant, run.returncode == FAILED, time.perf_counter() - began, run.stdout[-300:] + run.stderr[-300:])
+
+
+def fails(nodes: Sequence[str]) -> str:
+    """Run tests against a copy without a bug; empty where they pass, else what pytest says."""
+    with copied() as tree:
+        run = _pytest(tree, nodes)
+    return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]
+
+
+def plant(mutant: Mutant, tree: Path) -> None:
+    """Raises PatchError where the text to replace is not there, or more than once."""
+    path = tree / mutant.path
+    text = path.read_text()
+    if (count := text.count(mutant.before)) != 1:
+        raise PatchError(f"{mutant.name}: the text to replace stands {count} times in {mutant.path}, not once")
+    path.write_text(text.replace(mutant.before, mutant.after))
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """A copy of the source and its tests that lasts as long as the block."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        (tree / "e2e").mkdir()
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        yield tree
+
+
+def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The copies go before the installed project on the path."""
+    path = os.pathsep.join(str(tree / name) for name in IMPORTED)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+            "--hypothesis-seed=0",
+            *nodes,
+        ],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

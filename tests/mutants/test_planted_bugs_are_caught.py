@@ -1,0 +1,27 @@
+"""The net that catches bugs is itself tried out; `make mutants` tries it with all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mutants.catalogue import MUTANTS, QUICK, Mutant
+from mutants.planting import ROOT, try_out
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_still_has_its_place_in_the_source(mutant: Mutant) -> None:
+    assert (ROOT / mutant.path).read_text().count(mutant.before) == 1, "the code has moved on: the mutant must follow"
+    assert f"def {mutant.test}(" in (ROOT / mutant.file).read_text()
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_is_caught_by_the_test_that_it_names(mutant: Mutant) -> None:
+    result = try_out(mutant)
+
+    assert result.caught, f"{mutant.node} passes although {mutant.name}: {result.words}"
+
+
+def test_every_mutant_has_a_name_of_its_own() -> None:
+    assert max(Counter(mutant.name for mutant in MUTANTS).values()) == 1
