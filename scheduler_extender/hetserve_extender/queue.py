@@ -127,8 +127,14 @@ class QueueController:
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._lift_all(releases, in_turn=bool(self.pods.stuck_since)))
         self._patches.add(task)
-        task.add_done_callback(self._patches.discard)
+        task.add_done_callback(self._sent)
         return task
+
+    def _sent(self, patches: asyncio.Task[None]) -> None:
+        """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""
+        self._patches.discard(patches)
+        if not patches.cancelled() and (error := patches.exception()) is not None:
+            log.error("releasing pods: %s", error, exc_info=error)
 
     async def _lift_all(self, releases: Sequence[Release], *, in_turn: bool) -> None:
         if not in_turn:

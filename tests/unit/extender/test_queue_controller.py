@@ -374,3 +374,20 @@ async def test_the_metrics_forget_queues_whose_pods_were_deleted(bench: Bench, c
     bench.clock[0] += 1.0
     await _round(bench, controller)
     assert length("hetserve_queue_length", {"queue": "0", "priority": "0"}) is None
+
+
+async def test_an_unknown_failure_of_a_patch_is_logged_and_the_pod_is_tried_again(
+    bench: Bench, controller: QueueController, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(SlowApi):
+        async def request(self, method: str, path: str, **rest: Any) -> Any:
+            raise ZeroDivisionError(f"broken: {method} {path} {len(rest)}")
+
+    _add(bench, 1)
+    bench.show()
+    controller.api = Broken(bench.api)
+    controller.start_round()
+    await _until(lambda: "releasing pods: broken" in caplog.text)
+    controller.api = bench.api
+    bench.clock[0] += SEEN_WITHIN + 0.1
+    assert await _round(bench, controller) == ["p0"]
