@@ -77,7 +77,7 @@ def _check_metadata(metadata: Any, field: str) -> None:
         raise TemplateError(f"spec.template.metadata.{field} is not an object")
     metadata[field] = entries
     for key in sorted(entries):
-        if key.startswith(_OUR_PREFIX) or key == names.LABEL_MANAGED_BY:
+        if (key.startswith(_OUR_PREFIX) and key != names.ANNOTATION_PLACEMENT_POLICY) or key == names.LABEL_MANAGED_BY:
             raise TemplateError(f"spec.template.metadata.{field}: {key} is set by hetserve; take it out")
 
 
@@ -125,4 +125,8 @@ def _check_container(path: str, container: Json) -> None:
             raise TemplateError(
                 f"{path}.resources.{kind}: {names.RESOURCE_GPU_MEMORY} is set by hetserve from the ModelProfile "
                 "or the InstanceType; take it out"
+            )
+        if names.RESOURCE_GPU in (resources.get(kind) or {}):
+            raise TemplateError(
+                f"{path}.resources.{kind}: {names.RESOURCE_GPU} must not be set: an instance is planned on one GPU"
             )

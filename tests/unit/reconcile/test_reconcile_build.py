@@ -82,6 +82,12 @@ def test_a_share_of_a_gpu_is_asked_for_where_the_type_is_priced_per_gib() -> Non
     assert container["resources"]["limits"]["hetserve.io/gpu-memory"] == "3072"
 
 
+def test_the_policy_of_placement_may_be_wished() -> None:
+    wish = {names.ANNOTATION_PLACEMENT_POLICY: "BestFit"}
+    found = built({"spec.template.metadata": {"annotations": wish}})
+    assert found["spec"]["template"]["metadata"]["annotations"].items() >= wish.items()
+
+
 def test_names_are_deterministic_short_enough_and_apart() -> None:
     long = deployment_name("s" * 63, "g4dn.xlarge")
     assert len(long) <= 63
@@ -103,6 +109,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "our resource": (
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu-memory": "1"}}},
         "hetserve.io/gpu-memory is set by hetserve",
+    ),
+    "several GPUs": (
+        {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu": "2"}}},
+        "hetserve.io/gpu must not be set: an instance is planned on one GPU",
+    ),
+    "a wish that the plan does not know": (
+        {"spec.template.metadata": {"annotations": {"hetserve.io/anti-affinity": "None"}}},
+        "hetserve.io/anti-affinity is set by hetserve",
     ),
     "a scheduler": ({"spec.template.spec.schedulerName": "mine"}, "schedulerName: 'mine' must not be set"),
     "a node": ({"spec.template.spec.nodeName": "n1"}, "nodeName: 'n1' must not be set"),
