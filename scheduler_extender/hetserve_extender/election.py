@@ -51,6 +51,10 @@ class Elector:
         """Number of our present term; None while we do not lead. A term never comes back."""
         return self.candidate.term if self.leads() else None
 
+    def continues(self, term: int) -> bool:
+        """Whether nobody else can have led since that term of ours."""
+        return term >= self.candidate.origin
+
     def leader(self) -> str:
         """Who holds the Lease, in words."""
         seen = self.candidate.seen

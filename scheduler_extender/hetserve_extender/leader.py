@@ -60,8 +60,11 @@ class Leadership:
                 log.warning("no longer leading: the leader is %s", self.elector.leader())
 
     async def take_over(self, term: int) -> None:
-        """Make the ledger hold what the pods hold at this moment, then serve; repeated until the API server answers."""
-        while True:
+        """Make the ledger hold what the pods hold at this moment, then serve; repeated until the API server answers.
+
+        After a lapse in which nobody else led it still does: every bind since is ours, and is booked.
+        """
+        while not (self._serving and self.elector.continues(self._serving)):
             try:
                 await self._rebuild(term)
                 break

@@ -70,13 +70,16 @@ class Candidate:
     terms: Terms
     seen: Lease | None = None
     term: int = 0
-    """Counts the times that leadership was won here."""
+    """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
     handed_over: bool = False
     """Whether the present term began with a Lease that the last holder had given up in order."""
+    origin: int = 0
+    """First term since which the Lease has been ours alone: the later ones only followed a lapse."""
     _seen_at: float = math.inf
     _until: float = NEVER
     _from: float = NEVER
     _past_unknown: bool = False
+    _ours_since: bool = False
 
     def observe(self, lease: Lease | None, at: float) -> None:
         """Take what was read (None: there is no Lease), the answer in hand at `at`."""
@@ -88,7 +91,7 @@ class Candidate:
         elif not self.mine:
             self._past_unknown = False
         if not self.mine:
-            self._until = NEVER
+            self._until, self._ours_since = NEVER, False
 
     def wrote(self, lease: Lease, sent: float, at: float, *, created: bool = False) -> None:
         """Our write was accepted: `lease` is the result, sent at `sent`, the answer in hand at `at`.
@@ -96,17 +99,17 @@ class Candidate:
         `created`: there was none to write to, so nothing is known of who led meanwhile, a renewal or not.
         """
         before, self.seen, self._seen_at = self.seen, lease, at
-        if not lease.holder:
-            self._until = NEVER
-            return
         self._past_unknown |= created
-        if created or sent >= self._until:  # won, or won back after a lapse in which nobody else took it
+        # By when the answer is there, not when the write was sent: between the two we have said that we do not lead.
+        if created or at >= self._until:
             self.term += 1
+            if created or not self._ours_since:
+                self.origin = self.term
             self.handed_over = before is not None and before.used and not before.holder
             wait = max(self.terms.duration, lease.duration) if self._past_unknown else 0.0
             self._from = max(self._from, at + wait)
             self._past_unknown = False
-        self._until = sent + self.terms.renew_deadline
+        self._until, self._ours_since = sent + self.terms.renew_deadline, True
 
     @property
     def mine(self) -> bool:

@@ -81,6 +81,12 @@ class Contender:
 
     elector: Elector
     stage: Coroutine[Any, Any, None] | None = None
+    terms: list[int | None] = field(default_factory=lambda: [None])
+
+    def look(self) -> None:
+        """Note the term, where it is another than at the last look."""
+        if (term := self.elector.term()) != self.terms[-1]:
+            self.terms.append(term)
 
     def go_on(self, *, lost: bool = False) -> str:
         """To the next point where the step can be held up; empty at its end."""
@@ -149,6 +155,10 @@ class World:
             self.check()
 
     def check(self) -> None:
+        for contender in self.contenders:
+            contender.look()
+            seen = [term for term in contender.terms if term is not None]
+            assert len(seen) == len(set(seen)), f"a bind of an ended term would be sent in the next: {contender.terms}"
         leading = [c.elector.candidate.identity for c in self.contenders if c.elector.leads()]
         assert len(leading) <= 1, f"two ledgers place at once and book GPUs twice: {leading} at {self.now:.2f} s"
 

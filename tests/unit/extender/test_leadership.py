@@ -139,6 +139,22 @@ async def test_a_leader_whose_lease_another_took_stops_listening_and_comes_back(
         assert (await a.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
 
 
+async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_again() -> None:
+    api = cluster()
+    api.add(gpu_pod())
+    async with running(Extender(settings(), api)) as a:
+        await until(lambda: leads(a.extender))
+        candidate = a.extender.leadership.elector.candidate  # type: ignore[union-attr]
+        a.extender.placer.filter(api.pod("p0"), ["n0"])
+        a.extender.placer.ledger.begin_bind("uid-p0")
+        before, asked = candidate.term, len(api.calls)
+        candidate._until = 0.0  # as if no renewal had been answered for a while
+        await until(lambda: candidate.term > before and leads(a.extender))
+        later = [path for method, path, _ in api.calls[asked:] if "/pods" in path]
+        assert later == [], "a moment of a busy machine would cost a whole change of leader"
+        assert a.extender.placer.ledger.booking("uid-p0") is not None, "a bind under way lost its GPU"
+
+
 async def test_the_lease_is_kept_where_a_bind_has_no_outcome() -> None:
     api = cluster()
     pod = api.add(gpu_pod())
@@ -204,6 +220,20 @@ def test_a_renewal_that_created_the_lease_anew_waits_as_if_nothing_were_known() 
     me.wrote(lease("me", "5"), 3.5, 3.55)
     assert not me.leads(3.59)
     assert me.leads(3.61)
+
+
+def test_an_answer_that_comes_after_the_lapse_begins_a_new_term() -> None:
+    """In between we have said that we do not lead: a bind of before must not be sent any more."""
+    me = Candidate("me", Terms())
+    me.observe(lease("", "1"), 0.0)
+    me.wrote(lease("me", "2"), 0.0, 0.1)
+    me.wrote(lease("me", "3"), 1.5, 2.5)
+    assert me.leads(2.6)
+    assert (me.term, me.origin) == (2, 1), "nobody else led: the ledger is still known"
+    me.observe(lease("other", "4"), 3.0)
+    me.observe(lease("", "5"), 3.1)
+    me.wrote(lease("me", "6"), 3.1, 3.2)
+    assert (me.term, me.origin) == (3, 3)
 
 
 def test_a_lapsed_leader_reads_before_it_writes() -> None:
