@@ -287,7 +287,7 @@ def test_a_log_that_begins_with_a_checkpoint_goes_on_the_same(
     world = World()
     for kind, name, value in before:
         world.do(kind, name, value)
-    world.log[:] = [world.header, world.placer.journaled.checkpoint()]
+    world.log[:] = [world.header, plain(world.placer.journaled.checkpoint())]
     for kind, name, value in after:
         world.do(kind, name, value)
     log = through_a_file(world.log)
