@@ -26,6 +26,8 @@ WATCH_SECONDS: Final = "300"
 """The server ends a watch after this time and we go on from the last revision."""
 PAGE: Final = "500"
 """Objects that a list brings at a time: a few milliseconds of work, between which verbs and probes are answered."""
+TURN: Final = 8
+"""Events of a burst taken in a row (under a millisecond); then a filter call that waits has its turn."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _GONE: Final = 410
@@ -123,14 +125,16 @@ class Reflector:
         }
         if self.selector:
             query["fieldSelector"] = self.selector
-        silent, lists = True, self._lists
+        taken, lists = 0, self._lists
         async with aclosing(self.api.watch(self.path, query)) as lines:
             async for line in lines:
                 if lists != self._lists:
                     return
                 self._take(orjson.loads(line))
-                silent = False
-        if silent:  # a server that ends watches at once must not be asked in a tight loop
+                taken += 1
+                if taken % TURN == 0:
+                    await asyncio.sleep(0)
+        if not taken:  # a server that ends watches at once must not be asked in a tight loop
             await self._back_off()
 
     def _take(self, event: RawObject) -> None:

@@ -187,3 +187,15 @@ def test_a_listed_pod_keeps_what_placement_and_the_fence_read_and_little_else() 
     assert parse_pod(listed) == parse_pod(pod)
     assert listed["metadata"]["resourceVersion"] == "7"
     assert len(orjson.dumps(listed)) < 2000
+
+
+async def test_a_burst_of_events_lets_others_have_their_turn(watching: Watching) -> None:
+    await watching.sink.hears()
+    await watching.watch_opened()
+    for number in range(200):
+        watching.api.add(gpu_node(f"m{number}"))
+    known = []
+    while len(watching.sink.known) < 201:
+        await asyncio.sleep(0)
+        known.append(len(watching.sink.known))
+    assert len(set(known)) > 10, "a filter call waits behind every event that has arrived"
