@@ -3,7 +3,8 @@
 The plan is written into the status before any Deployment follows it, with a digest of the declared inputs
 (spec, types, prices, profiles; not the state of the cluster). A plan of the same inputs is left only when it
 no longer fits into the cluster, or when another is better by SWITCH_GAIN: the state of the cluster changes
-with every pod that is bound, and two services that chase the same GPU must come to rest.
+with every pod that is bound, and two services that chase the same GPU must come to rest. Better is what was
+evaluated, where the planner evaluated both: a higher bound may hold less.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, resolve_offers
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import read_service
@@ -155,7 +156,7 @@ def _limit(cap: int | None, otherwise: int) -> int:
 
 def _is_ideal(record: PlanRecord, ideal: Plan) -> bool:
     """Whether no cluster, however empty, would be used otherwise."""
-    return ideal.feasible and record.nonzero == {name: n for name, n in ideal.counts if n > 0}
+    return ideal.feasible and record.nonzero == _nonzero(ideal.counts)
 
 
 def _better(plan: Plan, record: PlanRecord, problem: Problem) -> bool:
@@ -163,10 +164,27 @@ def _better(plan: Plan, record: PlanRecord, problem: Problem) -> bool:
         prices = {option.name: option.price for option in problem.types}
         cost = sum(prices[name] * n for name, n in record.counts if n > 0)
         return plan.cost < cost * (1 - SWITCH_GAIN)
+    rates = _evaluated_rates(plan, record)
     try:
-        return Decimal(plan.qps or 0) > Decimal(record.qps) * (1 + SWITCH_GAIN)
+        new, standing = rates or (Decimal(plan.qps or 0), Decimal(record.qps))
     except InvalidOperation:
         return True
+    return new > standing * (1 + SWITCH_GAIN)
+
+
+def _evaluated_rates(plan: Plan, record: PlanRecord) -> tuple[Decimal, Decimal] | None:
+    """What the new and the standing counts held when the planner tried both on one problem, queries/s.
+
+    None: not both were tried, and only their bounds can be compared; what was evaluated on an earlier problem met
+    other queries, so it is not recorded.
+    """
+    held = {frozenset(_nonzero(one.candidate.counts).items()): one.held for one in plan.evaluated}
+    new, standing = (held.get(frozenset(counts.items())) for counts in (_nonzero(plan.counts), record.nonzero))
+    return None if new is None or standing is None else (Decimal(new), Decimal(standing))
+
+
+def _nonzero(counts: Counts) -> dict[str, int]:
+    return {name: n for name, n in counts if n > 0}
 
 
 def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> Decision:
