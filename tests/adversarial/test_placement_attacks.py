@@ -141,6 +141,17 @@ def test_a_lone_old_pod_is_not_drowned_by_a_flood() -> None:
         pytest.param(
             [gpu_pod(name, node="n0", gpu="1", memory_mib=1) for name in "ab"], "resnet 2 times", id="model twice"
         ),
+        pytest.param(
+            [gpu_pod("whole", node="n0", gpu="0", gpus=1, memory_mib=0, model="w"), gpu_pod(node="n0", gpu="0")],
+            "is held whole and by 2 pods",
+            id="a whole GPU that is shared",
+        ),
+        pytest.param(
+            [gpu_pod(node="n0", gpu="0,1", gpus=2, memory_mib=30000), gpu_pod("b", node="n0", gpu="1", model="b")],
+            "GPU 1 of node n0 is over-committed: 34096 of 32768 MiB",
+            id="over-commitment of one of two",
+        ),
+        pytest.param([gpu_pod(node="n0", gpu="0,0", gpus=2, model=None)], "0,0 is not 2 GPUs", id="one GPU twice"),
         pytest.param([gpu_pod(node="n0", gpu="9")], "has none such", id="unknown GPU"),
         pytest.param([gpu_pod(node="n9", gpu="0")], "has none such", id="unknown node"),
     ],
@@ -149,6 +160,14 @@ def test_the_checker_sees_what_it_is_there_for(pods: list[dict[str, object]], wo
     found = violations(pods, [gpu_node("n0")])
     assert len(found) == 1, "the judge of every other test is blind"
     assert words in found[0]
+
+
+def test_the_checker_counts_the_gpus_of_an_annotation() -> None:
+    found = violations([gpu_pod(node="n0", gpu="0", gpus=2)], [gpu_node("n0")])
+    assert found == tuple(
+        f"pod default/p0: {key} {written} is not 2 GPUs"
+        for key, written in ((names.ANNOTATION_GPU, "0"), (names.ANNOTATION_GPU_MEMORY, "4096"))
+    ), "a pod that runs on fewer GPUs than it asked for is thought well placed"
 
 
 def test_the_checker_lets_finished_and_unbound_pods_be() -> None:

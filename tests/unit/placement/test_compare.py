@@ -147,3 +147,4 @@ def test_a_whole_gpu_whose_inventory_grew_is_no_difference() -> None:
     ledger = _ledger(_pods())
     ledger.put_node(parse_node(grown[0]))
     assert compare(ledger, _cluster(_pods(), grown)) == ()
+    assert compare(_ledger(_pods(), grown), _cluster(_pods(), grown)) == (), "nor to a ledger built anew"
