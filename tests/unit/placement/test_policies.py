@@ -217,8 +217,9 @@ def test_several_gpus_are_scored_by_all_of_them() -> None:
 
 
 def test_equal_gpus_of_a_large_node_go_by_their_ids() -> None:
-    ledger = _ledger({"a": [32000] * 40}, {("a", "5"): [100]})
-    assert _chosen(ledger, _request(gpus=7)) == [f"a/{number}" for number in (0, 1, 2, 3, 4, 6, 7)]
+    ledger = _ledger({"a": [16000, 32000] * 20})
+    assert _chosen(ledger, _request(gpus=3)) == ["a/1", "a/3", "a/5"]
+    assert _chosen(ledger, _request(gpus=7)) == [f"a/{number}" for number in range(1, 15, 2)]
 
 
 def test_equal_nodes_score_the_same_so_that_the_scheduler_chooses_among_them() -> None:
