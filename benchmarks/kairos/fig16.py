@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.results import Json
-from benchmarks.kairos.robustness import describe_cases, measure_cases, used
+from benchmarks.kairos.robustness import describe_cases, describe_misjudged, measure_cases, used
 from benchmarks.kairos.setting import MODELS, Case
 
 TITLE: Final = "Fig. 16: Gaussian batch sizes, errors of the profiles, noise of the service"
@@ -30,5 +30,8 @@ def describe(data: Json) -> str:
     return (
         "Profile error: every mean that the dispatcher believes is off by a normal error of that standard deviation. "
         "Service noise: every service time carries such an error, which no dispatcher can know. The paper adds white "
-        "noise of 5 % to the predictions and states no parameters of its Gaussian.\n\n" + describe_cases("fig16", data)
+        "noise of 5 % to the predictions and states no parameters of its Gaussian.\n\n"
+        + describe_cases("fig16", data)
+        + "\nMisjudged by more than may be late (one that trusts the profile cannot know, one that learns could):\n\n"
+        + describe_misjudged(data)
     )

@@ -11,7 +11,7 @@ from benchmarks.kairos.limits import fluid
 from benchmarks.kairos.measure import STEPS, Scale, allowable, bound_of, in_parallel
 from benchmarks.kairos.plots import bars, figure
 from benchmarks.kairos.results import Json, picture, table, verdict
-from benchmarks.kairos.setting import MODELS, Case, homogeneous, kairos_plan, problem, short
+from benchmarks.kairos.setting import MODELS, TYPES, Case, homogeneous, kairos_plan, problem, short, system
 
 from hetserve.dispatch import make_policy
 from hetserve.planning.robust import plan_robust
@@ -35,6 +35,7 @@ def measure_cases(cases: Mapping[str, Mapping[str, Case]], scale: Scale) -> Json
     return {
         label: {
             model: {name: found[label, model, name] for name in ("homogeneous", "kairos", "hetserve")}
+            | {"misjudged": misjudged(cases[label][model])}
             for model in MODELS
         }
         for label in cases
@@ -57,6 +58,31 @@ def _one(case: Case, what: str, scale: Scale) -> Json:
     start = bound_of(case, counts) or fluid(case, counts)
     rate = allowable(case, counts, make_policy(policy), start, scale)
     return {"counts": short(counts), "qps": rate.mean * factor}
+
+
+def misjudged(case: Case) -> Json:
+    """By type, batches that the profile says to be in time and that never are, with their share of the queries."""
+    pool, out = system(case), {}
+    truth, safe = pool.served.means, pool.believed.arrays.safe
+    for name, late in zip(pool.types, (truth > case.slo) & (safe <= case.slo), strict=True):
+        if late.any():
+            sizes = [int(size) for size in pool.believed.batches[late]]
+            share = sum(part for batch, part in zip(case.mix.batches, case.mix.shares, strict=True) if batch in sizes)
+            out[name] = {"batches": sizes, "share": share}
+    return out
+
+
+def describe_misjudged(data: Json) -> str:
+    """Where a profile misjudges more queries than may be late, at any rate: only learning could help."""
+    lines = [
+        f"- {label}, {model}: on {name} batches {', '.join(map(str, found['batches']))} ({found['share']:.2%} of the "
+        "queries) look safe and are never within the SLO, more than the 1 % that may be late.\n"
+        for label, models in data.items()
+        for model, entry in models.items()
+        for name, found in entry.get("misjudged", {}).items()
+        if name in _present(entry["hetserve"]["counts"]) and found["share"] > 0.01
+    ]
+    return "".join(lines)
 
 
 def describe_cases(name: str, data: Json) -> str:
@@ -93,6 +119,11 @@ def describe_cases(name: str, data: Json) -> str:
         + "\n"
         + picture(name, "Kairos and hetserve over homogeneous by setting")
     )
+
+
+def _present(counts: str) -> list[str]:
+    """Types of a configuration as `short` writes it."""
+    return [name for name, number in zip(TYPES, counts.strip("()").split(","), strict=True) if int(number)]
 
 
 def _draw(name: str, data: Json) -> None:

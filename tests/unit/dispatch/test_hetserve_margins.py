@@ -51,9 +51,9 @@ def test_the_largest_of_what_is_strong_only_is_the_one_at_risk() -> None:
 
 
 def test_the_last_type_that_can_be_in_time_may_use_half_of_its_margin() -> None:
-    # Between half the margin, 5 s, and the safe quantile, 6 s.
-    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 9), Worker(CPU)]) == (Dispatch(1, 1),)
-    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 9), Worker(OLD)]) == (Dispatch(1, 1),)
+    # Between half the margin, 5 s, and the safe quantile, 6 s; on the whole margin it would wait for the gpu.
+    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 1), Worker(CPU)]) == (Dispatch(1, 1),)
+    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 1), Worker(OLD)]) == (Dispatch(1, 1),)
 
 
 def test_a_type_keeps_its_whole_margin_where_a_safer_one_is_present() -> None:
