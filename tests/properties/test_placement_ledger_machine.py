@@ -1,7 +1,9 @@
 """Any interleaving of filter, bind, lost answers, deletions, node changes and restarts keeps the GPUs whole.
 
-The machine holds a small true cluster of raw objects, as the API server would, and a Placer that hears of
-it late and in any order. The independent checker judges the raw objects alone.
+Pods ask for slices, for several GPUs, for whole ones, and may agree to share a GPU with their model; GPUs fall
+sick and recover; filter decides or leaves it to the scheduler. The machine holds a small true cluster of raw
+objects, as the API server would, and a Placer that hears of it late and in any order. The independent checker
+judges the raw objects alone.
 """
 
 from __future__ import annotations
@@ -14,18 +16,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
-from hetserve.placement import LedgerError, State
+from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import holdings, violations
-from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 
 NODES = ("n0", "n1")
+GPUS = ("0", "1")
 CAPACITY = 10_000
 HOLD = 30.0
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
-SIZES = (2000, 4000, 6000, 9999)
+ASKS = st.sampled_from([(2000, None), (4000, None), (6000, None), (9999, None), (4000, 2), (6000, 2), (0, 1), (0, 2)])
+"""(MiB on each GPU, number of GPUs); 0 MiB: whole GPUs."""
 
 Raw = dict[str, Any]
 
@@ -34,50 +38,64 @@ class GpuSharing(RuleBasedStateMachine):
     """True cluster, its late echo, and the process under test."""
 
     pods = Bundle("pods")
+    mode = Mode.DECIDE
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.uids = 0
         self.cluster: dict[str, Raw] = {}
-        self.nodes = {name: gpu_node(name, memory_mib=CAPACITY) for name in NODES}
+        self.sick: set[tuple[str, str]] = set()
+        self.nodes = {name: self._node(name, f"uid-{name}") for name in NODES}
         self.echo: list[tuple[str, Raw]] = []
         self.listing: list[Raw] | None = None
-        self.in_flight: dict[str, tuple[str, str, float]] = {}
+        self.in_flight: dict[str, tuple[Booking, float]] = {}
         self._start()
 
     def _start(self) -> None:
-        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD))
+        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD), mode=self.mode)
         NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
         PodSink(self.placer).replace([copy.deepcopy(raw) for raw in self.cluster.values()])
         self.echo.clear()
         self.listing = None
+
+    def _node(self, name: str, uid: str) -> Raw:
+        listed = [
+            {"uuid": gpu, "product": "V100", "memoryMiB": CAPACITY, "healthy": (name, gpu) not in self.sick}
+            for gpu in GPUS
+        ]
+        return gpu_node(name, uid=uid, listed=listed)
 
     def _tell(self, kind: str, raw: Raw) -> None:
         self.echo.append((kind, copy.deepcopy(raw)))
 
     def _land(self, uid: str) -> bool:
         """The API server carries out a bind that was sent; False where its preconditions fail."""
-        node, gpu, _ = self.in_flight[uid]
+        booking, _ = self.in_flight[uid]
         raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
-        if raw is None or raw["spec"].get("nodeName") or node not in self.nodes:
+        if raw is None or raw["spec"].get("nodeName") or booking.node not in self.nodes:
             return False
-        raw["spec"]["nodeName"] = node
-        mib = raw["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_GPU_MEMORY]
-        raw["metadata"]["annotations"] |= {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: mib}
+        raw["spec"]["nodeName"] = booking.node
+        raw["metadata"]["annotations"] |= {
+            names.ANNOTATION_GPU: ",".join(booking.gpus),
+            names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
+        }
         self._tell("MODIFIED", raw)
         return True
 
     # What users and the scheduler do
 
     @rule(
-        target=pods, slot=st.integers(0, 4), mib=st.sampled_from([2000, 4000, 6000, 9999]), model=st.sampled_from("abc")
+        target=pods, slot=st.integers(0, 4), asks=ASKS, model=st.sampled_from("abc"), shares=st.sampled_from([0, 0, 1])
     )
-    def create(self, slot: int, mib: int, model: str) -> str:
+    def create(self, slot: int, asks: tuple[int, int | None], model: str, shares: int) -> str:
         name = f"p{slot}"
         if name not in self.cluster:
             self.uids += 1
-            self.cluster[name] = gpu_pod(name, uid=f"u{self.uids}", memory_mib=mib, model=model)
+            (mib, gpus), wish = asks, {names.ANNOTATION_ANTI_AFFINITY: "None"} if shares else {}
+            self.cluster[name] = gpu_pod(
+                name, uid=f"u{self.uids}", memory_mib=mib, gpus=gpus, model=model, annotations=wish
+            )
             self._tell("ADDED", self.cluster[name])
         return name
 
@@ -99,14 +117,25 @@ class GpuSharing(RuleBasedStateMachine):
         except LedgerError:
             return None
         assert set(outcome.passed) <= set(offered)
-        assert len(outcome.passed) <= 1
-        return next(iter(outcome.passed), None)
+        if self.mode is Mode.DECIDE:
+            assert len(outcome.passed) <= 1
+            return next(iter(outcome.passed), None)
+        points = self.placer.prioritize(raw, outcome.passed)
+        return max(outcome.passed, key=lambda node: (points[node], node), default=None)
 
     @rule(name=pods, answer=ANSWERS)
     def schedule(self, name: str, answer: str) -> None:
         """What happens most: a filter and at once the bind that it led to."""
         node = self._filter(name, NODES)
         if node is not None:
+            self._bind(name, node, answer)
+
+    @rule(name=pods, answer=ANSWERS)
+    def schedule_on_failing_hardware(self, name: str, answer: str) -> None:
+        """Between filter and bind, a GPU of the node falls sick."""
+        node = self._filter(name, NODES)
+        if node is not None:
+            self.gpu_falls_sick_or_recovers(node, GPUS[0])
             self._bind(name, node, answer)
 
     @rule(name=pods, node=st.sampled_from(NODES), answer=ANSWERS)
@@ -122,10 +151,12 @@ class GpuSharing(RuleBasedStateMachine):
         if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
             return
         try:
-            (place,) = self.placer.fix_gpus(request, node).places
+            booking = self.placer.fix_gpus(request, node)
         except LedgerError:
             return
-        self.in_flight[uid] = (*place, self.now + VERIFY_AFTER)
+        if held is None or held.state is State.RESERVED:  # else an earlier bind stands, which may have landed
+            assert not self.sick.intersection(booking.places), f"a new bind to a sick GPU: {booking}"
+        self.in_flight[uid] = (booking, self.now + VERIFY_AFTER)
         if answer == "is late":
             return
         landed = self._land(uid)
@@ -163,7 +194,7 @@ class GpuSharing(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, HOLD + 1, VERIFY_AFTER + 1]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        for uid, (_, _, until) in list(self.in_flight.items()):
+        for uid, (_, until) in list(self.in_flight.items()):
             if until <= self.now:  # the API server has given the request up by now
                 del self.in_flight[uid]
                 self.placer.ledger.verify(uid, Seconds(self.now))
@@ -212,12 +243,19 @@ class GpuSharing(RuleBasedStateMachine):
         gone = self.nodes.pop(name, None)
         if gone is None:
             self.uids += 1
-            self.nodes[name] = gpu_node(name, memory_mib=CAPACITY, uid=f"node-{self.uids}")
+            self.nodes[name] = self._node(name, f"node-{self.uids}")
             NodeSink(self.placer).apply("ADDED", self.nodes[name])
             return
         NodeSink(self.placer).apply("DELETED", gone)
         for pod in [pod for pod, raw in self.cluster.items() if raw["spec"].get("nodeName") == name]:
             self._tell("DELETED", self.cluster.pop(pod))
+
+    @rule(name=st.sampled_from(NODES), gpu=st.sampled_from(GPUS))
+    def gpu_falls_sick_or_recovers(self, name: str, gpu: str) -> None:
+        self.sick ^= {(name, gpu)}
+        if name in self.nodes:
+            self.nodes[name] = self._node(name, self.nodes[name]["metadata"]["uid"])
+            NodeSink(self.placer).apply("MODIFIED", self.nodes[name])
 
     @rule()
     def restart(self) -> None:
@@ -236,14 +274,14 @@ class GpuSharing(RuleBasedStateMachine):
         for holding in holdings(self.cluster.values()):
             held = self.placer.ledger.booking(holding.uid)
             assert held is not None, f"the ledger does not know {holding}"
-            assert held.places == (holding.place,)
+            assert holding.place in held.places
 
     @invariant()
     def the_search_structure_equals_the_bookings(self) -> None:
         for use in self.placer.ledger.gpus():
             index = self.placer.ledger.index
             row = index.row[use.node, use.gpu.id]
-            held = sum(booking.request.memory_mib for booking in use.bookings)
+            held = sum(CAPACITY if booking.request.whole else booking.request.memory_mib for booking in use.bookings)
             assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held
             assert bool(index.idle[row]) == (not use.bookings)
 
@@ -261,5 +299,13 @@ class GpuSharing(RuleBasedStateMachine):
         assert held == {(holding.name, holding.place, holding.mib) for holding in holdings(self.cluster.values())}
 
 
+class GpuSharingByScore(GpuSharing):
+    """Filter reserves nothing, the scheduler chooses by the scores: bind alone decides."""
+
+    mode = Mode.SCORE
+
+
 GpuSharing.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+GpuSharingByScore.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestGpuSharing = GpuSharing.TestCase
+TestGpuSharingByScore = GpuSharingByScore.TestCase
