@@ -10,14 +10,14 @@ from typing import Final
 from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.evaluator import Evaluator
-from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_little
+from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, too_little
 from hetserve.planning.ilp import modelled
-from hetserve.planning.ilp_model import Model
+from hetserve.planning.ilp_model import Choice, Model, for_more
 from hetserve.planning.kairos_setting import entries, nothing_fits, settle
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tried import Trials, plan_of_trials
 
@@ -51,7 +51,8 @@ def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: 
     for entry in ranked:
         trials.hold(entry)
     what = "tried" if evaluate is not None else "compared by their upper bounds (no evaluator was given)"
-    return plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were {what}")
+    made = plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were {what}")
+    return made if evaluate is not None else replace(made, evaluated=())
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
@@ -59,7 +60,7 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
         return model
-    size = math.prod(upper - least + 1 for least, upper in zip(model.least, model.upper, strict=True))
+    size = _size(model)
     if size > limit:
         return _too_many(problem, size, limit)
     needed = model.needed * (1 - float(TOLERANCE) / 1000)
@@ -68,7 +69,9 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
         needed = max((choice.capacity for choice in choices), default=0.0)
     enough = sorted((choice for choice in choices if choice.capacity >= needed), key=lambda choice: choice.key)
     if enough and enough[0].capacity > 0:
-        return explain(problem, model, enough[0], tuple(enough[1:10]), f"the best of all {size} choices", planner=NAME)
+        best, proof = enough[0], f"the best of all {size} choices"
+        step, known = _least_cost_step(problem, best, limit)
+        return explain(problem, model, best, tuple(enough[1:10]), proof, planner=NAME, step=step, asked=known)
     if problem.load is None:
         return nothing_for_the_budget(problem, model, NAME)
     none = model.choice((0,) * len(model.types))
@@ -77,6 +80,21 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
     rich = [model.choice(counts) for counts in _all(model) if free.allowed(counts)]
     cheapest = min((c for c in rich if c.capacity >= needed), key=lambda c: c.key, default=None)
     return too_little(problem, model, max(rich, key=lambda c: c.capacity, default=none), most, cheapest, planner=NAME)
+
+
+def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
+    """The cheapest choice that carries NOTICEABLE more, and whether it was looked for: not above the limit."""
+    model = for_more(problem, best)
+    if _size(model) > limit:
+        return None, False
+    needed = model.needed * (1 - float(TOLERANCE) / 1000)
+    choices = (model.choice(counts) for counts in _all(model) if model.allowed(counts))
+    richer = min((choice for choice in choices if choice.capacity >= needed), key=lambda c: c.key, default=None)
+    return (None if richer is None else step_to(problem, model, best, richer)), True
+
+
+def _size(model: Model) -> int:
+    return math.prod(upper - least + 1 for least, upper in zip(model.least, model.upper, strict=True))
 
 
 def _all(model: Model) -> itertools.product[tuple[int, ...]]:

@@ -62,6 +62,12 @@ def all_counts(problem: Problem, model: Model, choice: Choice) -> Counts:
     return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
 
 
+def step_to(problem: Problem, model: Model, best: Choice, richer: Choice) -> NextStep:
+    """The step from the best to a choice that carries noticeably more."""
+    extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
+    return NextStep(extra, gain, all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost))
+
+
 def unusable(problem: Problem, model: Model) -> tuple[Refusal, ...]:
     """Types that miss the SLO at its percentile, and by how much (constraint 4)."""
     usable = {option.name for option in model.types}

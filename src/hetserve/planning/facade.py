@@ -30,15 +30,20 @@ PLANNERS: Final = tuple(_WHERE)
 EVALUATING: Final = ("kairos-plus", "exhaustive", "robust")
 """Planners that try configurations by an evaluator."""
 
+SEEDED: Final = ("kairos-plus", "robust")
+"""Those of them that draw their own queries where they are given no evaluator."""
+
 DEFAULTS: Final = {"MaxThroughput": "robust", "MinCost": "ilp"}
 """Objective to the planner of those who name none, the command line and the operator alike."""
 
 
-def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None) -> Plan:
+def plan(
+    problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None, seed: int | None = None
+) -> Plan:
     """Decide for one service; planner: one of PLANNERS, None: robust for MaxThroughput, ilp for MinCost.
 
     evaluate: what a configuration holds, for the planners in EVALUATING; None: kairos-plus and robust simulate
-    quickly, exhaustive compares bounds.
+    quickly, exhaustive compares bounds. seed: of that quick simulation, None: the default; the others draw nothing.
     Never raises for a problem that a user made: what cannot be planned comes back with feasible=False, the
     reason and a message; a defect of a planner as PlannerFailed. Raises ValueError for an unknown planner, or an
     evaluator for one that takes none.
@@ -55,7 +60,7 @@ def plan(problem: Problem, planner: str | None = None, evaluate: Evaluator | Non
     if impossible is not None:
         return infeasible(problem, name, *impossible)
     try:
-        made = _run(problem, name, evaluate)
+        made = _run(problem, name, evaluate, seed)
     except Exception as failure:
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
@@ -74,9 +79,10 @@ def checked(problem: Problem, made: Plan) -> Plan:
     return dataclasses.replace(refused, ranking=made.ranking)
 
 
-def _run(problem: Problem, name: str, evaluate: Evaluator | None) -> Plan:
+def _run(problem: Problem, name: str, evaluate: Evaluator | None, seed: int | None) -> Plan:
     module = import_module(f"hetserve.planning.{_WHERE[name]}")
     run: Any = getattr(module, f"plan_{_WHERE[name]}")
-    made = run(problem) if name not in EVALUATING else run(problem, evaluate)
+    drawn = {"seed": seed} if name in SEEDED else {}
+    made = run(problem) if name not in EVALUATING else run(problem, evaluate, **drawn)
     assert isinstance(made, Plan)  # noqa: S101  what every planner module answers
     return made

@@ -12,8 +12,9 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import slo_miss
-from hetserve.planning.explain_ilp import explain, unusable
+from hetserve.planning.explain_ilp import explain, step_to, unusable
 from hetserve.planning.ilp import modelled
+from hetserve.planning.ilp_model import Choice, for_more
 from hetserve.planning.kairos_setting import settle
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, NextStep, Plan, Refusal
@@ -151,4 +152,13 @@ def _least_cost(problem: Problem) -> Plan:
             f"{share_text(problem.saturation_threshold)} saturation) within its limits and the budget"
         )
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
-    return explain(problem, model, found[0], tuple(found[1:]), "the cheapest type alone", planner=NAME)
+    best, proof = found[0], "the cheapest type alone"
+    step = _least_cost_step(problem, best)
+    return explain(problem, model, best, tuple(found[1:]), proof, planner=NAME, step=step, asked=True)
+
+
+def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
+    """The cheapest type alone that carries NOTICEABLE more; None: limits allow none."""
+    model = for_more(problem, best)
+    richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
+    return None if richer is None else step_to(problem, model, best, richer)

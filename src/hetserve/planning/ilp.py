@@ -16,12 +16,13 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import no_type_meets_slo
-from hetserve.planning.explain_ilp import all_counts, explain, nothing_for_the_budget, too_little, unusable
+from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, too_little, unusable
 from hetserve.planning.ilp_model import (
     Choice,
     Model,
     build_model,
     for_budget,
+    for_more,
     least_cost_program,
     most_load_program,
     other_program,
@@ -30,8 +31,7 @@ from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.step import NOTICEABLE
-from hetserve.units import QPS, MicroDollarsPerHour
+from hetserve.units import QPS
 
 NAME: Final = "ilp"
 
@@ -167,14 +167,9 @@ class Search:
 
     def next_step(self, problem: Problem, best: Choice) -> NextStep | None:
         """Cheapest plan that carries NOTICEABLE more than the best, whatever the budget; None: limits forbid it."""
-        more = replace(problem, load=QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold), budget=None)
-        model = build_model(more)
+        model = for_more(problem, best)
         answer = self.chain.solve(least_cost_program(model, within_budget=False))
-        if answer is None:
-            return None
-        richer = model.choice(answer)
-        extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
-        return NextStep(extra, gain, all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost))
+        return None if answer is None else step_to(problem, model, best, model.choice(answer))
 
     def _other(self, best: Choice) -> Choice | None:
         """The best that holds fewer of some type; None if nothing else carries the load. Solved once per choice."""

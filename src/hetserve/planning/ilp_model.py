@@ -11,6 +11,7 @@ from fractions import Fraction
 from hetserve.planning.milp import TOLERANCE, IntegerProgram, Row
 from hetserve.planning.problem import Pool, Problem, TypeOption
 from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.step import NOTICEABLE
 from hetserve.units import QPS
 
 
@@ -119,6 +120,12 @@ def build_model(problem: Problem) -> Model:
         budget=problem.budget,
         pools=problem.pools,
     )
+
+
+def for_more(problem: Problem, best: Choice) -> Model:
+    """Model of the next useful step: NOTICEABLE more than the best carries, whatever the budget."""
+    load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
+    return build_model(dataclasses.replace(problem, load=load, budget=None))
 
 
 def for_budget(model: Model) -> Model:

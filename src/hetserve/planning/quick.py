@@ -7,21 +7,37 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.planning.explain_kairos import Setting
+from hetserve.planning.explain_kairos import Ranked, Setting, counts_of
 from hetserve.planning.kairos_setting import configuration_bounds
 from hetserve.planning.plan import Candidate, Counts
-from hetserve.planning.robust_quick import quick_throughputs
+from hetserve.planning.robust_quick import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.units import QPS, MicroDollarsPerHour
 
-QUERIES: Final = 3000
-"""Queries of one trial."""
+WORK: Final = 150_000_000
+"""Most queries x (instances + those that a step costs anyway) of all trials: 5 to 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuickSimulation:
-    """Highest rate that passes, searched down from the bound with fixed queries: equal counts, equal answers."""
+    """Highest rate that passes, searched down from the bound with fixed queries: equal counts, equal answers.
+
+    queries: of one trial. seed: of all of them.
+    """
 
     setting: Setting
+    queries: int
+    seed: int = SEED
+
+    @classmethod
+    def long_enough(cls, setting: Setting, top: Ranked, seed: int | None) -> QuickSimulation:
+        """As many queries for every trial as overload needs to show at the highest bound of all. top: who has it."""
+        entry = Candidate(counts_of(setting, top.counts), MicroDollarsPerHour(top.cost), QPS(top.bound))
+        queries = quick_queries([entry], setting.problem.slo.latency)
+        return cls(setting, queries, SEED if seed is None else seed)
+
+    def most_trials(self, top: Ranked) -> int:
+        """How many trials of configurations as large as this one are within WORK; 0: not even one."""
+        return WORK // (self.queries * (sum(top.counts) + STEP))
 
     def __call__(self, counts: Counts, /) -> float:
         rates, held = self.setting.rates, dict(counts)
@@ -30,4 +46,4 @@ class QuickSimulation:
         problem = self.setting.problem
         cost = sum(option.price * held[option.name] for option in problem.types)
         entry = Candidate(counts, MicroDollarsPerHour(cost), QPS(bound))
-        return float(quick_throughputs(problem, [entry], QUERIES)[0])
+        return float(quick_throughputs(problem, [entry], self.queries, seed=self.seed)[0])

@@ -8,6 +8,7 @@ depends on the problem alone; a clock, where one is given, is only a safety net,
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,7 +18,7 @@ from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.robust_candidates import candidates, is_homogeneous
 from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
-from hetserve.planning.robust_quick import quick_queries, quick_throughputs
+from hetserve.planning.robust_quick import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.units import QPS
 
 TIME_LIMIT: Final = 2.0
@@ -26,8 +27,6 @@ INSTANCES: Final = 600
 
 WORK: Final = 30_000_000
 """Most queries x (instances + those that a step costs anyway) of the quick simulation: 1 to 2 s (decision 0022)."""
-
-_STEP: Final = 500
 
 _FEWEST: Final = 3
 
@@ -51,16 +50,18 @@ SIMULATION_ERROR: Final = 0.01
 """Two steps of the grid that allowable rates are searched on."""
 
 
-def quick(problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+def quick(
+    problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None], seed: int = SEED
+) -> Evaluation:
     """The default evaluator: many lanes in numpy, nothing to compile. Raises TooMuchWorkError."""
     queries = quick_queries(entries, problem.slo.latency)
     instances = sum(count for entry in entries for _, count in entry.counts)
-    if queries * (instances + _STEP) > WORK:
+    if queries * (instances + STEP) > WORK:
         raise TooMuchWorkError(
             f"overload would show after {queries} queries only, too many for {len(entries)} configurations of "
             f"{instances} instances in all"
         )
-    held = quick_throughputs(problem, entries, queries, checkpoint)
+    held = quick_throughputs(problem, entries, queries, checkpoint, seed)
     return Evaluation(held, f"{queries} queries, each bound to an instance on arrival", QUICK_ERROR)
 
 
@@ -78,13 +79,14 @@ def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULA
     return run
 
 
-def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None) -> Plan:
+def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
     evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation.
-    Infeasible exactly where `plan_kairos` is.
+    seed: of the quick simulation, None: the one that never changes. Infeasible exactly where `plan_kairos` is.
     """
-    return plan_by(problem, quick if evaluate is None else each(evaluate, "under the policy that serves"))
+    quickly = functools.partial(quick, seed=SEED if seed is None else seed)
+    return plan_by(problem, quickly if evaluate is None else each(evaluate, "under the policy that serves"))
 
 
 def plan_by(

@@ -32,6 +32,9 @@ MOST_QUERIES: Final = 6000
 _OVERLOAD: Final = 20
 _PER_INSTANCE: Final = 100
 SEED: Final = 20_231
+STEP: Final = 500
+"""What a step costs whatever the number of instances, in instances."""
+
 COARSE: Final = 0.05
 FINE: Final = 0.005
 _FIRST_LEVELS: Final = np.arange(20, 10, -1) * COARSE
@@ -65,7 +68,11 @@ def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
 
 
 def quick_throughputs(
-    problem: Problem, entries: Sequence[Candidate], queries: int, checkpoint: Callable[[], None] = lambda: None
+    problem: Problem,
+    entries: Sequence[Candidate],
+    queries: int,
+    checkpoint: Callable[[], None] = lambda: None,
+    seed: int = SEED,
 ) -> tuple[float, ...]:
     """Highest rate [queries/s] of each configuration at which the share of late queries is within the percentile.
 
@@ -74,7 +81,7 @@ def quick_throughputs(
     raises ends the work.
     """
     race = _Race(
-        _draw(problem, draw_workload(problem.mix, queries, SEED)),
+        _draw(problem, draw_workload(problem.mix, queries, seed)),
         _instances(problem, [entry.counts for entry in entries]),
         np.array([entry.qps for entry in entries]),
         problem.slo.latency,

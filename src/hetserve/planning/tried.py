@@ -52,8 +52,10 @@ def rank_of(trial: Trial) -> tuple[float, int, tuple[int, ...]]:
     return -trial.held, trial.entry.cost, trial.entry.counts
 
 
-def plan_of_trials(trials: Trials, planner: str, how: Callable[[Trial], str]) -> Plan:
-    """Plan of the best that was tried. how: what the planner did, for the verdict."""
+def plan_of_trials(trials: Trials, planner: str, how: Callable[[Trial], str], *, proven: bool = True) -> Plan:
+    """Plan of the best that was tried. how: what the planner did, for the verdict. proven: whether the best bound is
+    known to be among what was tried; if it is not, no step beyond it can be stated.
+    """
     setting, problem = trials.setting, trials.setting.problem
     ranked = sorted(trials.done, key=rank_of)
     if not ranked or ranked[0].held <= 0:
@@ -63,7 +65,8 @@ def plan_of_trials(trials: Trials, planner: str, how: Callable[[Trial], str]) ->
         return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
     best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     counts = counts_of(setting, best.entry.counts)
-    found = next_step(setting, max((trial.entry for trial in trials.done), key=lambda entry: entry.bound))
+    best_bound = max((trial.entry for trial in trials.done), key=lambda entry: entry.bound)
+    found = next_step(setting, best_bound, proven=proven)
     tried = [Evaluated(_candidate(setting, trial), QPS(trial.held)) for trial in ranked]
     return Plan(
         feasible=True,

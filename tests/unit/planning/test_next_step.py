@@ -8,6 +8,7 @@ import pytest
 
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import plan
+from hetserve.planning.exhaustive import plan_exhaustive
 from hetserve.planning.explain_kairos import Ranked, Setting
 from hetserve.planning.kairos_setting import settle
 from hetserve.planning.kairos_step import next_step
@@ -100,7 +101,7 @@ def test_the_next_step_of_one_type_alone_is_the_least_budget_for_a_percent_more(
     assert plan(capped, "homogeneous").next_step is None
 
 
-@pytest.mark.parametrize("planner", ["ilp", "greedy"])
+@pytest.mark.parametrize("planner", ["ilp", "greedy", "homogeneous", "exhaustive"])
 def test_least_cost_planners_state_a_next_step_with_a_load_and_ilp_without(planner: str) -> None:
     made = plan(min_cost(hetsev_types(), 100), planner)
     assert made.next_step is not None
@@ -108,3 +109,23 @@ def test_least_cost_planners_state_a_next_step_with_a_load_and_ilp_without(plann
     carried = plan(dataclasses.replace(min_cost(hetsev_types(), 1, budget="1.2"), load=None), "ilp")
     assert carried.next_step is not None
     assert carried.next_step.extra > 0
+
+
+def test_the_next_step_of_the_least_cost_is_the_same_by_program_and_by_trying_all() -> None:
+    for load in (30, 100, 170, 240):
+        given = min_cost(hetsev_types(max_instances=5), load)
+        proven, tried, alone = (plan(given, name).next_step for name in ("ilp", "exhaustive", "homogeneous"))
+        assert proven is not None
+        assert tried is not None
+        assert (tried.cost, tried.extra) == (proven.cost, proven.extra)
+        if alone is not None:
+            assert sum(1 for _, count in alone.counts if count) == 1
+            assert alone.gain >= 0.01 * (plan(given, "homogeneous").capacity_qps or 0)
+
+
+def test_no_next_step_is_looked_for_in_a_space_that_is_too_large() -> None:
+    given = min_cost(hetsev_types(), 100)
+    enough = next(limit for limit in range(1, 100) if plan_exhaustive(given, limit=limit).feasible)
+    made = plan_exhaustive(given, limit=enough)
+    assert (made.next_step, "more money" in made.verdict) == (None, False)
+    assert plan_exhaustive(given).next_step is not None

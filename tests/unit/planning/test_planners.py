@@ -8,11 +8,13 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import kairos_mixture
-from hetserve.planning import PLANNERS, Counts, Plan, Problem, plan
+from hetserve.planning import PLANNERS, Counts, Plan, Problem, plan, quick
 from hetserve.planning.evaluator import Measurements
 from hetserve.planning.exhaustive import plan_exhaustive
 from hetserve.planning.homogeneous import pools, scaled
 from hetserve.planning.kairos_plus import plan_kairos_plus
+from hetserve.planning.kbest import best as kbest
+from hetserve.planning.robust_quick import STEP
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 from hetserve.units import Seconds
 
@@ -166,6 +168,48 @@ def test_kairos_plus_stops_at_its_limit_and_says_so() -> None:
 def test_kairos_plus_where_nothing_holds_any_load() -> None:
     refused = plan_kairos_plus(two(), lambda _: 0.0)
     assert refused.reason == Reason.NO_TYPE_MEETS_SLO
+
+
+def test_hundreds_of_instances_are_simulated_until_overload_shows() -> None:
+    given = rm2(budget="25")
+    made = plan_kairos_plus(given)
+    asked = int(made.verdict.split("each with ")[1].split()[0])
+    assert asked >= 20 * 0.35 * made.ranking[0].qps, "overload has no time to show"
+    assert made.evaluated[0].held < made.evaluated[0].candidate.qps, "queueing costs nothing, the verdict says"
+
+
+def test_trials_are_bounded_in_work_and_the_plan_says_when_they_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick, "WORK", 3 * 3000 * (14 + STEP))
+    few = plan_kairos_plus(rm2())
+    assert "stopped at the limit of 3" in few.verdict
+    assert len(few.evaluated) == 3
+
+
+def test_where_not_one_trial_is_within_the_work_the_papers_pick_stands_and_says_so() -> None:
+    given = problem((option("t", "0.5", line(10)),), slo_ms=600_000, budget="4")
+    made = plan_kairos_plus(given)
+    assert (made.planner, made.counts, made.evaluated) == ("kairos-plus", plan(given, "kairos").counts, ())
+    assert made.verdict.startswith("nothing was tried, this is the paper's pick: overload would show after 9600000 ")
+
+
+def test_another_seed_is_another_simulation_and_the_same_seed_the_same_plan() -> None:
+    given = rm2()
+    for planner in ("kairos-plus", "robust"):
+        first, again, other = (plan(given, planner, seed=seed) for seed in (5, 5, 6))
+        assert first == again
+        rates = ([one.held for one in made.evaluated] for made in (first, other, plan(given, planner)))
+        assert len({tuple(held) for held in rates}) == 3, f"{planner} draws the same queries for every seed"
+    assert plan(given, "kairos", seed=5) == plan(given, "kairos")
+
+
+def test_bounds_that_a_search_could_not_rank_for_certain_are_not_called_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kbest, "LISTED", 0)
+    monkeypatch.setattr(kbest, "_NODES", 2)
+    made = plan_kairos_plus(rm2())
+    assert "no other bound is above" not in made.verdict
+    assert "gave up early: there may be better ones" in made.verdict
+    assert made.next_step is None
+    assert "what a little more money buys is not known" in made.verdict
 
 
 def test_an_evaluator_that_answers_what_is_no_rate_is_a_failure_not_a_plan() -> None:
