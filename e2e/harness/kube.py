@@ -7,6 +7,7 @@ two requests for its discovery, and raises the apiserver's own words.
 from __future__ import annotations
 
 import base64
+import json
 import ssl
 import tempfile
 import time
@@ -134,6 +135,14 @@ class Kube:
             (identity | item for item in items),
             key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]),
         )
+
+    def watch(self, kind: str, namespace: str | None, revision: str) -> Iterator[tuple[str, Manifest]]:
+        """Events (type, object) from a revision on, until the connection is closed; raises httpx.HTTPError then."""
+        params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "3600"}
+        with self._http.stream("GET", self.resource(kind).path(namespace), params=params, timeout=None) as response:
+            for line in response.iter_lines():
+                event = json.loads(line)
+                yield event["type"], event["object"]
 
     def create(self, manifest: Manifest, namespace: str | None = None, *, dry_run: bool = False) -> Manifest:
         resource = self._resource_of(manifest)
