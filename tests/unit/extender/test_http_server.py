@@ -359,6 +359,21 @@ async def test_at_the_limit_the_connection_worth_least_makes_room(served: Served
     assert await clients[0].closed() == b""
 
 
+async def test_silent_connections_push_out_neither_the_scheduler_nor_a_bind_under_way(served: Served) -> None:
+    binding, scheduler = await served.connect(), await served.connect()
+    await binding.send(post("/wait", b"bind"))
+    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await scheduler.send(post("/echo", b"x"))
+    await scheduler.answer()
+    for _ in range(2 * LIMITS.connections):
+        await (await served.connect()).send(b"POST")
+    await asyncio.sleep(0.05)
+    await scheduler.send(post("/echo", b"again"))
+    assert (await scheduler.answer())[1] == b'"again"', "whoever opens connections cuts the scheduler off"
+    served.gate.set()
+    assert (await binding.answer())[1] == b'"bind"', "the scheduler is not told of a bind that happened"
+
+
 async def test_many_large_requests_at_once_are_refused_and_not_kept(served: Served) -> None:
     clients = [await served.connect() for _ in range(4)]
     for client in clients[:3]:
