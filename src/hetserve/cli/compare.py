@@ -101,14 +101,18 @@ def _compare(
     return Compared(name, service.spec.model.name, problem, policies, effort, tuple(entries), refused)
 
 
+def _draw(results: list[Compared], path: str) -> None:
+    from hetserve.cli.compare_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
 def _write(results: list[Compared], output: str, plot: str | None) -> None:
     from hetserve.cli.compare_result import document, refusals, table  # noqa: PLC0415
     from hetserve.cli.documents import dump  # noqa: PLC0415
 
     if plot is not None and any(result.entries for result in results):
-        from hetserve.cli.compare_plot import draw  # noqa: PLC0415
-
-        save(lambda: draw(results, plot), plot)
+        save(lambda: _draw(results, plot), plot)
     for result in results:
         for line in refusals(result):
             click.echo(line, err=True)

@@ -9,7 +9,8 @@ import click
 
 from hetserve.cli import values
 from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, problem_of, read, refuse
-from hetserve.cli.simulation_options import POLICIES, Effort, numbers
+from hetserve.cli.simulate import save
+from hetserve.cli.simulation_options import POLICIES, Effort, numbers, plot_option
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from hetserve.planning import Plan, Problem
 
 _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
-_EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
+_QUERIES, _SEEDS, _FIRST_SEED = 10_000, 3, 11
+"""Of the full simulation of one configuration: at least so many queries, for each of so many seeds."""
 
 
 @click.command()
@@ -57,7 +59,22 @@ _EVALUATION = Effort(queries=10_000, seeds=(11, 12, 13), jobs=4)
     callback=values.weight,
     help="HetSev's lambda: how much a second of launching an instance weighs; default: 1/3600.",
 )
-def plan(files: tuple[str, ...], output: str, service: str | None, policy: str | None, **overrides: Any) -> None:
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32),
+    help="Of the simulation of robust and kairos-plus, and of every planner's with --policy (the first of three); "
+    "the other planners draw nothing. Default: 20231; with --policy: 11.",
+)
+@plot_option
+def plan(  # noqa: PLR0917  options arrive by name
+    files: tuple[str, ...],
+    output: str,
+    service: str | None,
+    policy: str | None,
+    seed: int | None,
+    plot: str | None,
+    **overrides: Any,
+) -> None:
     """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
 
     FILE is a manifest as kubectl apply takes it (InferenceService, InstanceType and ModelProfile, in one or
@@ -67,7 +84,7 @@ def plan(files: tuple[str, ...], output: str, service: str | None, policy: str |
     \b
     Keys of -o json and yaml: service, model, objective, feasible, reason, message, planner,
       counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
-      simulatedQPS and evaluated (robust, kairos-plus, exhaustive), runnerUp {counts, cost, boundQPS, why},
+      simulatedQPS, evaluated and seed (of planners that simulated), runnerUp {counts, cost, boundQPS, why},
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
     Several services: the same under items.
@@ -80,14 +97,18 @@ def plan(files: tuple[str, ...], output: str, service: str | None, policy: str |
       hetserve plan manifests/samples/rm2.yaml
       hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
       hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
-      hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2
+      hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2 --seed 7
+      hetserve plan manifests/samples/hetsev.yaml --plot plans.png
       hetserve plan types.yaml profiles/ service.yaml --planner ilp
       cat *.yaml | hetserve plan - --service resnet50
     """
     from hetserve.cli.result import render  # noqa: PLC0415
 
     manifests = read(files)
-    results = [_decide(one, manifests, Overrides(**overrides), policy) for one in choose(manifests, service, files)]
+    asked = Overrides(**overrides)
+    results = [_decide(one, manifests, asked, policy, seed) for one in choose(manifests, service, files)]
+    if plot is not None and any(result.feasible for result in results):
+        save(lambda: _draw(results, plot), plot)
     text = render(results, output)
     for note in manifests.notes:
         click.echo(f"note: {note}", err=True)
@@ -99,7 +120,15 @@ def plan(files: tuple[str, ...], output: str, service: str | None, policy: str |
     sys.exit(EXIT_INFEASIBLE if refused else 0)
 
 
-def _decide(service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None) -> Result:
+def _draw(results: list[Result], path: str) -> None:
+    from hetserve.cli.plan_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
+def _decide(
+    service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None, seed: int | None
+) -> Result:
     from hetserve.cli.result import Result  # noqa: PLC0415
     from hetserve.planning import Unplannable  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
@@ -109,11 +138,22 @@ def _decide(service: InferenceService, manifests: Manifests, overrides: Override
         return Result.of_unplannable(service, problem)
     planner = overrides.planner
     if policy is None:
-        return Result(service, problem, decide(problem, planner))
-    return Result(service, problem, _evaluated(problem, planner, policy))
+        made = decide(problem, planner, seed=seed)
+    else:
+        made = _evaluated(problem, planner, policy, _seed(policy, seed))
+    return Result(service, problem, made, _seed(policy, seed) if made.evaluated else None)
 
 
-def _evaluated(problem: Problem, planner: str | None, policy: str) -> Plan:
+def _seed(policy: str | None, given: int | None) -> int:
+    """Seed of the full simulation under a policy, or of the quick one."""
+    if given is not None or policy is not None:
+        return _FIRST_SEED if given is None else given
+    from hetserve.planning.robust_quick import SEED  # noqa: PLC0415
+
+    return SEED
+
+
+def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) -> Plan:
     """Plan by the full simulation under a policy, for the planners that evaluate."""
     from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.serving import evaluator  # noqa: PLC0415
@@ -123,5 +163,15 @@ def _evaluated(problem: Problem, planner: str | None, policy: str) -> Plan:
     planner = planner or DEFAULTS[problem.objective]
     if planner not in EVALUATING:
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
+    effort = Effort(_queries(problem), tuple(range(seed, seed + _SEEDS)), jobs=4)
     with steps(problem.service, None) as note:
-        return decide(problem, planner, evaluator(problem, policy, _EVALUATION, note))
+        return decide(problem, planner, evaluator(problem, policy, effort, note))
+
+
+def _queries(problem: Problem) -> int:
+    """As many as overload needs to show at the highest bound, else any rate of hundreds of instances seems held."""
+    from hetserve.planning import plan as decide  # noqa: PLC0415
+    from hetserve.planning.robust_quick import quick_queries  # noqa: PLC0415
+
+    ranking = decide(problem, "kairos").ranking
+    return max(_QUERIES, quick_queries(ranking, problem.slo.latency)) if ranking else _QUERIES

@@ -13,11 +13,14 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one service. problem: None where the objects do not fit together."""
+    """What became of one service. problem: None where the objects do not fit together. seed: of the simulation that
+    evaluated, the first of several; None where nothing was simulated.
+    """
 
     declared: InferenceService
     problem: Problem | None
     plan: Plan | Unplannable
+    seed: int | None = None
 
     @classmethod
     def of_unplannable(cls, declared: InferenceService, why: Unplannable) -> Result:
@@ -81,6 +84,7 @@ def document(result: Result) -> dict[str, Any]:
         "cost": format_money(plan.cost) if plan.feasible else None,
         **(_rate(plan, plan.qps) or {figure: None}),
         **_evaluated(plan),
+        **({} if result.seed is None else {"seed": result.seed}),
         "runnerUp": _runner_up(plan),
         "ranking": [_candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],

@@ -123,12 +123,16 @@ def _trace(problem: Problem, method: str, evaluate: Any, limit: int, seed: int, 
     return Trace(method, tuple(tried), len(space))
 
 
+def _draw(results: list[Searched], path: str) -> None:
+    from hetserve.cli.search_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
 def _write(results: list[Searched], output: str, plot: str | None) -> None:
     from hetserve.cli.documents import dump  # noqa: PLC0415
     from hetserve.cli.search_result import document, table  # noqa: PLC0415
 
     if plot is not None:
-        from hetserve.cli.search_plot import draw  # noqa: PLC0415
-
-        save(lambda: draw(results, plot), plot)
+        save(lambda: _draw(results, plot), plot)
     click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)

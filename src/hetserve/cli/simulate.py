@@ -116,20 +116,26 @@ def end(name: str, reason: str, message: str) -> NoReturn:
     sys.exit(EXIT_INFEASIBLE)
 
 
+def _draw(results: list[Simulated], path: str) -> None:
+    from hetserve.cli.simulate_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
 def _write(results: list[Simulated], output: str, plot: str | None) -> None:
     from hetserve.cli.documents import dump  # noqa: PLC0415
     from hetserve.cli.simulate_result import document, table  # noqa: PLC0415
 
     if plot is not None:
-        from hetserve.cli.simulate_plot import draw  # noqa: PLC0415
-
-        save(lambda: draw(results, plot), plot)
+        save(lambda: _draw(results, plot), plot)
     click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
 
 
 def save(draw: Callable[[], None], path: str) -> None:
-    """Draw to the path; what the file system says against it ends the command."""
+    """Draw to the path; a library that is missing, or what the file system says against it, ends the command."""
     try:
         draw()
+    except ImportError as error:
+        refuse(f"--plot needs {error.name}: install hetserve[plot]")
     except OSError as error:
         refuse(f"--plot {path}: cannot be written: {error.strerror}")

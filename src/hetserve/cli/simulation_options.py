@@ -85,6 +85,13 @@ def names_of(known: tuple[str, ...]) -> values.Callback:
     return convert
 
 
+def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from hetserve.cli.profile_values import picture  # noqa: PLC0415
+
+    return picture(ctx, param, value)
+
+
+plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
 
@@ -140,7 +147,7 @@ def effort_options(queries: int, seeds: str) -> Decorator:
                     help="Threads; the answer does not depend on it. Default: the cores, at most 4.",
                 ),
                 click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table."),
-                click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg."),
+                plot_option,
             )
         ):
             command = option(command)
@@ -157,9 +164,3 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
     effort = Effort(options.pop("queries"), tuple(range(first, first + count)), options.pop("jobs"))
     return overrides, effort
-
-
-def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from hetserve.cli.profile_values import picture  # noqa: PLC0415
-
-    return picture(ctx, param, value)

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ BOTH |= {"ranking", "refusals", "verdict", "nextStep"}
 
 def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
     throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "transformer")
-    assert set(throughput) == BOTH | {"boundQPS", "simulatedQPS", "evaluated"}
+    assert set(throughput) == BOTH | {"boundQPS", "simulatedQPS", "evaluated", "seed"}
     assert set(least_cost) == BOTH | {"capacityQPS"}
     refused = json.loads(run(RM2, "--budget", "0.3", "-o", "json").stdout)
     assert set(refused) == BOTH | {"boundQPS"}
@@ -108,6 +109,66 @@ def test_the_default_planner_evaluates_under_the_policy_that_is_named() -> None:
     document = answer(RM2, "--policy", "hetserve", "--budget", "0.7")
     assert document["planner"] == "robust"
     assert "(under the policy that serves;" in document["verdict"]
+
+
+def test_the_seed_is_told_where_something_was_simulated_and_changes_what_held() -> None:
+    default, same, other = answer(RM2), answer(RM2, "--seed", "20231"), answer(RM2, "--seed", "7")
+    assert default == same
+    assert (default["seed"], other["seed"]) == (20231, 7)
+    assert [one["simulatedQPS"] for one in default["evaluated"]] != [one["simulatedQPS"] for one in other["evaluated"]]
+    assert "seed" not in answer(RM2, "--planner", "kairos", "--seed", "7"), "a seed of a planner that draws nothing"
+    exhaustive = answer(RM2, "--planner", "exhaustive")
+    assert not {"seed", "simulatedQPS", "evaluated"} & set(exhaustive), "bounds are told as if they were simulated"
+    served = ("--policy", "kairos", "--budget", "0.7")
+    assert (answer(RM2, *served)["seed"], answer(RM2, *served, "--seed", "5")["seed"]) == (11, 5)
+
+
+PICTURES = {
+    "the ranking, simulated": ((RM2,), ("held in simulation", "1xg4dn.xlarge+13xr5n.large", "143.2 / ", "seed 20231")),
+    "the ranking by bounds": ((RM2, "--planner", "kairos"), ("upper bound (pale)", "dashed: the budget")),
+    "the least cost": (
+        (HETSEV, "--service", "ssd-resnet50", "--budget", "5"),
+        ("chosen: ", "runner-up: ", "cheapest single type: ", "next step: ", "at 80% saturation: ", "budget: 5 $/h"),
+    ),
+    "both objectives": ((HETSEV, RM2), ("transformer: ", "rm2: ")),
+    "only what is feasible": ((RM2, HETSEV, "--slo", "120ms"), ("resnet50: ",)),
+}
+
+
+@pytest.mark.parametrize("case", PICTURES)
+def test_a_plan_is_drawn_and_its_picture_says(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import rcParams
+
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")  # texts as texts, not as outlines
+    arguments, words = PICTURES[case]
+    first, second = tmp_path / "1.svg", tmp_path / "2.svg"
+    for picture in (first, second):
+        with_picture, without = run(*arguments, "--plot", str(picture)), run(*arguments)
+        assert (with_picture.stdout, with_picture.exit_code) == (without.stdout, without.exit_code)
+    text = first.read_text(encoding="utf-8")
+    assert [word for word in words if word not in text] == []
+    assert first.read_bytes() == second.read_bytes(), "the same plan is drawn otherwise"
+
+
+def test_a_picture_can_be_a_bitmap_and_where_nothing_is_feasible_there_is_none(tmp_path: Path) -> None:
+    assert run(RM2, "--plot", str(tmp_path / "a.png")).exit_code == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert run(RM2, "--budget", "0.3", "--plot", str(tmp_path / "b.png")).exit_code == 3
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_a_picture_that_cannot_be_made_is_bad_input_and_nothing_else_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = run(RM2, "--plot", str(tmp_path / "no folder" / "a.png"))
+    assert (gone.exit_code, gone.stdout) == (2, "")
+    assert "a.png: cannot be written: No such file or directory" in gone.stderr
+    monkeypatch.delitem(sys.modules, "hetserve.cli.plan_plot", raising=False)
+    monkeypatch.delitem(sys.modules, "hetserve.cli.plan_plot_cost", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
+    missing = run(RM2, "--plot", str(tmp_path / "a.png"))
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert missing.stderr == "error: --plot needs matplotlib.axes: install hetserve[plot]\n"
 
 
 def test_hetsev_shares_gpus_and_uses_both_types() -> None:
@@ -270,6 +331,8 @@ BAD_INPUT = {
     "threshold NaN": ((RM2, "--saturation-threshold", "nan"), "'nan' must be a number above 0 and at most 1"),
     "threshold 2": ((RM2, "--saturation-threshold", "2"), "'2' must be a number above 0 and at most 1"),
     "launch weight -1": ((RM2, "--launch-weight=-1"), "'-1' must be a number of at least 0"),
+    "a picture of no known form": ((RM2, "--plot", "out.gif"), "'out.gif' must end in .png or .svg"),
+    "a seed below 0": ((RM2, "--seed=-1"), "-1 is not in the range"),
     "no argument": ((), "Missing argument 'FILE...'"),
 }
 
@@ -311,7 +374,7 @@ def test_heavy_libraries_are_not_imported_for_a_json_plan() -> None:
         "import sys; from click.testing import CliRunner; from hetserve.cli.app import app\n"
         f"result = CliRunner().invoke(app, ['plan', {RM2!r}, '-o', 'json'])\n"
         "assert result.exit_code == 0, result.output\n"
-        "print([name for name in ('pulp', 'highspy', 'rich', 'scipy', 'pandas') if name in sys.modules])"
+        "print([name for name in ('pulp', 'highspy', 'rich', 'scipy', 'pandas', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
