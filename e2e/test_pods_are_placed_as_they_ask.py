@@ -16,6 +16,7 @@ from harness.components import ROOT
 from harness.kube import Manifest
 from harness.lab import Lab
 from harness.nodes import HETSEV, NodeGroup
+from harness.waiting import wait_until
 from hetserve.api import names
 from hetserve.placement.check import violations
 
@@ -138,6 +139,20 @@ def test_a_gpu_that_turns_unhealthy_gets_no_new_pod_and_keeps_those_it_has(clust
         annotate(cluster, node, gpu("GPU-a", V100, 32768), gpu("GPU-b", V100, 16384))
         lab.wait_for_bound(3)
         assert held(cluster.get("pods", "third", namespace))[0] == ["GPU-a"]
+
+
+def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: Cluster, namespace: str) -> None:
+    """The scheduler tries a pod on the event that frees its GPU, often before our watch has shown it."""
+    lab = Lab(cluster, namespace)
+    with one_node(cluster, lab, "reviving") as node:
+        for number in range(12):
+            annotate(cluster, node, gpu("GPU-a", V100, 32768, healthy=False))
+            name = f"p{number}"
+            cluster.apply(pod_of(name, node, 1024), namespace)
+            lab.wait_for_refusal("no healthy GPU on the node")
+            wait_until(lambda name=name: cluster.events(namespace, name, "FailedScheduling"), 10, f"{name} refused")  # type: ignore[misc]
+            annotate(cluster, node, gpu("GPU-a", V100, 32768))
+            lab.wait_for_bound(number + 1, timeout=5)
 
 
 def test_mode_score_lets_the_scheduler_choose_by_our_scores_and_over_commits_nothing(own_cluster: Cluster) -> None:

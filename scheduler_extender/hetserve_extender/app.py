@@ -28,6 +28,7 @@ from hetserve_extender.bind import Binder
 from hetserve_extender.http_limits import HttpError, Routes
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement_log import PlacementLog
+from hetserve_extender.recall import Recall
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class Verbs:
     metrics: Metrics
     refusal: Callable[[], str]
     """Why no verb can be answered now (not synced, not the leader); empty where they can."""
+    recall: Recall | None = None
 
     def routes(self) -> Routes:
         return {b"/filter": self.filter, b"/prioritize": self.prioritize, b"/bind": self.bind}
@@ -81,6 +83,8 @@ class Verbs:
             outcome = self.placer.filter(args.pod, args.names)
         except (ValueError, LedgerError) as error:
             return self._error(str(error))
+        if self.recall is not None:
+            self.recall.answered(args.pod, args.names, placed=bool(outcome.passed))
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
         if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request

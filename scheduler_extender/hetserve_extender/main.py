@@ -36,6 +36,7 @@ from hetserve_extender.lease import Candidate
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement_log import PlacementLog
 from hetserve_extender.queue import QueueController
+from hetserve_extender.recall import Recall
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
 from hetserve_shell.connection import ApiConnection
@@ -100,7 +101,7 @@ class Extender:
         make = self.log.placer if self.log else Placer
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
-        self.placer.on_expired = self.metrics.expired.inc
+        self.recall = Recall(api, self.placer, lambda: str(time.time()))
         revisions = Revisions(PodSink(self.placer))
         self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
@@ -112,7 +113,7 @@ class Extender:
         )
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
         self.metrics.leader.set_function(lambda: not self.refusal())
-        self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal).routes())
+        self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal, self.recall).routes())
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
         self.takes_turns = self.leadership is not None and pod is None
@@ -128,7 +129,16 @@ class Extender:
             on_round=self.metrics.round,
             on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
         )
-        self.placer.on_change = self.queue.wake
+        self.placer.on_change = self._changed
+        self.placer.on_expired = self._expired
+
+    def _changed(self) -> None:
+        self.queue.wake()
+        self.recall.wake()
+
+    def _expired(self, reservations: int) -> None:
+        self.metrics.expired.inc(reservations)
+        self.recall.wake()
 
     def ready(self) -> bool:
         return self.pods.synced.is_set() and self.nodes.synced.is_set()
@@ -181,6 +191,7 @@ class Extender:
                 self.queue.wake()
                 group.create_task(self.queue.run())
                 group.create_task(self.drift.run())
+                group.create_task(self.recall.run())
         finally:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)
