@@ -159,11 +159,11 @@ def test_mode_score_lets_the_scheduler_choose_by_our_scores_and_over_commits_not
     own_cluster.add_nodes(HETSEV)
     own_cluster.install_hetserve({"extender": {"mode": "score", "policy": "BestFit"}})
     lab = Lab(own_cluster, "default")
-    pods = [pod_of(f"small-{number}", "", 4096) for number in range(8)]
-    for pod in pods:
+    for number in range(8):  # one after another: scores know nothing of pods that are still under way
+        pod = pod_of(f"small-{number}", "", 4096)
         del pod["spec"]["nodeSelector"]
-    own_cluster.apply(pods, "default")
-    bound = lab.wait_for_bound(8)
+        own_cluster.apply(pod, "default")
+        bound = lab.wait_for_bound(number + 1)
     assert {product_of(own_cluster, pod) for pod in bound} == {T4}, "best fit fills the small GPUs first"
     assert len({(pod["spec"]["nodeName"], *held(pod)[0]) for pod in bound}) == 3, "three pods of 4096 MiB fill a T4"
 
