@@ -21,7 +21,12 @@ _FORMATS = ("yaml", "json", "table")
 
 @click.group()
 def profile() -> None:
-    """Latency profiles: how long a model takes on an instance type."""
+    """Latency profiles: how long a model takes on an instance type.
+
+    \b
+    Example:
+      hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge --plot fit.png > profile.yaml
+    """
 
 
 @profile.command()
