@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hetserve import compiled
 
@@ -69,6 +71,32 @@ def test_a_template_is_compiled_with_the_functions_bound_to_its_names() -> None:
 
 def _times_ten(x: int) -> int:
     return 10 * x
+
+
+def test_what_allocates_is_not_compiled_uncounted() -> None:
+    assert compiled.njit(_sum_of_a_copy)(np.arange(3.0)) == 3.0
+    with pytest.raises(numba.core.errors.NumbaError, match="NRT required"):
+        compiled.njit_uncounted(_sum_of_a_copy)(np.arange(3.0))
+
+
+def test_a_loop_takes_a_kernel_that_allocates() -> None:
+    by_copy = compiled.njit(_sum_of_a_copy)
+    assert compiled.specialise(_total, "total_by_copy", _sum=by_copy)(np.arange(3.0)) == 3.0
+
+
+def _sum_of_a_copy(values: NDArray[np.float64]) -> float:
+    return float(values.copy().sum())
+
+
+def _total(values: NDArray[np.float64]) -> float:
+    total = 0.0
+    for _ in range(1000):
+        total = _sum(values)
+    return total
+
+
+def _sum(values: NDArray[np.float64]) -> float:
+    raise NotImplementedError
 
 
 def test_the_name_of_the_cache_follows_the_files_that_a_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit, njit_uncounted
 from hetserve.dispatch.kernel import Floats, Integers
 
 Bits = NDArray[np.uint64]
@@ -62,7 +62,7 @@ def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> Work:
     )
 
 
-@njit
+@njit_uncounted
 def assign(cost: Floats, work: Work) -> None:
     """Assign every row of a cost matrix, rows <= columns, to its own column at least total cost.
 
@@ -72,7 +72,8 @@ def assign(cost: Floats, work: Work) -> None:
     work.row_of[:] = -1
     bits, waiting = work.distance.view(np.uint64), 0
     for row in range(cost.shape[0]):
-        work.distance[:] = cost[row]
+        for column in range(cost.shape[1]):  # a slice assigned to a slice would be copied first
+            work.distance[column] = cost[row, column]
         column = _position(bits, _least(bits), work.row_of)
         work.u[row] = cost[row, column]
         if work.row_of[column] < 0:
@@ -85,7 +86,7 @@ def assign(cost: Floats, work: Work) -> None:
         _augment(work.waiting[k], cost, work)
 
 
-@njit
+@njit_uncounted
 def _insert(row: int, count: int, work: Work) -> None:
     """Put a row among the `count` waiting ones, dearest first: on matrices of dispatching this order saves up to a
     third of the steps."""
@@ -96,7 +97,7 @@ def _insert(row: int, count: int, work: Work) -> None:
     work.waiting[place] = row
 
 
-@njit
+@njit_uncounted
 def _augment(row: int, cost: Floats, work: Work) -> None:
     """Assign one more row along the shortest path to a free column (Dijkstra on reduced costs)."""
     u, v, distance, row_of, column_of = work.u, work.v, work.distance, work.row_of, work.column_of
@@ -123,7 +124,7 @@ def _augment(row: int, cost: Floats, work: Work) -> None:
         column_of[current], column = column, column_of[current]
 
 
-@njit
+@njit_uncounted
 def _relax(
     costs: Floats, v: Floats, distance: Floats, parent: Integers, length: float, dual: float, current: int
 ) -> None:
@@ -137,7 +138,7 @@ def _relax(
         parent[column] = current if nearer else parent[column]
 
 
-@njit
+@njit_uncounted
 def _least(bits: Bits) -> np.uint64:
     least = np.uint64(0xFFFFFFFFFFFFFFFF)
     for column in range(bits.shape[0]):
@@ -146,7 +147,7 @@ def _least(bits: Bits) -> np.uint64:
     return least
 
 
-@njit
+@njit_uncounted
 def _position(bits: Bits, wanted: np.uint64, row_of: Integers) -> int:
     """Last position of this value, a free column if one has it: there the path ends."""
     columns = bits.shape[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit_uncounted
 from hetserve.dispatch.hetserve_plan import (
     CHANCE,
     ORDINARY,
@@ -36,7 +36,7 @@ from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, S
 _MOST_TYPES = 256
 
 
-@njit
+@njit_uncounted
 def decide(
     now: float,
     queue: QueueArrays,
@@ -68,7 +68,7 @@ def decide(
     return sent, 0, math.inf
 
 
-@njit
+@njit_uncounted
 def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -> int:
     """Note the pair; infinite planned work marks the instance as taken."""
     answer.pairs[sent, 0] = position
@@ -77,7 +77,7 @@ def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -
     return sent + 1
 
 
-@njit
+@njit_uncounted
 def _serve_strong(
     now: float,
     live: int,
@@ -104,7 +104,7 @@ def _serve_strong(
     return sent
 
 
-@njit
+@njit_uncounted
 def _fill_strong(
     now: float,
     live: int,
@@ -126,7 +126,7 @@ def _fill_strong(
     return sent
 
 
-@njit
+@njit_uncounted
 def _most_urgent(
     now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
 ) -> int:
@@ -140,7 +140,7 @@ def _most_urgent(
     return best
 
 
-@njit
+@njit_uncounted
 def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> bool:
     i, state, role, last = board.position[e], board.state[e], board.role[kind], board.best[e] == kind
     size, deadline = queue.sizes[i], queue.deadlines[i]
@@ -149,7 +149,7 @@ def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArra
     return in_time
 
 
-@njit
+@njit_uncounted
 def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """The oldest entry that only a service time not above the mean can save, on this type; -1 for none."""
     for e in range(live):
@@ -159,7 +159,7 @@ def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: Mode
     return -1
 
 
-@njit
+@njit_uncounted
 def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """The entry that the ordinary types serve the slowest compared to this one; -1 for none."""
     best, most = -1, 0.0
@@ -180,7 +180,7 @@ def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: M
     return best
 
 
-@njit
+@njit_uncounted
 def _serve_ordinary(
     now: float,
     live: int,
@@ -210,7 +210,7 @@ def _serve_ordinary(
     return sent
 
 
-@njit
+@njit_uncounted
 def _serve_hopeless(
     now: float,
     hopeless: int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit, njit_uncounted
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = 0, 1, 2, 3, 4, 5, 6
@@ -65,7 +65,7 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
     )
 
 
-@njit
+@njit_uncounted
 def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
     """Strong: the types that serve the largest batches within the SLO, the fastest of these; how many are ordinary.
 
@@ -90,7 +90,7 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
     return present - strong
 
 
-@njit
+@njit_uncounted
 def needed(state: int, role: int, last: bool, mean: float, safe: float, target: float) -> float:
     """Seconds before its deadline at which a type must start an entry to be in time.
 
@@ -102,7 +102,7 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
     return last_resort(role, mean, safe, target) if role == STRONG or last else safe
 
 
-@njit
+@njit_uncounted
 def last_resort(role: int, mean: float, safe: float, target: float) -> float:
     """The same on a type after which no other of its role can be in time: half the margin of the safe quantile.
 
@@ -112,7 +112,7 @@ def last_resort(role: int, mean: float, safe: float, target: float) -> float:
     return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
 
 
-@njit
+@njit_uncounted
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
     """Fill the board; the number of live entries and of hopeless positions that were noted."""
     live, hopeless = 0, 0
@@ -141,7 +141,7 @@ def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board)
     return live, hopeless
 
 
-@njit
+@njit_uncounted
 def _expectation(now: float, deadline: float, ordinary: float, strong: float, mean: float) -> int:
     if now <= deadline - ordinary:
         return READY
@@ -150,7 +150,7 @@ def _expectation(now: float, deadline: float, ordinary: float, strong: float, me
     return CHANCE if now <= deadline - mean else HOPELESS
 
 
-@njit
+@njit_uncounted
 def plan_queue(
     now: float,
     live: int,
@@ -181,13 +181,13 @@ def plan_queue(
     return count
 
 
-@njit
+@njit_uncounted
 def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> None:
     for j in range(free.shape[0]):
         free[j] = max(free_at[j], now) if busy[j] else now
 
 
-@njit
+@njit_uncounted
 def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """Whether there are entries of this state, and whether an ordinary type can serve one in time at its mean.
 
@@ -210,7 +210,7 @@ def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArr
     return found
 
 
-@njit
+@njit_uncounted
 def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
     """Entries of these two states into `order`, earliest key first, ties by arrival; their number."""
     count = 0
@@ -226,7 +226,7 @@ def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integ
     return count
 
 
-@njit
+@njit_uncounted
 def _plan_group(
     count: int,
     group: int,
@@ -265,7 +265,7 @@ def _plan_group(
             board.place[victim] = -1
 
 
-@njit
+@njit_uncounted
 def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
     best, earliest = -1, math.inf
     for j in range(types.shape[0]):
@@ -274,7 +274,7 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
     return best
 
 
-@njit
+@njit_uncounted
 def _largest_planned(planned: int, entry: int, queue: QueueArrays, board: Board) -> int:
     """The largest of the entry itself and the entries planned so far; of equals the entry, then the earliest."""
     victim, largest = entry, queue.sizes[board.position[entry]]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit_uncounted
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kairos_reference import PENALTY, UNSERVABLE, WINDOW, XI, reference
 from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
-@njit
+@njit_uncounted
 def decide(
     now: float,
     queue: QueueArrays,
@@ -47,7 +47,7 @@ def decide(
     return sent, 0, math.inf
 
 
-@njit
+@njit_uncounted
 def _fill(
     queries_are_rows: bool,
     now: float,
