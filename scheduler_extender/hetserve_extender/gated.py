@@ -6,6 +6,7 @@ resting (its patch was refused, it is tried again later), or released (the sched
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,6 +36,8 @@ class Gated:
     resting: dict[str, Seconds] = field(default_factory=dict)
     stuck_since: dict[str, Seconds] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)
+    _unschedulable: set[str] = field(default_factory=set)
+    """Those of the released that the scheduler says it cannot place."""
     _held_by_others: set[str] = field(default_factory=set)
     _ours_alone_since: dict[str, Seconds] = field(default_factory=dict)
 
@@ -51,8 +54,11 @@ class Gated:
         if names.QUEUE_GATE not in pod.gates:
             self.lifted.pop(uid, None)
             self.resting.pop(uid, None)
+        self._unschedulable.discard(uid)
         if in_hand(pod):
             self._released.add(uid)
+            if pod.unschedulable:
+                self._unschedulable.add(uid)
         else:
             self._released.discard(uid)
             self.stuck_since.pop(uid, None)
@@ -86,19 +92,29 @@ class Gated:
                 del waits[uid]
                 self.see(uid)
 
-    def outstanding(self, now: Seconds) -> int:
-        """Released pods without a node, less those that the scheduler could not place for a while."""
+    def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
+        """Released pods without a node, less those that the scheduler could not place for a while.
+
+        Counted up to `limit`, if more: after every change only that there are too many is asked, and a thousand
+        pods that came without a gate would cost more than their placement.
+        """
+        self._follow_stuck(now)
         count = len(self.lifted)
+        for uid in self._unschedulable:
+            count += self._is_in_hand(uid) and now - self.stuck_since[uid] < self.unschedulable_after
         for uid in self._released:
-            if uid in self.lifted or self._is_bound(uid):
-                continue
-            if self.placer.pods[uid].unschedulable:
-                since = self.stuck_since.setdefault(uid, now)
-                count += now - since < self.unschedulable_after
-            else:
-                self.stuck_since.pop(uid, None)
-                count += 1
+            if count >= limit:
+                break
+            count += uid not in self._unschedulable and self._is_in_hand(uid)
         return count
+
+    def _follow_stuck(self, now: Seconds) -> None:
+        """Since when each pod that the scheduler cannot place is known to be one."""
+        for uid in [uid for uid in self.stuck_since if uid not in self._unschedulable and self._is_in_hand(uid)]:
+            del self.stuck_since[uid]
+        for uid in self._unschedulable:
+            if self._is_in_hand(uid):
+                self.stuck_since.setdefault(uid, now)
 
     def next_time(self, now: Seconds) -> float | None:
         """When a pod stops or starts to count without an event."""
@@ -114,10 +130,15 @@ class Gated:
         for known in (self.lifted, self.resting, self.stuck_since, self._ours_alone_since):
             known.pop(uid, None)
         self._released.discard(uid)
+        self._unschedulable.discard(uid)
         self._held_by_others.discard(uid)
 
     def _waits(self, pod: PodView) -> bool:
         return ours_alone_holds(pod) and pod.uid not in self.lifted and pod.uid not in self.resting
+
+    def _is_in_hand(self, uid: str) -> bool:
+        """Whether a pod is released and neither bound nor counted as lifted."""
+        return uid in self._released and uid not in self.lifted and not self._is_bound(uid)
 
     def _is_bound(self, uid: str) -> bool:
         held = self.placer.ledger.booking(uid)

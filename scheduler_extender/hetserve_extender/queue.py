@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -90,9 +91,9 @@ class QueueController:
         """Decide a round and send its patches on their way; None where there is nothing to send."""
         now = self.clock()
         self.pods.tidy(now)
-        outstanding = self.pods.outstanding(now)
-        full = outstanding >= self.settings.beta or not self.pods.line
         look = now - self._looked >= LOOK_EVERY
+        outstanding = self.pods.outstanding(now, math.inf if look else self.settings.beta)
+        full = outstanding >= self.settings.beta or not self.pods.line
         self._unseen = full and not look
         if self._unseen:
             return None

@@ -83,6 +83,9 @@ class Watched(RuleBasedStateMachine):
         assert not in_hand & gated.lifted.keys()
         patient = {uid for uid in in_hand if not pods[uid].unschedulable}
         count = gated.outstanding(self.clock())
+        for limit in (1, 2, 3):
+            some = gated.outstanding(self.clock(), limit)
+            assert (some == count) if count < limit else (limit <= some <= count), "too many are taken for few"
         given_up = {uid for uid, since in gated.stuck_since.items() if self.now - since >= UNSCHEDULABLE_AFTER}
         assert given_up <= in_hand - patient
         assert count == len(gated.lifted) + len(in_hand) - len(given_up)

@@ -7,10 +7,12 @@ which may be this one. Of those the policy's best is taken, or the n best of one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from itertools import compress
 from typing import Final
+
+import numpy as np
 
 from hetserve.placement.choose import Rows, best_two, node_order
 from hetserve.placement.index import GpuIndex, Place
@@ -105,14 +107,20 @@ def feasible(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
     """(offered nodes that can take the request, in the order offered; why the others cannot)."""
-    refused = refusals(index, request, offered, Masks.of(index, request, offered))
-    out = {name for refusal in refused for name in refusal.nodes}
-    return tuple(name for name in dict.fromkeys(offered) if name not in out), refused
+    masks = Masks.of(index, request, offered)
+    if not isinstance(offered, tuple):
+        offered = tuple(offered)
+    able = np.append(index.on_node(masks.fits) >= request.gpus, False)  # the last: nodes without a row
+    passing = able[index.rows_of(offered)]
+    if passing.all() and len(set(offered)) == len(offered):
+        return offered, ()
+    passed = tuple(dict.fromkeys(compress(offered, passing.tolist())))
+    return passed, refusals(index, request, offered, masks)
 
 
 def scores(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = PolicyName.WORST_FIT
-) -> Mapping[str, int]:
+) -> dict[str, int]:
     """Score per offered node: 10 for the policy's best, 9 down to 1 in its order, 0 where the request does not fit.
 
     Nodes that the policy holds equal score the same, so that the scheduler's own scores choose among them; where
@@ -120,13 +128,11 @@ def scores(
     """
     ranks = RANKS[request.policy or policy](index)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
-    found = dict.fromkeys(offered, 0)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
-    for node, place in zip(nodes.tolist(), places.tolist(), strict=True):
-        below = 0 if place == 0 else 1 + (place - 1) * (MAX_SCORE - 1) // step
-        found[index.nodes[node].name] = MAX_SCORE - below
-    return MappingProxyType(found)
+    by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)  # the last: nodes without a row
+    by_row[nodes] = MAX_SCORE - np.where(places == 0, 0, 1 + (places - 1) * (MAX_SCORE - 1) // step)
+    return dict(zip(offered, by_row[index.rows_of(offered)].tolist(), strict=True))
 
 
 def _candidate(index: GpuIndex, rows: Rows | None) -> Candidate | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ class GpuIndex:
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
         """False on every GPU of a node where pods hold GPUs that the inventory does not list."""
+        self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._strangers: dict[str, int] = {}
         self._products: dict[str, Mask] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
@@ -83,10 +85,25 @@ class GpuIndex:
 
     def offered(self, names: Sequence[str]) -> Mask:
         """Which GPUs lie on the named nodes; names of nodes without GPUs select nothing."""
+        if not self.nodes:
+            return np.zeros(0, dtype=np.bool_)
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
-        get = self.node_row.get
-        on_node[[get(name, -1) for name in names]] = True
-        return on_node[:-1][self.node_of] if self.nodes else np.zeros(0, dtype=np.bool_)
+        on_node[self.rows_of(names)] = True
+        here: Mask = np.ones(len(self.gpus), dtype=np.bool_) if on_node[:-1].all() else on_node[self.node_of]
+        return here
+
+    def rows_of(self, names: Sequence[str]) -> Numbers:
+        """Row of each named node, -1 for one without GPUs; to be read only.
+
+        Those of the last tuple are kept: a call asks several times, and prioritize what filter has asked.
+        """
+        known, rows = self._rows_of
+        if known is names:
+            return rows
+        rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
+        if isinstance(names, tuple):  # nothing else is sure to be the same the next time
+            self._rows_of = names, rows
+        return rows
 
     def selected(self, selector: GpuSelector) -> Mask:
         """Which GPUs a selector accepts."""
