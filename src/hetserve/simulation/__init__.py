@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hetserve.simulation.batches import parse_batches
-from hetserve.simulation.criteria import Confident, Criterion, PerSeed
+from hetserve.simulation.criteria import Confident, Criterion, PerSeed, steady_per_seed
+from hetserve.simulation.length import fewest_queries
+from hetserve.simulation.stability import Backlog, grows
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload, draw_workload, record_workload
 
@@ -40,6 +42,7 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "Allowable",
     "Arrivals",
+    "Backlog",
     "Confident",
     "Criterion",
     "Decile",
@@ -52,7 +55,10 @@ __all__ = [
     "Workload",
     "allowable_throughput",
     "draw_workload",
+    "fewest_queries",
+    "grows",
     "parse_batches",
     "record_workload",
     "simulate",
+    "steady_per_seed",
 ]

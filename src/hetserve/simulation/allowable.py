@@ -18,6 +18,8 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
 from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.stability import Backlog, backlog_of, grows
+from hetserve.simulation.state import DROPPED
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload, draw_workload
 
@@ -30,12 +32,14 @@ GRID: Final = 0.005
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
-    stopped gives what was certain by then. limit: what the criterion compares."""
+    stopped gives what was certain by then. limit: what the criterion compares. unstable: within the limit, and failed
+    because the backlog grows."""
 
     rate: float
     ratios: tuple[float, ...]
     limit: float
     passed: bool
+    unstable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class Allowable:
     arrivals: str
     trials: tuple[Trial, ...]
 
+    @property
+    def unstable_from(self) -> float | None:
+        """Lowest rate tried above the allowable one at which only the growing backlog was against it."""
+        return min((t.rate for t in self.trials if t.unstable and t.rate > self.rate), default=None)
+
     def as_json(self) -> dict[str, object]:
         """Plain data."""
         return {
@@ -80,7 +89,13 @@ class Allowable:
             "seeds": list(self.seeds),
             "arrivals": self.arrivals,
             "trials": [
-                {"rate": t.rate, "violationRatios": list(t.ratios), "limit": t.limit, "passed": t.passed}
+                {
+                    "rate": t.rate,
+                    "violationRatios": list(t.ratios),
+                    "limit": t.limit,
+                    "passed": t.passed,
+                    "unstable": t.unstable,
+                }
                 for t in self.trials
             ],
         }
@@ -178,6 +193,7 @@ class _Search:
     def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
         """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
         ratios: list[float] = []
+        backlogs: list[Backlog] = []
         allowed = 1 - self.percentile / 100
         hopeless = self.criterion.hopeless_above(allowed, len(works))
         for work in works:
@@ -194,8 +210,12 @@ class _Search:
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return Trial(rate, tuple(ratios), max(ratios), passed=False)
+            if self.criterion.steady:
+                backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
-        return Trial(rate, tuple(ratios), limit, passed=limit <= allowed + 1e-12)
+        within = limit <= allowed + 1e-12
+        unstable = within and grows(backlogs)
+        return Trial(rate, tuple(ratios), limit, within and not unstable, unstable)
 
 
 def _scan(

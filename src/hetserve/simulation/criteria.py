@@ -1,4 +1,4 @@
-"""When a rate passes: what has to be at most 1 - percentile."""
+"""When a rate passes: what has to be at most 1 - percentile, and whether a backlog that grows fails it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ class Criterion(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def steady(self) -> bool:
+        """Whether a rate at which the backlog grows fails, however few queries are late by the end of the run."""
+        ...
+
     def check(self, seeds: int) -> None:
         """Raise ValueError if so many seeds are too few."""
         ...
@@ -42,6 +47,7 @@ class Confident:
     """The upper 95 % confidence limit of the mean ratio over at least three seeds (DESIGN section 5)."""
 
     name: str = "confident"
+    steady: bool = True
 
     def check(self, seeds: int) -> None:
         if seeds < FEWEST_SEEDS:
@@ -59,9 +65,11 @@ class Confident:
 
 @dataclass(frozen=True, slots=True)
 class PerSeed:
-    """Every seed's own ratio; the allowable rate is the mean of the seeds' own. The faithful reproduction of Kairos."""
+    """Every seed's own ratio; the allowable rate is the mean of the seeds' own. By default the faithful reproduction
+    of Kairos, which asks no more than the percentile; `steady_per_seed` asks that the backlog does not grow."""
 
     name: str = "faithful"
+    steady: bool = False
 
     def check(self, seeds: int) -> None:
         if seeds < 1:
@@ -72,6 +80,11 @@ class PerSeed:
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:  # noqa: ARG002  one seed at a time
         return allowed
+
+
+def steady_per_seed() -> PerSeed:
+    """What stands for `Confident` where there are fewer than three seeds."""
+    return PerSeed("per-seed", steady=True)
 
 
 def _t95(degrees: int) -> float:

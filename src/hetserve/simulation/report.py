@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.dispatch import Policy
+from hetserve.simulation.stability import Backlog, backlog_of
 from hetserve.simulation.system import System
-from hetserve.simulation.workload import Workload
+from hetserve.simulation.workload import Arrivals, Workload
 
 if TYPE_CHECKING:
     from hetserve.simulation.state import Outcome
@@ -66,7 +67,8 @@ class RunReport:
     """One run. Times in seconds, rates in queries/s; a query that was never served violates.
 
     queries: those that count, after the first `warm_up`. latencies: {percentile: latency} of the served ones.
-    worst_delay: longest latency of a served query. stopped_early: the violations passed the limit of the run;
+    worst_delay: longest latency of a served query. backlog: None where the run was stopped or its arrivals were
+    recorded, at a rate that may itself grow. stopped_early: the violations passed the limit of the run;
     what had not happened by then is not in any figure.
     """
 
@@ -85,6 +87,7 @@ class RunReport:
     mean_latency: float
     latencies: Mapping[float, float]
     worst_delay: float
+    backlog: Backlog | None
     deciles: tuple[Decile, ...]
     types: tuple[TypeUse, ...]
     duration: float
@@ -113,6 +116,7 @@ class RunReport:
             "meanLatencySeconds": _or_null(self.mean_latency),
             "latencySeconds": {f"p{p:g}": _or_null(v) for p, v in self.latencies.items()},
             "worstDelaySeconds": _or_null(self.worst_delay),
+            "backlog": None if self.backlog is None else self.backlog.as_json(),
             "deciles": [decile.as_json() for decile in self.deciles],
             "types": [use.as_json() for use in self.types],
             "durationSeconds": self.duration,
@@ -150,6 +154,9 @@ def make_report(
         mean_latency=float(fates.delays.mean()) if len(fates.delays) else math.nan,
         latencies={p: float(np.percentile(fates.delays, p)) if len(fates.delays) else math.nan for p in _PERCENTILES},
         worst_delay=float(fates.delays.max()) if len(fates.delays) else math.nan,
+        backlog=None
+        if stopped_early or workload.arrivals is Arrivals.RECORDED
+        else backlog_of(workload.times(rate), outcome.finish, outcome.worker == _DROPPED),
         deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], fates.violates),
         types=_uses(system, counts, outcome, duration),
         duration=duration,
