@@ -11,9 +11,11 @@ from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, too_little
+from hetserve.planning.explain_kairos import explain as explain_bounds
 from hetserve.planning.ilp import modelled
 from hetserve.planning.ilp_model import Choice, Model, for_more
 from hetserve.planning.kairos_setting import entries, nothing_fits, settle
+from hetserve.planning.kairos_step import next_step
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.outcome import infeasible
@@ -29,7 +31,7 @@ LIMIT: Final = 100_000
 def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
-    evaluate: queries/s that a configuration holds; None: its upper bound is taken for it, and the plan says so.
+    evaluate: queries/s that a configuration holds; None: the plan is the highest upper bound, and says so.
     limit: most configurations; a larger space is refused with SpecInvalid, before anything is tried.
     """
     if problem.objective == "MinCost":
@@ -41,18 +43,19 @@ def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: 
     size = count_configurations(space.dimensions, space.budget)
     if size > limit:
         return _too_many(problem, size, limit)
-    ranked = tuple(entries(setting.rates, list_all(space)))
+    all_of_them = list_all(space)
+    ranked = tuple(entries(setting.rates, all_of_them))
     if not ranked:
         return nothing_fits(setting, NAME)
-    bounds = {entry.counts: entry.bound for entry in ranked}
-    columns = (setting.rates.base.name, *(aux.option.name for aux in setting.rates.auxiliaries))
-    by_bound: Evaluator = lambda counts: bounds[tuple(dict(counts)[name] for name in columns)]  # noqa: E731
-    trials = Trials(setting, evaluate or by_bound)
+    if evaluate is None:
+        step, rule = next_step(setting, ranked[0]), "highest bound, the cheapest of equal ones"
+        return replace(
+            explain_bounds(setting, ranked[:10], pick=0, rule=rule, ranking=all_of_them, step=step), planner=NAME
+        )
+    trials = Trials(setting, evaluate)
     for entry in ranked:
         trials.hold(entry)
-    what = "tried" if evaluate is not None else "compared by their upper bounds (no evaluator was given)"
-    made = plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were {what}")
-    return made if evaluate is not None else replace(made, evaluated=())
+    return plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were tried")
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:

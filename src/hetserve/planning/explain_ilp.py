@@ -65,7 +65,8 @@ def all_counts(problem: Problem, model: Model, choice: Choice) -> Counts:
 def step_to(problem: Problem, model: Model, best: Choice, richer: Choice) -> NextStep:
     """The step from the best to a choice that carries noticeably more."""
     extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
-    return NextStep(extra, gain, all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost))
+    counts, cost = all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost)
+    return NextStep(extra, gain, counts, cost, figure="capacity")
 
 
 def unusable(problem: Problem, model: Model) -> tuple[Refusal, ...]:
@@ -92,29 +93,41 @@ def nothing_for_the_budget(problem: Problem, model: Model, planner: str) -> Plan
 
 
 def too_little(
-    problem: Problem, model: Model, most: Choice, affordable: Choice, cheapest: Choice | None, *, planner: str
+    problem: Problem,
+    model: Model,
+    most: Choice,
+    affordable: Choice,
+    cheapest: Choice | None,
+    *,
+    planner: str,
+    heuristic: str = "",
 ) -> Plan:
     """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
 
     most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
-    without the budget, None if nothing carries the load. Raises ArithmeticError where these contradict each other.
+    without the budget, None if nothing carries the load. heuristic: what found these, empty where they are proven.
+    Raises ArithmeticError where these contradict each other.
     """
     if most.capacity < model.needed * (1 - float(TOLERANCE)):
-        short = model.needed - most.capacity
-        message = (
-            f"{_need(problem, model)}; every instance that limits and free resources allow "
-            f"({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {qps_text(short)} too little"
-        )
-        return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
-    budget = problem.budget
-    if cheapest is None or budget is None or cheapest.cost <= budget:
+        short = f"{qps_text(model.needed - most.capacity)} too little"
+        allow = f"the most that {heuristic} finds within limits and free resources"
+        who = allow if heuristic else "every instance that limits and free resources allow"
+        why = f"{who} ({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {short}"
+        reason = Reason.CAPACITY_TOO_LOW
+    elif cheapest is None or problem.budget is None or cheapest.cost <= problem.budget:
         raise ArithmeticError(f"{_held(problem, model, most)} carries the load, but the solvers find no plan")
-    message = (
-        f"{_need(problem, model)}; budget {money_text(budget)} buys at most {qps_text(affordable.capacity)} "
-        f"({_held(problem, model, affordable)}); the cheapest plan that carries the load costs "
-        f"{money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), {money_text(cheapest.cost - budget)} more"
-    )
-    return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
+    else:
+        budget, reason = money_text(problem.budget), Reason.BUDGET_TOO_LOW
+        buys = f"with budget {budget} {heuristic} buys" if heuristic else f"budget {budget} buys at most"
+        found = (
+            f"the plan that {heuristic} finds for the load" if heuristic else "the cheapest plan that carries the load"
+        )
+        why = (
+            f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries the load costs "
+            f"{money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
+            f"{money_text(cheapest.cost - problem.budget)} more"
+        )
+    return infeasible(problem, planner, reason, f"{_need(problem, model)}; {why}", unusable(problem, model))
 
 
 def _need(problem: Problem, model: Model) -> str:

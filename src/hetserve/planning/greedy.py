@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, too_little
+from hetserve.planning.explain_ilp import all_counts, explain, nothing_for_the_budget, too_little
 from hetserve.planning.ilp import Search, modelled
 from hetserve.planning.ilp_model import Choice, Model, for_budget
 from hetserve.planning.milp import TOLERANCE, Chain, SolverError
-from hetserve.planning.plan import NextStep, Plan
+from hetserve.planning.plan import NextStep, Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.wording import share_text
+from hetserve.planning.wording import money_text, share_text
 from hetserve.units import QPS
 
 NAME: Final = "greedy"
@@ -35,35 +35,62 @@ def plan_greedy(problem: Problem) -> Plan:
     if problem.load is None:
         if most is None or most.capacity <= 0:
             return nothing_for_the_budget(problem, model, NAME)
-        return explain(problem, model, most, (), "by HetSev's heuristic", planner=NAME, carries=most.capacity)
+        return _most_for_the_budget(problem, model, most)
     needed = model.needed * (1 - float(TOLERANCE) / 1000)
-    made = scale_in(model, scale_out(model, needed), needed)
-    if made.capacity < needed:
-        free = replace(model, budget=None)
-        return too_little(problem, model, scale_out(free, needed), made, _if_enough(free, needed), planner=NAME)
     search = Search(model, Chain())
+    made = _carrying(problem, search, needed)
+    if isinstance(made, Plan):
+        return made
     gap, best = optimality_gap(search, made)
     others = () if best is None or best.counts == made.counts else (best,)
     carries = None if most is None else QPS(max(most.capacity, made.capacity))
-    return explain(
-        problem,
-        model,
-        made,
-        others,
-        f"by HetSev's heuristic, {gap}",
-        planner=NAME,
-        step=_step(search, problem, made),
-        asked=True,
-        carries=carries,
-    )
+    proof = f"by HetSev's heuristic, {gap}"
+    step, asked = _step(search, problem, made)
+    return explain(problem, model, made, others, proof, planner=NAME, step=step, asked=asked, carries=carries)
 
 
-def _step(search: Search, problem: Problem, made: Choice) -> NextStep | None:
-    """The optimum's next step, beside which the heuristic's plan stands."""
+def _most_for_the_budget(problem: Problem, model: Model, most: Choice) -> Plan:
+    step, asked = _step(Search(model, Chain()), problem, most)
+    proof = "by HetSev's heuristic"
+    return explain(problem, model, most, (), proof, planner=NAME, step=step, asked=asked, carries=most.capacity)
+
+
+def _carrying(problem: Problem, search: Search, needed: float) -> Choice | Plan:
+    """The heuristic's choice that carries the load, or the infeasible plan where it finds none.
+
+    Looking away from the budget can end within it where filling up the budget ends on types that carry too little.
+    """
+    model = search.model
+    made = scale_in(model, scale_out(model, needed), needed)
+    if made.capacity >= needed:
+        return made
+    free = replace(model, budget=None)
+    enough = _if_enough(free, needed)
+    if enough is not None and (model.budget is None or enough.cost <= model.budget):
+        return enough
+    most = scale_out(free, needed)
+    refused = too_little(problem, model, most, made, enough, planner=NAME, heuristic="HetSev's heuristic")
+    return replace(refused, message=f"{refused.message}{_elsewhere(problem, search)}")
+
+
+def _elsewhere(problem: Problem, search: Search) -> str:
+    """What the integer program finds where the heuristic finds nothing."""
     try:
-        return search.next_step(problem, made)
+        best = search.least_cost()
     except SolverError:
-        return None
+        return ""
+    if best is None:
+        return ""
+    held = summary(all_counts(problem, search.model, best))
+    return f"; planner ilp carries the load for {money_text(best.cost)} ({held})"
+
+
+def _step(search: Search, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
+    """The optimum's next step, beside which the heuristic's plan stands, and whether a solver could tell."""
+    try:
+        return search.next_step(problem, made), True
+    except SolverError:
+        return None, False
 
 
 def scale_out(model: Model, needed: float) -> Choice:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.base import slo_miss
-from hetserve.planning.explain_ilp import explain, step_to, unusable
+from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, unusable
+from hetserve.planning.greedy import addable
 from hetserve.planning.ilp import modelled
-from hetserve.planning.ilp_model import Choice, for_more
+from hetserve.planning.ilp_model import Choice, Model, for_budget, for_more
 from hetserve.planning.kairos_setting import settle
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, NextStep, Plan, Refusal
@@ -38,13 +40,10 @@ def plan_homogeneous(problem: Problem) -> Plan:
         return setting
     found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, sorted(pool.counts)))
     if not found:
-        wanted = ", ".join(sorted(option.name for option in problem.types if option.min_instances))
-        besides = f", and the instances wanted of {wanted}" if wanted else ""
-        message = f"no type alone fits the limits and the budget of {money_text(setting.budget)}{besides}"
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _nothing_alone(problem, setting.budget))
     best, second = found[0], found[1] if len(found) > 1 else None
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
-    step = next_step(problem, best)
+    step, whole = next_step(problem, best), scaled(problem, best)
     return Plan(
         feasible=True,
         reason=Reason.PLAN_FEASIBLE,
@@ -61,10 +60,11 @@ def plan_homogeneous(problem: Problem) -> Plan:
         refusals=problem.left_out + tuple(_refusals(problem, best)),
         verdict=(
             f"{qps_text(rate)} within {latency_text(problem.slo.latency)} if no query had to wait; scaled to the whole "
-            f"budget {qps_text(scaled(problem, best))}; {money_text(setting.budget - best.cost)} of "
+            f"budget {qps_text(whole)}; {money_text(setting.budget - best.cost)} of "
             f"{money_text(setting.budget)} left; {step_text(step)}"
         ),
         next_step=step,
+        scaled_qps=whole,
     )
 
 
@@ -140,11 +140,19 @@ def _refusals(problem: Problem, best: Candidate) -> list[Refusal]:
     return lines
 
 
+def _nothing_alone(problem: Problem, budget: int) -> str:
+    wanted = ", ".join(sorted(option.name for option in problem.types if option.min_instances))
+    besides = f", and the instances wanted of {wanted}" if wanted else ""
+    return f"no type alone fits the limits and the budget of {money_text(budget)}{besides}"
+
+
 def _least_cost(problem: Problem) -> Plan:
     """The cheapest pool of one type that carries the load (MinCost), launching included."""
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
         return model
+    if problem.load is None:
+        return _most_for_the_budget(problem, model)
     found = sorted((model.choice(counts) for counts in model.single_type()), key=lambda choice: choice.key)
     if not found:
         message = (
@@ -155,6 +163,37 @@ def _least_cost(problem: Problem) -> Plan:
     best, proof = found[0], "the cheapest type alone"
     step = _least_cost_step(problem, best)
     return explain(problem, model, best, tuple(found[1:]), proof, planner=NAME, step=step, asked=True)
+
+
+def _most_for_the_budget(problem: Problem, model: Model) -> Plan:
+    """Without a load the pool of one type that carries the most for the budget, of equal ones the cheapest."""
+    found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
+    if not found:
+        refused = nothing_for_the_budget(problem, model, NAME)
+        alone = refused.reason == Reason.BUDGET_TOO_LOW
+        return refused if alone else dataclasses.replace(refused, message=_nothing_alone(problem, problem.budget or 0))
+    best, proof = found[0], "the most of one type for the budget"
+    return explain(
+        problem,
+        model,
+        best,
+        tuple(found[1:]),
+        proof,
+        planner=NAME,
+        step=_least_cost_step(problem, best),
+        asked=True,
+        carries=best.capacity,
+    )
+
+
+def _largest(model: Model) -> Iterator[Choice]:
+    """Per type, as many of it alone as limits, free resources and the budget allow."""
+    for i, least in enumerate(model.least):
+        fewest = tuple(least if i == j else 0 for j in range(len(model.types)))
+        count = least + addable(model, fewest, i, math.inf)
+        made = (*fewest[:i], count, *fewest[i + 1 :])
+        if count and model.allowed(made):
+            yield model.choice(made)
 
 
 def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:

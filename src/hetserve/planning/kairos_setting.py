@@ -22,7 +22,7 @@ from hetserve.planning.wording import money_text
 def settle(problem: Problem, planner: str) -> Setting | Plan:
     """What a ranking by bounds needs (base, rates, budget), or the infeasible plan that says why there is none."""
     if problem.budget is None:
-        message = f"planner {planner} buys throughput with a budget, and the service has none: set spec.budget.hourly"
+        message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
         return infeasible(problem, planner, Reason.SPEC_INVALID, message)
     budget = int(problem.budget)
     base = choose_base(problem, budget)

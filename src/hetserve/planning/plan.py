@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hetserve.units import QPS, MicroDollarsPerHour
 
@@ -45,7 +46,7 @@ class NextStep:
     """The least more money that raises a plan's figure noticeably, and what it buys.
 
     extra: on top of the budget (MaxThroughput) or of the plan's cost (MinCost), micro-dollars/h. gain: queries/s
-    more bound or capacity. counts, cost: the configuration that it would be. proven: False where a search gave up:
+    more of `figure`. counts, cost: the configuration that it would be. proven: False where a search gave up:
     less money may be enough, and it may buy more.
     """
 
@@ -54,6 +55,7 @@ class NextStep:
     counts: Counts
     cost: MicroDollarsPerHour
     proven: bool = True
+    figure: Literal["bound", "capacity"] = "bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Plan:
     configuration left out, with its reason. verdict: what holds at this plan, for people. evaluated: what was
     simulated on the way, best first. next_step: what a little more money buys, None where it was not asked, is not
     known or nothing does. tied: others are as good as the last of the ranking; which of them come first by counts was
-    not settled.
+    not settled. scaled_qps: of planner homogeneous, the bound if fractions of instances could be had.
     """
 
     feasible: bool
@@ -85,6 +87,7 @@ class Plan:
     evaluated: tuple[Evaluated, ...] = ()
     next_step: NextStep | None = None
     tied: bool = False
+    scaled_qps: QPS | None = None
 
     @property
     def qps(self) -> QPS | None:

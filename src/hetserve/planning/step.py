@@ -21,7 +21,7 @@ class Step:
 
 
 def step_text(step: NextStep | None, known: bool = True) -> str:
-    """``next: +0.15 $/h buys +4.1 q/s (1xa+2xb)``; what it says where there is no step.
+    """``next: +0.15 $/h buys +4.1 q/s of upper bound (1xa+2xb)``; what it says where there is no step.
 
     known: False where a search gave up before it could tell.
     """
@@ -31,5 +31,6 @@ def step_text(step: NextStep | None, known: bool = True) -> str:
         return f"no more money buys {NOTICEABLE:.0%} more within the limits"
     # A plan that keeps dear instances since launching others weighs more may be dearer than the next one.
     extra = f"{'-' if step.extra < 0 else '+'}{money_text(abs(step.extra))}"
-    gain = f"+{qps_text(step.gain)} ({summary(step.counts)})"
+    of = " of upper bound" if step.figure == "bound" else ""
+    gain = f"+{qps_text(step.gain)}{of} ({summary(step.counts)})"
     return f"next: {extra} buys {gain}" if step.proven else f"next: at most {extra} buys at least {gain}"

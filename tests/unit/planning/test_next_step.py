@@ -42,7 +42,7 @@ def test_a_step_that_is_proven_is_stated_as_it_is() -> None:
     step = plan(RM2, "kairos").next_step
     assert step is not None
     assert (step.extra, step.proven) == (112_000, True)
-    assert step_text(step) == "next: +0.112 $/h buys +9.86 q/s (1xg4dn.xlarge+14xr5n.large)"
+    assert step_text(step) == "next: +0.112 $/h buys +9.86 q/s of upper bound (1xg4dn.xlarge+14xr5n.large)"
 
 
 def test_where_the_search_for_the_step_gives_up_it_is_the_most_it_costs_and_the_least_it_buys(
