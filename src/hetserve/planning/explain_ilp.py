@@ -123,8 +123,8 @@ def too_little(
             f"the plan that {heuristic} finds for the load" if heuristic else "the cheapest plan that carries the load"
         )
         why = (
-            f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries the load costs "
-            f"{money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
+            f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries "
+            f"the load costs {money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
             f"{money_text(cheapest.cost - problem.budget)} more"
         )
     return infeasible(problem, planner, reason, f"{_need(problem, model)}; {why}", unusable(problem, model))
