@@ -58,22 +58,35 @@ def _fill(
     cost: Floats,
 ) -> None:
     """Costs C_j L_ij (Eq. 2), penalised where the query would be late (Eq. 8)."""
-    xi, penalty = parameters[0], parameters[1]
-    mean, sizes, arrivals, deadlines = model.mean, queue.sizes, queue.arrivals, queue.deadlines
+    count = cost.shape[0] if queries_are_rows else cost.shape[1]
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
-        weight = model.coefficients[kind]
         left = max(workers.free_at[j] - now, 0.0) if workers.busy[j] else 0.0
-        for i in range(cost.shape[0] if queries_are_rows else cost.shape[1]):
-            target = deadlines[i] - arrivals[i]
-            service = mean[kind, sizes[i]]
-            value = weight * (left + service)
-            if left + service + (now - arrivals[i]) > xi * target:
-                value = weight * penalty * target if service < math.inf else UNSERVABLE * penalty * target
-            if queries_are_rows:
-                cost[i, j] = value
-            else:
-                cost[j, i] = value
+        services, weight = model.mean[kind], model.coefficients[kind]
+        if queries_are_rows:
+            _fill_one(now, left, weight, services, queue, parameters[0], parameters[1], cost[:count, j])
+        else:
+            _fill_one(now, left, weight, services, queue, parameters[0], parameters[1], cost[j])
+
+
+@njit_uncounted
+def _fill_one(
+    now: float,
+    left: float,
+    weight: float,
+    services: Floats,
+    queue: QueueArrays,
+    xi: float,
+    penalty: float,
+    costs: Floats,
+) -> None:
+    """Costs on one instance; choices of values instead of branches, which would be foretold wrongly half the time."""
+    sizes, arrivals, deadlines = queue.sizes, queue.arrivals, queue.deadlines
+    for i in range(costs.shape[0]):
+        target, service = deadlines[i] - arrivals[i], services[sizes[i]]
+        late = left + service + (now - arrivals[i]) > xi * target
+        penalised = (weight if service < math.inf else UNSERVABLE) * penalty * target
+        costs[i] = penalised if late else weight * (left + service)
 
 
 def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:
