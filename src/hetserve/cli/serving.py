@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from hetserve.cli.problems import refuse
 from hetserve.cli.simulation_options import Effort
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary
+from hetserve.planning.wording import latency_text, qps_text
 from hetserve.simulation import Allowable, RunReport, System, Trial, allowable_throughput, draw_workload, simulate
 from hetserve.simulation.allowable import GRID
-from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, PerSeed
+from hetserve.simulation.ceiling import ceiling
+from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
+from hetserve.simulation.length import SLOS, fewest_queries
 
 Note = Callable[[Trial], None]
 
 _CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
 
+MOST_AT_A_RATE = 5_000_000
+MOST_TO_FIND = 1_000_000
+MOST_TO_TRY_MANY = 200_000
+"""Most queries per run that a long SLO may ask for: a minute or so for one rate, one scan, a dozen scans."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a configuration holds under a policy. fluid: the fluid bound; reports: at the allowable rate, by seed."""
+    """What a configuration holds under a policy. fluid: the fluid bound; ceiling: the same however late; reports: at
+    the allowable rate, by seed."""
 
     allowable: Allowable
     fluid: float
+    ceiling: float
     reports: tuple[RunReport, ...]
 
 
@@ -53,7 +65,27 @@ def find_allowable(
     fluid = fluid_rate(problem, counts)
     found = _allowable(problem, counts, policy, fluid, effort, note)
     reports = run_at(problem, counts, policy, found.rate, effort) if found.rate > 0 else []
-    return Held(found, fluid, tuple(reports))
+    return Held(found, fluid, ceiling_rate(problem, counts), tuple(reports))
+
+
+def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
+    """The effort with as many queries as overload needs to show up to this rate [queries/s]; the end where they are
+    more than `most`."""
+    least = fewest_queries(problem.slo.latency, rate)
+    if least <= effort.queries:
+        return effort
+    if least > most:
+        refuse(
+            f"{problem.service}: at {qps_text(rate)} overload takes {SLOS} x the SLO of "
+            f"{latency_text(problem.slo.latency)} to show: {least} queries a run, of which this command simulates at "
+            f"most {most}; give a shorter SLO, less load or a smaller budget"
+        )
+    return dataclasses.replace(effort, queries=least, asked=effort.queries)
+
+
+def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Rate [queries/s] at which the scan of a configuration starts; the length of its runs goes by it."""
+    return fluid_rate(problem, counts) or _fastest(problem, counts)
 
 
 def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
@@ -61,10 +93,11 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
     if name != "threshold":
         return make_policy(name)
     fluid = fluid_rate(problem, counts)
+    effort = long_enough(problem, longest_rate(problem, counts), _CLIMBING, MOST_TO_FIND)
 
     def measure(size: int) -> float:
         policy = make_policy(name, size=size)
-        return _allowable(problem, counts, policy, fluid, _CLIMBING, step=0.02).rate
+        return _allowable(problem, counts, policy, fluid, effort, step=0.02).rate
 
     sizes = len(problem.mix.batches)
     return make_policy(name, size=climb(measure, sizes, sizes // 2).size)
@@ -78,6 +111,11 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
     return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
 
 
+def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Most queries/s that a configuration serves in the long run, however late."""
+    return ceiling(system_of(problem), counts, problem.mix)
+
+
 def _allowable(  # noqa: PLR0917
     problem: Problem,
     counts: Mapping[str, int],
@@ -88,7 +126,7 @@ def _allowable(  # noqa: PLR0917
     *,
     step: float = GRID,
 ) -> Allowable:
-    criterion: Criterion = Confident() if len(effort.seeds) >= FEWEST_SEEDS else PerSeed()
+    criterion: Criterion = Confident() if len(effort.seeds) >= FEWEST_SEEDS else steady_per_seed()
     start = fluid if fluid > 0 else _fastest(problem, counts)
     return allowable_throughput(
         system_of(problem),
@@ -101,6 +139,7 @@ def _allowable(  # noqa: PLR0917
         queries=effort.queries,
         step=step,
         criterion=criterion,
+        ceiling=ceiling_rate(problem, counts),
         threads=effort.jobs,
         progress=note,
     )

@@ -23,11 +23,20 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is simulated: queries per run, seeds, and threads to do it with."""
+    """How much is simulated: queries per run, seeds, and threads to do it with. asked: queries, where they were
+    raised for overload to show."""
 
     queries: int
     seeds: tuple[int, ...]
     jobs: int
+    asked: int | None = None
+
+    @property
+    def text(self) -> str:
+        raised = "" if self.asked is None else f" ({self.asked} asked: overload takes longer to show)"
+        return f"{self.queries} queries per run{raised}, seed{'s'[: len(self.seeds) > 1]} " + ", ".join(
+            map(str, self.seeds)
+        )
 
 
 def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
@@ -94,6 +103,17 @@ def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
+percentile_option = click.option(
+    "--percentile", metavar="P", callback=percentile, help="Instead of the file's, e.g. 99."
+)
+batches_option = click.option(
+    "--batches",
+    "mix",
+    metavar="MIX",
+    callback=batches,
+    help="Instead of the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+    "optionally, weight.",
+)
 
 
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,15 +124,8 @@ def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
             click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's."),
             click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's."),
-            click.option("--percentile", metavar="P", callback=percentile, help="Instead of the file's, e.g. 99."),
-            click.option(
-                "--batches",
-                "mix",
-                metavar="MIX",
-                callback=batches,
-                help="Instead of the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column "
-                "batch and, optionally, weight.",
-            ),
+            percentile_option,
+            batches_option,
             click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
         )
     ):

@@ -10,7 +10,6 @@ more between configurations.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from hetserve.planning.plan import Candidate, Counts
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
+from hetserve.simulation.length import fewest_queries
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
 
@@ -29,7 +29,6 @@ Integers = NDArray[np.int64]
 
 FEWEST_QUERIES: Final = 3000
 MOST_QUERIES: Final = 6000
-_OVERLOAD: Final = 20
 _PER_INSTANCE: Final = 100
 SEED: Final = 20_231
 STEP: Final = 500
@@ -57,13 +56,9 @@ class _Draws:
 
 
 def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
-    """Queries to simulate: more for more instances, and at the highest bound long enough for overload to show.
-
-    At a rate a twentieth too high the backlog grows to the SLO [s] in twenty times as long; in less than that any
-    rate seems to be held.
-    """
+    """Queries to simulate: more for more instances, and at the highest bound long enough for overload to show."""
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
-    long_enough = math.ceil(_OVERLOAD * slo * max(entry.qps for entry in entries))
+    long_enough = fewest_queries(slo, max(entry.qps for entry in entries))
     return max(min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES), long_enough)
 
 

@@ -32,8 +32,8 @@ GRID: Final = 0.005
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
-    stopped gives what was certain by then. limit: what the criterion compares. unstable: within the limit, and failed
-    because the backlog grows."""
+    stopped gives what was certain by then. limit: what the criterion compares. unstable: failed because the backlog
+    grows: within the limit, or from the ceiling on, where nothing is run."""
 
     rate: float
     ratios: tuple[float, ...]
@@ -92,7 +92,7 @@ class Allowable:
                 {
                     "rate": t.rate,
                     "violationRatios": list(t.ratios),
-                    "limit": t.limit,
+                    "limit": t.limit if math.isfinite(t.limit) else None,
                     "passed": t.passed,
                     "unstable": t.unstable,
                 }
@@ -118,6 +118,7 @@ def allowable_throughput(
     criterion: Criterion | None = None,
     arrivals: Arrivals = Arrivals.EXPONENTIAL,
     warm_up: int = 0,
+    ceiling: float = math.inf,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Allowable:
@@ -125,8 +126,9 @@ def allowable_throughput(
     that passes upwards of it.
 
     bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
-    threads: rates tried at once; the compiled loop runs outside the interpreter lock, and the answer does not
-    depend on it. progress: called with every trial, in order.
+    ceiling: rate from which on a criterion that wants a steady backlog fails without a run, such as
+    `hetserve.simulation.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
+    and the answer does not depend on it. progress: called with every trial, in order.
     Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
     if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
@@ -134,7 +136,7 @@ def allowable_throughput(
     judge = criterion or Confident()
     judge.check(len(seeds))
     asked = _Search(
-        system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up
+        system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up, ceiling
     )
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         return asked.answer(pool, max(threads, 1), progress)
@@ -156,6 +158,7 @@ class _Search:
     criterion: Criterion
     arrivals: Arrivals
     warm_up: int
+    ceiling: float
 
     def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
         """Scan for all seeds together or, where the criterion judges them alone, for one after the other."""
@@ -192,6 +195,8 @@ class _Search:
 
     def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
         """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
+        if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
+            return Trial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
         backlogs: list[Backlog] = []
         allowed = 1 - self.percentile / 100
