@@ -9,7 +9,8 @@ reservation is short beside what ends a doubt, so deadlines that are a reservati
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -18,19 +19,33 @@ from hetserve_extender.wire import BindArgs
 from modelcheck.extender import Extender, Running
 from modelcheck.world import Request, World
 
+Parts = tuple[str, tuple[str, ...]]
 
-def key(world: World) -> bytes:
-    """Digest of a state."""
+
+def parts(world: World) -> Parts:
+    """What a state consists of: the whole, and a part per pod that does not name it, in the order of the pods."""
     shape = world.scope.shape
-    parts = []
+    pods = []
     for slot, spec in enumerate(shape.pods):
-        text = repr([spec, *_pod(world, slot)])
-        parts.append(text.replace(f"pod{slot}", "pod*").replace(f"slot={slot}", "slot=*"))
+        text = repr([_text(spec), *_pod(world, slot)])
+        pods.append(text.replace(f"pod{slot}", "pod*").replace(f"slot={slot}", "slot=*"))
     whole = [sorted(world.nodes.items()), sorted(world.absent), world.leader, sorted(world.spent.items())]
     whole += [(sorted(x.nodes.items()), x.listing is None, x.ready) for x in world.extenders]
     whole += [_takeover(world, who) for who in range(len(world.extenders))]
     whole += [sorted(ledger_nodes(x)) for x in world.extenders]
-    return blake2b(repr([whole, sorted(parts)]).encode(), digest_size=16).digest()
+    return repr(whole), tuple(pods)
+
+
+def digest(parts: Parts) -> bytes:
+    """The key of a state: pods that ask for the same are interchangeable."""
+    whole, pods = parts
+    return blake2b("\n".join((whole, *sorted(pods))).encode(), digest_size=16).digest()
+
+
+@cache
+def _text(value: Hashable) -> str:
+    """Text of a value that never changes; there are few of them, and writing them takes long."""
+    return repr(value)
 
 
 def ledger_nodes(extender: Extender) -> list[tuple[str, str]]:
@@ -55,7 +70,7 @@ def _taking_over(world: World) -> bool:
 
 def _pod(world: World, slot: int) -> Iterator[Any]:
     now = world.clock.now
-    yield world.pods[slot], world.born[slot]
+    yield _text(world.pods[slot]), world.born[slot]
     uids = [f"pod{slot}-{incarnation}" for incarnation in range(1, world.born[slot] + 1)]
     for extender, running in zip(world.extenders, world.running, strict=True):
         ledger = extender.placer.ledger
@@ -64,11 +79,11 @@ def _pod(world: World, slot: int) -> Iterator[Any]:
             booking = ledger.booking(uid)
             if booking is not None:
                 yield _booking(booking, now), (booking.deadline, uid) in timed, _rank(extender, booking)
-            yield extender.placer.pods.get(uid)
+            yield _text(extender.placer.pods.get(uid))
             yield _coroutine(running, uid)
             yield extender.sink.get(uid) if len(world.extenders) > 1 else None
         yield _housekeeping(running, f"pod{slot}-")
-        yield extender.pods.get(slot), extender.seen.get(slot)
+        yield _text(extender.pods.get(slot)), _text(extender.seen.get(slot))
         yield [pod for pod in extender.listing or () if pod.slot == slot]
     yield sorted((who, status) for who, about, status in world.outcomes if about == slot and _taking_over(world))
     yield sorted(_request(request) for request in world.requests if request.slot == slot)
@@ -93,7 +108,7 @@ def _due(booking: Booking) -> tuple[float, str]:
 
 def _request(request: Request) -> tuple[Any, ...]:
     status = 0 if request.answer is None else request.answer.status
-    saw = repr(request.saw)
+    saw = _text(request.saw)
     what = (request.who, request.method, request.uid, request.node, request.notes)
     return (*what, request.version, status, saw, request.waiting is None)
 

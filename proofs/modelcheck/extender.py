@@ -71,6 +71,7 @@ class ApiPort:
         body: object = None,
         content_type: str = "",  # noqa: ARG002
         timeout: float = 0.0,  # noqa: ARG002, ASYNC109
+        unless: object = None,  # noqa: ARG002  (asked before it is sent; the check makes everything happen after)
     ) -> Answer:
         return await self.world.send(self.who, method, path, body)
 

@@ -21,6 +21,11 @@ _WIRE: Final = {"lose", "refuse", "list", "repeat", "hang up", "filter again", "
 FAULTS: Final = frozenset(_WORLD | _WIRE | {"restart", "promote"})
 """Steps that count as faults: a cluster in which all goes well only filters, binds, answers and delivers."""
 
+_VERBS: Final = ("filter", "filter again", "bind", "bind again", "hang up")
+_USERS: Final = ("create", "delete", "terminate", "finish")
+SLOT_AT: Final = dict.fromkeys((*_VERBS, *_USERS), 0) | dict.fromkeys(("watch", "repeat"), 1)
+"""Where a step names its pod, after its verb."""
+
 
 def possible(world: World) -> Iterator[Step]:
     """Every step that can happen in this state."""
