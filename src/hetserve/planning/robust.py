@@ -19,7 +19,9 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.robust_candidates import candidates, is_homogeneous
 from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
 from hetserve.planning.robust_quick import SEED, STEP, quick_queries, quick_throughputs
-from hetserve.units import QPS
+from hetserve.planning.wording import latency_text
+from hetserve.simulation.length import SLOS
+from hetserve.units import QPS, Seconds
 
 TIME_LIMIT: Final = 2.0
 INSTANCES: Final = 600
@@ -27,6 +29,9 @@ INSTANCES: Final = 600
 
 WORK: Final = 30_000_000
 """Most queries x (instances + those that a step costs anyway) of the quick simulation: 1 to 2 s (decision 0022)."""
+
+_ROOM: Final = 2.0
+"""Shortest SLO that may stand for a longer one, in the longest service times."""
 
 _FEWEST: Final = 3
 
@@ -53,16 +58,34 @@ SIMULATION_ERROR: Final = 0.01
 def quick(
     problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None], seed: int = SEED
 ) -> Evaluation:
-    """The default evaluator: many lanes in numpy, nothing to compile. Raises TooMuchWorkError."""
-    queries = quick_queries(entries, problem.slo.latency)
+    """The default evaluator: many lanes in numpy, nothing to compile.
+
+    Where overload takes longer to show within the SLO than there is time for, a shorter one is kept instead: what
+    holds within less holds within the SLO. Raises TooMuchWorkError where even that leaves no room to wait in.
+    """
+    queries, how = quick_queries(entries, problem.slo.latency), ""
     instances = sum(count for entry in entries for _, count in entry.counts)
     if queries * (instances + STEP) > WORK:
-        raise TooMuchWorkError(
-            f"overload would show after {queries} queries only, too many for {len(entries)} configurations of "
-            f"{instances} instances in all"
-        )
+        # Half of the work: what is shortened runs through all passes.
+        most = WORK // 2 // (instances + STEP)
+        slo = Seconds(most / (SLOS * max(entry.qps for entry in entries)))
+        if slo < _ROOM * _longest(problem, entries) or quick_queries(entries, slo) > most + 1:
+            raise TooMuchWorkError(
+                f"overload would show after {queries} queries only, too many for {len(entries)} configurations of "
+                f"{instances} instances in all"
+            )
+        queries = quick_queries(entries, slo)
+        how = f", within {latency_text(slo)} already, since overload takes long to show at this SLO"
+        problem = dataclasses.replace(problem, slo=dataclasses.replace(problem.slo, latency=slo))
     held = quick_throughputs(problem, entries, queries, checkpoint, seed)
-    return Evaluation(held, f"{queries} queries, each bound to an instance on arrival", QUICK_ERROR)
+    return Evaluation(held, f"{queries} queries, each bound to an instance on arrival{how}", QUICK_ERROR)
+
+
+def _longest(problem: Problem, entries: Sequence[Candidate]) -> float:
+    """Longest mean service time [s] within the SLO on any type of the candidates: what serves it must go on to."""
+    used = {name for entry in entries for name, count in entry.counts if count}
+    means = (o.profile.mean(batch) for o in problem.types if o.name in used for batch in problem.mix.batches)
+    return max((mean for mean in means if mean is not None and mean <= problem.slo.latency), default=0.0)
 
 
 def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> BatchEvaluator:
@@ -109,7 +132,7 @@ def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[],
         return dataclasses.replace(paper, planner=NAME)
     entries = within_work(candidates(problem, paper))
     try:
-        evaluation = evaluate(problem, entries, checkpoint)
+        entries, evaluation = _evaluated(problem, entries, evaluate, checkpoint)
     except OutOfTimeError:
         return not_evaluated(problem, paper, entries, f"evaluation ended at its time limit of {time_limit:g} s")
     except TooMuchWorkError as error:
@@ -123,6 +146,17 @@ def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[],
     return explain_robust(outcome)
 
 
+def _evaluated(
+    problem: Problem, entries: tuple[Candidate, ...], evaluate: BatchEvaluator, checkpoint: Callable[[], None]
+) -> tuple[tuple[Candidate, ...], Evaluation]:
+    """All of them or, where they are too many, the paper's pick and the best single type alone."""
+    try:
+        return entries, evaluate(problem, entries, checkpoint)
+    except TooMuchWorkError:
+        fewer = within_work(entries, instances=0, fewest=1)
+        return fewer, evaluate(problem, fewer, checkpoint)
+
+
 def _choose(ranked: Sequence[Evaluated], pick: Evaluated, error: float) -> Evaluated:
     """Where bound and evaluation agree that another is better than the paper's pick, that one; where they do not,
     only what is better beyond the error. Never less than the best single type.
@@ -133,14 +167,16 @@ def _choose(ranked: Sequence[Evaluated], pick: Evaluated, error: float) -> Evalu
     return ranked[0] if alone is not None and alone.held > chosen.held else chosen
 
 
-def within_work(entries: tuple[Candidate, ...], instances: int = INSTANCES) -> tuple[Candidate, ...]:
-    """Candidates in their order while their instances fit, at least three; the best single type is always kept."""
+def within_work(
+    entries: tuple[Candidate, ...], instances: int = INSTANCES, fewest: int = _FEWEST
+) -> tuple[Candidate, ...]:
+    """Candidates in their order while their instances fit, at least `fewest`; the best single type is always kept."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     kept: list[Candidate] = []
     spent = 0
     for entry in entries:
         size = sum(count for _, count in entry.counts)
-        if entry is alone or len(kept) < _FEWEST or spent + size <= instances:
+        if entry is alone or len(kept) < fewest or spent + size <= instances:
             kept.append(entry)
             spent += size
     return tuple(kept)

@@ -49,7 +49,8 @@ def best_alone(ranked: Iterable[Evaluated]) -> Evaluated | None:
 def explain_robust(outcome: Outcome) -> Plan:
     """Plan of the chosen candidate; the ranking stays the paper's, by bound."""
     chosen, entry = outcome.chosen, outcome.chosen.candidate
-    step = outcome.paper.next_step if entry.counts == outcome.paper.counts else _step_among(outcome)
+    same = entry.counts == outcome.paper.counts
+    step = outcome.paper.next_step if same else _step_among(outcome.problem, entry)
     second = next((other for other in outcome.ranked if other is not chosen), None)
     return dataclasses.replace(
         outcome.paper,
@@ -67,9 +68,9 @@ def explain_robust(outcome: Outcome) -> Plan:
     )
 
 
-def _step_among(outcome: Outcome) -> NextStep | None:
-    """Next step of the bound among the types that were chosen: what was avoided is not advised for more money."""
-    held, problem = dict(outcome.chosen.candidate.counts), outcome.problem
+def _step_among(problem: Problem, entry: Candidate) -> NextStep | None:
+    """Next step of the bound among the types of an entry: what was avoided is not advised for more money."""
+    held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step
 
@@ -83,6 +84,9 @@ def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], w
     pick = Candidate(paper.counts, paper.cost, paper.bound_qps)
     less = difference_text(pick.qps - alone.qps, pick.cost - alone.cost, "bound")
     left = "" if problem.budget is None else f"; {money_text(problem.budget - alone.cost)} of the budget left"
+    step = _step_among(problem, alone)
+    more = "" if step is None else f"; {step_text(step)}"
+    instead = f"a single type, since the paper's pick {summary(pick.counts)} has {less}"
     return dataclasses.replace(
         paper,
         planner=NAME,
@@ -92,8 +96,8 @@ def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], w
         bound_qps=alone.qps,
         runner_up=pick,
         why_not_runner_up=f"the paper's pick: {less}",
-        verdict=f"not evaluated: {why}; a single type, since the paper's pick {summary(pick.counts)} has {less}{left}",
-        next_step=None,
+        verdict=f"not evaluated: {why}; {instead}{left}{more}",
+        next_step=step,
     )
 
 

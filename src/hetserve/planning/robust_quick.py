@@ -21,6 +21,7 @@ from hetserve.planning.plan import Candidate, Counts
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
 from hetserve.simulation.length import fewest_queries
+from hetserve.simulation.stability import PARTS, parts_of, rises
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
 
@@ -36,7 +37,9 @@ STEP: Final = 500
 
 COARSE: Final = 0.05
 FINE: Final = 0.005
-_FIRST_LEVELS: Final = np.arange(20, 10, -1) * COARSE
+# The bound itself is not tried: where it is what the instances can serve, any randomness makes a backlog grow there.
+_HIGHEST: Final = 1 - FINE
+_FIRST_LEVELS: Final = np.minimum(np.arange(20, 10, -1) * COARSE, _HIGHEST)
 _LOW_LEVELS: Final = np.arange(10, 0, -1) * COARSE
 # Added to a wait in seconds: more than any wait, so that the comparison goes class by class.
 _RESERVED: Final = 1e6
@@ -69,9 +72,10 @@ def quick_throughputs(
     checkpoint: Callable[[], None] = lambda: None,
     seed: int = SEED,
 ) -> tuple[float, ...]:
-    """Highest rate [queries/s] of each configuration at which the share of late queries is within the percentile.
+    """Highest rate [queries/s] of each configuration at which the share of late queries is within the percentile and
+    delays do not rise from part to part of the run.
 
-    Searched downward from its bound, on a grid of 5 % and then 0.5 % of it; 0 where even 5 % is too much.
+    Searched downward from just below its bound, on a grid of 5 % and then 0.5 % of it; 0 where even 5 % is too much.
     The same queries, service draws included, meet every configuration. checkpoint: called between passes; what it
     raises ends the work.
     """
@@ -88,7 +92,7 @@ def quick_throughputs(
     slow = np.flatnonzero(best == 0)
     best[slow] = race.highest(slow, np.tile(_LOW_LEVELS, (len(slow), 1)))
     checkpoint()
-    between = np.flatnonzero((best > 0) & (best < 1))
+    between = np.flatnonzero((best > 0) & (best < _HIGHEST))
     finer = best[between, None] + np.arange(round(COARSE / FINE) - 1, 0, -1) * FINE
     best[between] = np.maximum(best[between], race.highest(between, finer))
     return tuple((best * race.tops).tolist())
@@ -109,18 +113,22 @@ class _Race:
         if not len(who):
             return np.zeros(0)
         rates = (levels * self.tops[who, None]).ravel()
-        late = _late_queries(self.draws, np.repeat(self.types[who], levels.shape[1], axis=0), rates, self.slo)
-        passes = (late <= self.allowed).reshape(levels.shape)
+        late, delays = _late_queries(self.draws, np.repeat(self.types[who], levels.shape[1], axis=0), rates, self.slo)
+        passes = ((late <= self.allowed) & ~rises(delays)).reshape(levels.shape)
         return np.where(passes.any(axis=1), levels[np.arange(len(levels)), passes.argmax(axis=1)], 0.0)
 
 
-def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> Integers:
-    """Late queries of every lane; types: [lane, instance], the fastest type first; rates: [lane]."""
+def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> tuple[Integers, Floats]:
+    """Late queries of every lane, and its delays summed up by part of the run [part, lane], as `rises` wants them;
+    types: [lane, instance], the fastest type first; rates: [lane].
+    """
     lanes = np.arange(len(rates))
     free = np.zeros(types.shape)
     late = np.zeros(len(rates), dtype=np.int64)
+    part = parts_of(len(draws.at)).tolist()
+    delays = np.zeros((PARTS + 1, len(rates)))
     last_resort = np.where(types == types[:, :1], _RESERVED, 0.0)
-    for at, safe, actual in zip(draws.at, draws.safe, draws.actual, strict=True):
+    for at, safe, actual, where in zip(draws.at, draws.safe, draws.actual, part, strict=True):
         now = at / rates
         rank = free - now[:, None]
         np.maximum(rank, 0.0, out=rank)
@@ -130,8 +138,10 @@ def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> 
         chosen = rank.argmin(axis=1)
         finish = np.maximum(free[lanes, chosen], now) + actual[types[lanes, chosen]]
         free[lanes, chosen] = finish
-        late += finish - now > slo
-    return late
+        delay = finish - now
+        delays[where] += delay
+        late += delay > slo
+    return late, delays[:PARTS]
 
 
 def _draw(problem: Problem, workload: Workload) -> _Draws:

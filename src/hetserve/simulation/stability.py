@@ -39,7 +39,7 @@ class Backlog:
         Ages, since what starves is old: it shows when it is a hundredth of what comes and goes.
         """
         total = [number * age for number, age in zip(self.queries, self.ages, strict=True)]
-        return sum((b > a) - (b < a) for a, b in itertools.combinations(total, 2))
+        return int(_kendall(np.array(total)))
 
     def as_json(self) -> dict[str, object]:
         return {"queries": list(self.queries), "ageSeconds": list(self.ages)}
@@ -66,8 +66,34 @@ def grows(backlogs: Sequence[Backlog]) -> bool:
 
     Sums the seeds' S, of variance n (n - 1) (2 n + 5) / 18 each where nothing grows.
     """
-    variance = PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18
-    return bool(backlogs) and sum(b.trend for b in backlogs) > _POINT * math.sqrt(len(backlogs) * variance)
+    return bool(backlogs) and sum(b.trend for b in backlogs) > _limit(len(backlogs))
+
+
+def parts_of(queries: int) -> NDArray[np.int64]:
+    """[query]: which of the parts a query is in by its number, PARTS for those that are left out."""
+    first = math.ceil(_LEFT_OUT * queries)
+    numbers = np.arange(queries)
+    parts: NDArray[np.int64] = np.where(numbers < first, PARTS, (numbers - first) * PARTS // max(queries - first, 1))
+    return parts
+
+
+def rises(parts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """`grows` for many runs at once, each judged alone, from any measure of the backlog [part, run]."""
+    rising: NDArray[np.bool_] = _kendall(parts) > _limit(1)
+    return rising
+
+
+def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Pairs of parts that rise less pairs that fall, along the first axis."""
+    pairs = itertools.combinations(range(len(parts)), 2)
+    signs = [np.sign(parts[later] - parts[earlier]) for earlier, later in pairs]
+    total: NDArray[np.int64] = np.sum(signs, axis=0).astype(np.int64)
+    return total
+
+
+def _limit(runs: int) -> float:
+    """What S, summed over runs, stays below in all but a thousandth of the cases where nothing grows."""
+    return _POINT * math.sqrt(runs * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
 
 
 def growth_text(backlogs: Sequence[Backlog]) -> str:

@@ -10,7 +10,7 @@ from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Candidate, Counts, Plan, Problem, Slo, summary
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.robust import each, plan_by, plan_robust, quick, within_work
+from hetserve.planning.robust import TooMuchWorkError, each, plan_by, plan_robust, quick, within_work
 from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust_explain import Evaluation
 from hetserve.planning.robust_quick import FEWEST_QUERIES, quick_queries
@@ -182,19 +182,44 @@ def test_overload_has_time_to_show_at_high_rates() -> None:
 
 
 def test_what_would_take_too_long_is_not_evaluated_and_the_paper_stands() -> None:
-    given = problem((option("t", "0.5", line(10)),), slo_ms=60_000, budget="4")
+    given = problem((option("t", "0.5", line(10)),), slo_ms=30, budget="4000")
     plan = plan_robust(given)
     assert plan.counts == plan_kairos(given).counts
     assert plan.verdict.startswith(
-        "not evaluated, this is the paper's pick: overload would show after 960000 queries only, too many for "
+        "not evaluated, this is the paper's pick: overload would show after 480000 queries only, too many for "
     )
+    assert plan.next_step is not None
+
+
+@pytest.mark.parametrize("slo_ms", [15_000, 60_000])
+def test_a_long_slo_is_evaluated_within_a_shorter_one_that_has_time_to_show(slo_ms: int) -> None:
+    given = problem(kairos_types(), mix=kairos_mixture(), slo_ms=slo_ms)
+    plan = plan_robust(given)
+    assert plan.evaluated[0].held < (plan.bound_qps or 0), "at the bound itself a backlog grows"
+    assert "already, since overload takes long to show at this SLO" in plan.verdict
+    assert plan.next_step is not None
+
+
+def test_where_all_are_too_many_the_pick_and_the_best_single_type_are_evaluated() -> None:
+    def few(_: Problem, entries: Sequence[Candidate], __: Callable[[], None]) -> Evaluation:
+        if len(entries) > 2:
+            raise TooMuchWorkError("too many")
+        return Evaluation((1.0, 2.0), "as told", 0.0)
+
+    plan = plan_by(RM2, few)
+    assert [is_homogeneous(entry.candidate.counts) for entry in plan.evaluated] == [True, False]
 
 
 def test_a_single_type_that_serves_more_than_the_papers_pick_is_taken_without_evaluation() -> None:
+    def never(_: Problem, __: Sequence[Candidate], ___: Callable[[], None]) -> Evaluation:
+        raise TooMuchWorkError("too many")
+
     given = problem(kairos_types(), mix=kairos_mixture(), slo_ms=60_000)
-    paper, plan = plan_kairos(given), plan_robust(given)
+    paper, plan = plan_kairos(given), plan_by(given, never)
     assert not is_homogeneous(paper.counts), "the case proves nothing if the similarity rule picks a single type"
     assert dict(plan.counts) == {"g4dn.xlarge": 0, "c5n.2xlarge": 0, "r5n.large": 16, "t3.xlarge": 0}
+    assert plan.next_step is not None
+    assert dict(plan.next_step.counts)["r5n.large"] == 17
     assert (plan.bound_qps or 0) > (paper.bound_qps or 0)
     assert plan.runner_up is not None
     assert dict(plan.runner_up.counts) == dict(paper.counts)
