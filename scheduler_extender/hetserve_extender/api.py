@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -11,13 +11,17 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from hetserve_extender.http_client import HttpClient
+from hetserve_extender.http_client import HttpClient, NotSentError
 from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 CONNECTIONS: Final = 64
 """Short requests under way at once: more would wait in the API server instead, each behind a TLS handshake."""
+LEASE_CONNECTIONS: Final = 2
+"""Of the elector alone: a renewal must not wait behind slow binds, or these would depose a healthy leader."""
+NOT_SENT: Final = 421
+"""Status of a request that was withdrawn before it was sent."""
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
 
@@ -68,8 +72,12 @@ class ApiServer(Protocol):
         body: object = None,
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109  (the transport's own)
+        unless: Callable[[], str] | None = None,
     ) -> Answer:
-        """One request. Raises ApiUnreachableError where no answer came within `timeout` seconds."""
+        """One request. Raises ApiUnreachableError where no answer came within `timeout` seconds.
+
+        `unless` is asked right before the request goes out; where it gives a text, that is answered, with NOT_SENT.
+        """
         ...
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -87,11 +95,11 @@ def pod_path(namespace: str, name: str, subresource: str = "") -> str:
 
 
 class KubernetesApi:
-    """The real API server."""
+    """The real API server; at most `connections` short requests are under way at once."""
 
-    def __init__(self, connection: ApiConnection) -> None:
+    def __init__(self, connection: ApiConnection, connections: int = CONNECTIONS) -> None:
         self._connection = connection
-        self._client = HttpClient(connection.base, connection.tls, CONNECTIONS)
+        self._client = HttpClient(connection.base, connection.tls, connections)
 
     def close(self) -> None:
         """End the kept connections of short requests."""
@@ -106,6 +114,7 @@ class KubernetesApi:
         body: object = None,
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109
+        unless: Callable[[], str] | None = None,
     ) -> Answer:
         headers = await self._connection.headers()
         if body is not None:
@@ -113,7 +122,11 @@ class KubernetesApi:
         target = f"{path}?{urlencode(query)}" if query else path
         content = b"" if body is None else orjson.dumps(body)
         try:
-            status, found = await self._client.request(method, target, headers=headers, body=content, timeout=timeout)
+            status, found = await self._client.request(
+                method, target, headers=headers, body=content, timeout=timeout, unless=unless
+            )
+        except NotSentError as error:
+            return Answer(NOT_SENT, orjson.dumps({"message": str(error)}))
         except OSError as error:  # no way there, no time left, no whole answer
             raise ApiUnreachableError(_words(error)) from error
         return Answer(status, found)

@@ -19,7 +19,7 @@ import orjson
 
 from hetserve.api import names
 from hetserve.placement import parse_pod
-from hetserve_extender.api import MERGE_PATCH, Answer, ApiServer, ApiStatusError, pod_path
+from hetserve_extender.api import MERGE_PATCH, NOT_SENT, Answer, ApiServer, ApiStatusError, pod_path
 from hetserve_extender.cluster import Sink
 from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
 
@@ -68,13 +68,15 @@ class Revisions:
 class FencedApi:
     """The API server as the leader's binds see it: refuses them while we do not lead, fences those it sends.
 
-    `term` is that of the elector; `refusal` says in words why there is none.
+    `term` is that of the elector; `refusal` says in words why there is none. `changed` says why a pod as it is now
+    cannot have what was booked for it: a revision is only worth as much as the look at what stands in it.
     """
 
     api: ApiServer
     revisions: Revisions
     term: Callable[[], int | None]
     refusal: Callable[[], str]
+    changed: Callable[[RawObject], str] = lambda _raw: ""
 
     async def request(
         self,
@@ -85,11 +87,14 @@ class FencedApi:
         body: Any = None,
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109  (the transport's own)
+        unless: Callable[[], str] | None = None,
     ) -> Answer:
         """As the API server's own; a Binding is fenced."""
         if method == "POST" and path.endswith("/binding"):
             return await self._bind(path, body, timeout)
-        return await self.api.request(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        return await self.api.request(
+            method, path, query=query, body=body, content_type=content_type, timeout=timeout, unless=unless
+        )
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         return self.api.watch(path, query)
@@ -97,28 +102,41 @@ class FencedApi:
     async def _bind(self, path: str, body: Any, limit: float) -> Answer:
         term = self.term()  # read with no pause since the GPU was booked: the booking is of this term
         uid = str(body["metadata"]["uid"])
-        revision = self.revisions.get(uid)
+        revision, wrong = self.revisions.get(uid), ""
         if revision is None:
-            revision = await self._read(path, uid)
+            revision, wrong = await self._read(path, uid)
         for attempt in range(TRIES):
-            if not revision:
-                return _answer(409, "the pod is bound, gone or cannot be read")
+            if wrong:
+                return _answer(409, wrong)
             # After the revision is in hand, not before: only so is it known to be older than the next term's fence.
-            if term is None or self.term() != term:
-                return _answer(421, self.refusal() or "the leader has changed meanwhile")
-            answer = await self.api.request("POST", path, body=_at(body, revision), timeout=limit)
+            if words := self._over(term):
+                return _answer(NOT_SENT, words)
+            # Asked again when a connection is had: a bind that waits for one could go out terms later, and for a pod
+            # that could not be fenced the next leader counts LANDED_BY from its own beginning.
+            answer = await self.api.request(
+                "POST", path, body=_at(body, revision), timeout=limit, unless=lambda: self._over(term)
+            )
             if answer.status != 409 or attempt == TRIES - 1:
                 return answer
-            revision, sent = await self._read(path, uid), revision
+            sent = revision
+            revision, wrong = await self._read(path, uid)
             if revision in ("", sent):
                 return answer  # the conflict is not about the revision
         raise AssertionError("unreachable")
 
-    async def _read(self, path: str, uid: str) -> str:
-        """The pod's revision now; empty where it is bound, gone or another."""
+    def _over(self, term: int | None) -> str:
+        """Why nothing may be bound in that term any more; empty while it lasts."""
+        if term is not None and self.term() == term:
+            return ""
+        return self.refusal() or "the leader has changed meanwhile"
+
+    async def _read(self, path: str, uid: str) -> tuple[str, str]:
+        """(the pod's revision now, empty where it is bound, gone or another; why it must not be bound so)."""
         answer = await self.api.request("GET", path.removesuffix("/binding"))
         raw = answer.json() if answer.ok else {}
-        return revision_of(raw) if _uid(raw) == uid and is_unbound(raw) else ""
+        if _uid(raw) != uid or not is_unbound(raw) or not (revision := revision_of(raw)):
+            return "", "the pod is bound, gone or cannot be read"
+        return revision, self.changed(raw)
 
 
 async def fence_pods(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Callable
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +22,10 @@ KEPT_FOR: Final = 30.0
 
 class ConnectionEndedError(OSError):
     """The connection ended before the answer was whole."""
+
+
+class NotSentError(Exception):
+    """The caller wants the request no more, now that its turn has come."""
 
 
 class _Exchange(asyncio.Protocol):
@@ -106,8 +111,13 @@ class HttpClient:
         headers: dict[str, str],
         body: bytes = b"",
         timeout: float,  # noqa: ASYNC109  (a timer that ends the connection; no scope of its own per request)
+        unless: Callable[[], str] | None = None,
     ) -> tuple[int, bytes]:
-        """Status and body. Raises OSError where no whole answer came, TimeoutError (one of them) where none in time."""
+        """Status and body; `timeout` [s] counts from the call, the wait for a turn included.
+
+        `unless` is asked right before the request goes out, and a text ends it there. Raises OSError where no whole
+        answer came, TimeoutError (one of them) where none in time, NotSentError with the text of `unless`.
+        """
         lines = [
             f"{method} {self._prefix}{target} HTTP/1.1",
             f"Host: {self._authority}",
@@ -115,18 +125,40 @@ class HttpClient:
         ]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         data = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
-        async with self._slots:
-            connection = self._kept() or await self._connect(timeout)
-            answer = connection.send(data)
-            timer = asyncio.get_running_loop().call_later(timeout, _give_up, answer, timeout)
-            try:
-                return await answer
-            except BaseException:
-                connection.abort()  # what it still brings belongs to this request
-                raise
-            finally:
-                timer.cancel()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        await self._turn(timeout)
+        try:
+            connection = self._kept() or await self._connect(deadline - loop.time())
+            if unless is not None and (words := unless()):
                 self._keep(connection)
+                raise NotSentError(words)
+            return await self._exchange(connection, data, deadline, timeout)
+        finally:
+            self._slots.release()
+
+    async def _turn(self, limit: float) -> None:
+        """Wait for one of the connections. Raises TimeoutError after `limit` seconds: nothing was sent."""
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(limit):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise TimeoutError(f"no connection was free within {limit:g} s") from None
+
+    async def _exchange(self, connection: _Exchange, data: bytes, deadline: float, limit: float) -> tuple[int, bytes]:
+        answer = connection.send(data)
+        timer = asyncio.get_running_loop().call_at(deadline, _give_up, answer, limit)
+        try:
+            return await answer
+        except BaseException:
+            connection.abort()  # what it still brings belongs to this request
+            raise
+        finally:
+            timer.cancel()
+            self._keep(connection)
 
     def close(self) -> None:
         """End the kept connections."""

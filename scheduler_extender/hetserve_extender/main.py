@@ -22,13 +22,13 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
 from hetserve_extender import garbage
-from hetserve_extender.api import ApiServer, KubernetesApi
+from hetserve_extender.api import LEASE_CONNECTIONS, ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
 from hetserve_extender.drift import DriftCheck
 from hetserve_extender.election import Elector
-from hetserve_extender.fence import Revisions
+from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.leader import Leadership
@@ -79,11 +79,12 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     stop = asyncio.Event()
     process.stop_on_signals(stop)
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender")
-    api = KubernetesApi(connection)
+    api, lease_api = KubernetesApi(connection), KubernetesApi(connection, LEASE_CONNECTIONS)
     try:
-        await Extender(settings, api, os.environ.get(POD_NAME)).run(stop)
+        await Extender(settings, api, os.environ.get(POD_NAME), lease_api).run(stop)
     finally:
         api.close()
+        lease_api.close()
         await connection.close()
 
 
@@ -92,9 +93,14 @@ class PortInUseError(OSError):
 
 
 class Extender:
-    """All parts put together. `pod`: name of our own pod; None where we run as a process."""
+    """All parts put together.
 
-    def __init__(self, settings: Settings, api: ApiServer, pod: str | None = None) -> None:
+    `pod`: name of our own pod; None where we run as a process. `lease_api`: the elector's own way to the API server.
+    """
+
+    def __init__(
+        self, settings: Settings, api: ApiServer, pod: str | None = None, lease_api: ApiServer | None = None
+    ) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
         self.log = PlacementLog(settings.placement_log * MEBIBYTE) if settings.placement_log else None
@@ -105,9 +111,12 @@ class Extender:
         revisions = Revisions(PodSink(self.placer))
         self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
-        self.leadership = self._leadership(api, pod) if settings.leader_election.enabled else None
+        self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         self.binder = Binder(
-            self.leadership.fenced(revisions) if self.leadership else api,
+            # Without an election too: what is bound must be what was looked at.
+            self.leadership.fenced(revisions)
+            if self.leadership
+            else FencedApi(api, revisions, lambda: 1, str, self.placer.changed),
             self.placer,
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
@@ -214,11 +223,11 @@ class Extender:
         log.info("%s on %s:%d", what, *self.addresses[what])
         return listener
 
-    def _leadership(self, api: ApiServer, pod: str | None) -> Leadership:
+    def _leadership(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leadership:
         options = self.settings.leader_election
         who = options.identity or pod or socket.gethostname()
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
-        elector = Elector(api, options.namespace, options.lease_name, candidate)
+        elector = Elector(lease_api, options.namespace, options.lease_name, candidate)
         return Leadership(elector, api, self.pods, self.placer)
 
     async def _keep_house(self) -> None:

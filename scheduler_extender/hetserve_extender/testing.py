@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 
 from hetserve.api import names
-from hetserve_extender.api import Answer
+from hetserve_extender.api import NOT_SENT, Answer
 from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
 
 Fault = Literal["lost before", "lost after"] | int
@@ -73,8 +73,11 @@ class FakeApi:
         body: object = None,
         content_type: str = JSON,  # noqa: ARG002
         timeout: float = 10.0,  # noqa: ARG002, ASYNC109
+        unless: Callable[[], str] | None = None,
     ) -> Answer:
         """Carry a request out, or not, as the faults say."""
+        if unless is not None and (words := unless()):
+            return _answer(NOT_SENT, {"message": words})
         self.calls.append((method, path, body))
         if method == "POST":
             self.bind_arrived.set()

@@ -37,9 +37,12 @@ class PagedApi(FakeApi):
         body: object = None,
         content_type: str = JSON,
         timeout: float = 10.0,  # noqa: ASYNC109
+        unless: Callable[[], str] | None = None,
     ) -> Answer:
         asked = dict(query or {})
-        answer = await super().request(method, path, query=asked, body=body, content_type=content_type, timeout=timeout)
+        answer = await super().request(
+            method, path, query=asked, body=body, content_type=content_type, timeout=timeout, unless=unless
+        )
         if not answer.ok or "limit" not in asked:
             return answer
         assert asked.get("fieldSelector") == (BOUND_PODS if path.endswith("pods") else None)

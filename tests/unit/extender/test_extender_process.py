@@ -59,3 +59,18 @@ async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
     assert extender.ready()
     stop.set()
     await asyncio.wait_for(running, 5.0)
+
+
+async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
+    api, lease_api = FakeApi(), FakeApi()
+    api.add(gpu_node("n0"))
+    lease_api.add(released_lease())
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api, lease_api=lease_api)
+    stop = asyncio.Event()
+    running = asyncio.create_task(extender.run(stop))
+    while "verbs" not in extender.addresses:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert {method for method, path, _ in lease_api.calls if "/leases/" in path} == {"GET", "PUT"}
+    assert not [path for _, path, _ in api.calls if "/leases/" in path], "slow binds hold up the leader's renewal"
+    stop.set()
+    await asyncio.wait_for(running, 5.0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hetserve_extender import http_client
-from hetserve_extender.http_client import ConnectionEndedError, HttpClient
+from hetserve_extender.http_client import ConnectionEndedError, HttpClient, NotSentError
 from hetserve_extender.http_server import HttpServer
 
 Answering = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -79,6 +79,47 @@ async def test_no_more_requests_are_under_way_than_allowed() -> None:
         answers = await asyncio.gather(*(ask(client) for _ in range(7)))
         assert answers == [(200, b"ok")] * 7
         assert len(numbers) == 2
+        client.close()
+
+
+async def test_the_time_of_a_request_runs_while_it_waits_for_a_connection() -> None:
+    async def silent(_number: int, reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        await reader.read()
+
+    async with server_of(silent) as (base, numbers):
+        client = HttpClient(base, None, 2)
+        slow = [asyncio.create_task(ask(client)) for _ in range(2)]
+        while len(numbers) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        with pytest.raises(TimeoutError, match=r"no connection was free within 0\.05 s"):
+            await asyncio.wait_for(ask(client, timeout=0.05), 2.0)
+        for task in slow:
+            task.cancel()
+        await asyncio.wait(slow)
+
+
+async def test_a_request_whose_reason_has_gone_while_it_waited_is_not_sent() -> None:
+    served: list[bytes] = []
+    answered: list[bytes] = []
+
+    async def answer(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            served.append(head)
+            await asyncio.sleep(0.05)
+            answered.append(head)
+            writer.write(OK)
+
+    async with server_of(answer) as (base, numbers):
+        client = HttpClient(base, None, 1)
+        first = asyncio.create_task(ask(client, "/first"))
+        while not served:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        with pytest.raises(NotSentError, match="too late"):
+            await client.request("POST", "/late", headers={}, timeout=5.0, unless=lambda: "too late" * len(answered))
+        assert (await first, await ask(client)) == ((200, b"ok"), (200, b"ok"))
+        assert b"/late" not in b"".join(served)
+        assert len(numbers) == 1, "the connection that was not used is kept"
         client.close()
 
 

@@ -93,6 +93,18 @@ async def test_a_bind_sent_before_the_fence_and_arriving_after_it_is_refused(api
     assert "nodeName" not in api.pod("p0")["spec"], "a bind of the deposed leader landed behind the new one's back"
 
 
+async def test_a_bind_that_waited_for_a_connection_is_not_sent_after_our_time(api: BusyApi) -> None:
+    old = Replica(api)
+
+    def its_turn_comes(_method: str) -> None:
+        old.term[0] = None  # meanwhile
+
+    api.happening = its_turn_comes
+    assert await old.bind() == "not the leader (leader is other)"
+    assert not [method for method, _, _ in api.calls if method == "POST"], "sent terms later, past LANDED_BY"
+    assert old.placer.ledger.booking("uid-p0") is None, "what was never sent holds no GPU"
+
+
 async def test_without_the_fence_the_late_bind_would_land(api: FakeApi) -> None:
     old = Replica(api)
     api.hold_binds = asyncio.Event()
