@@ -48,6 +48,8 @@ def gpus(nodes: tuple[str, ...], watch: bool, output: str, plot: str | None, **s
     from hetserve.cli.placed import placer_of  # noqa: PLC0415
     from hetserve.cli.snapshot import Source  # noqa: PLC0415
 
+    if watch and plot is not None:
+        raise click.UsageError("--plot draws one picture: it cannot be given with --watch")
     source = Source.of(**source_of)
     if watch:
         _watch(source, nodes, output)

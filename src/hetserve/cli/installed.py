@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 import yaml
 
-from hetserve.api import names
 from hetserve.cli.cluster import Cluster, ClusterError
 
-_SETTINGS: Final = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
+_NAME: Final = "hetserve-extender"
 
 
-def extender_settings(cluster: Cluster | None) -> dict[str, Any]:
-    """Content of its settings.yaml; empty where there is no cluster, or they cannot be read, which a note says."""
+def extender_settings(cluster: Cluster | None, namespace: str, *, noted: bool = True) -> dict[str, Any]:
+    """Content of its settings.yaml; empty where there is no cluster, or there are none to read, which a note says.
+
+    `noted` False: that there are none is no news to whoever asks.
+    """
     if cluster is None:
         return {}
     try:
-        found = cluster.find(_SETTINGS) or {}
-        content = yaml.safe_load((found.get("data") or {}).get("settings.yaml") or "")
+        found = cluster.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{_NAME}")
+        content = yaml.safe_load(((found or {}).get("data") or {}).get("settings.yaml") or "")
     except (ClusterError, yaml.YAMLError) as error:
-        click.echo(f"note: the extender's settings cannot be read ({error}); its defaults are taken", err=True)
+        _note(f"the extender's settings cannot be read ({error})")
         return {}
+    if found is None and noted:
+        _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
     return content if isinstance(content, dict) else {}
+
+
+def _note(words: str) -> None:
+    click.echo(f"note: {words}; its defaults are taken", err=True)

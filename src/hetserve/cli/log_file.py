@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from hetserve.api import names
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
 from hetserve.cli.installed import extender_settings
 
 Record = dict[str, Any]
 PROBE_PORT: Final = 8889
 _TIMEOUT: Final = 30.0
+_MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
 
 
@@ -25,15 +25,17 @@ def read_log(where: str) -> list[Record]:
     return parse_log(_text(where), where)
 
 
-def live_log(cluster: Cluster) -> list[Record]:
+def live_log(cluster: Cluster, namespace: str) -> list[Record]:
     """The log of the leading extender, through the API server's proxy. Raises ClusterError where there is none."""
-    pods = cluster.list(f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods", labels=_EXTENDERS).items
+    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
     if not pods:
-        raise ClusterError(f"no pod of the extender in namespace {names.SYSTEM_NAMESPACE}; --log URL names one")
+        raise ClusterError(
+            f"no pod of the extender in namespace {namespace}; --system-namespace names another, --log URL a process"
+        )
     leaders = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("hetserve.io/leader") == "true"]
     pod = (leaders or list(pods))[0]
-    port = int(extender_settings(cluster).get("probePort", PROBE_PORT))
-    path = f"{pod_path(names.SYSTEM_NAMESPACE, pod['metadata']['name'])}:{port}/proxy/log"
+    port = int(extender_settings(cluster, namespace, noted=False).get("probePort", PROBE_PORT))
+    path = f"{pod_path(namespace, pod['metadata']['name'])}:{port}/proxy/log"
     return parse_log(cluster.text(path), f"pod {pod['metadata']['name']}")
 
 
@@ -91,5 +93,8 @@ def _text(where: str) -> str:
             with urlopen(where, timeout=_TIMEOUT) as answer:  # noqa: S310  (http and https alone)
                 return str(answer.read().decode())
         return sys.stdin.read() if where == "-" else Path(where).read_text()
+    except HTTPError as error:  # what the extender says of itself tells more than the status
+        words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
+        raise ClusterError(f"{where}: {words or error}") from None
     except (OSError, URLError, UnicodeDecodeError) as error:
         raise ClusterError(f"{where}: {error}") from None

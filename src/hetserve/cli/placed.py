@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from hetserve.cli.snapshot import Snapshot
+from hetserve.cli.snapshot import Snapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
 from hetserve.placement.fragmentation import free_memory
 from hetserve.units import Seconds
@@ -44,7 +44,8 @@ def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | N
         "fragmentation": None if free.fragmentation is None else round(free.fragmentation, 6),
     }
     problems = list(placer.problems())
-    return {"takenAt": taken_at, "totals": totals, "gpus": [_gpu(use) for use in shown], "problems": problems}
+    gpus = [_gpu(use) for use in shown]
+    return {"takenAt": written_time(taken_at), "totals": totals, "gpus": gpus, "problems": problems}
 
 
 def uses_of(placer: Placer, nodes: Iterable[str] = ()) -> list[GpuUse]:

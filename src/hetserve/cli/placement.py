@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.cli.snapshot import source_options
+from hetserve.cli.snapshot import source_options, system_option
 
 if TYPE_CHECKING:
     from hetserve.cli.log_file import Record
@@ -27,6 +27,7 @@ def placement() -> None:
 
 @placement.command()
 @source_options
+@system_option
 @click.option("-o", "--output", "path", metavar="FILE", default="-", help="Default: standard output.")
 @click.option("--log", "where", metavar="URL|FILE", help="Log of the extender; default: that of the leader's pod.")
 @click.option("--no-log", is_flag=True, help="Nodes and pods alone.")
@@ -47,9 +48,10 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
     from hetserve.cli.cluster import ClusterError  # noqa: PLC0415
     from hetserve.cli.snapshot import Source, dump_document  # noqa: PLC0415
 
+    system = source_of.pop("system_namespace")
     source = Source.of(**source_of)
     document = dump_document(source.snapshot())
-    records = [] if no_log else _log(source, where)
+    records = [] if no_log else _log(source, where, str(system))
     text = json.dumps({**document, **({"log": records} if records else {})}, separators=(",", ":"))
     try:
         if path == "-":
@@ -60,7 +62,7 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
         raise ClusterError(f"-o {path}: cannot be written: {error.strerror}") from None
 
 
-def _log(source: Source, where: str | None) -> list[Record]:
+def _log(source: Source, where: str | None, system: str) -> list[Record]:
     from hetserve.cli.cluster import ClusterError  # noqa: PLC0415
     from hetserve.cli.log_file import live_log, read_log  # noqa: PLC0415
 
@@ -69,7 +71,7 @@ def _log(source: Source, where: str | None) -> list[Record]:
     if source.cluster is None:
         return []
     try:
-        return live_log(source.cluster)
+        return live_log(source.cluster, system)
     except ClusterError as error:
         click.echo(f"no placement log in this dump: {error.message}", err=True)
         return []

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
-from hetserve.cli.snapshot import source_options
+from hetserve.cli.snapshot import source_options, system_option
 
 if TYPE_CHECKING:
     from hetserve.cli.queue_release import Outcome
     from hetserve.placement import QueueSettings
 
 EXIT_NOT_RELEASED: Final = 1
+MAX_QUEUES: Final = 64
+"""As the extender's own settings allow."""
 
 
 @click.group(invoke_without_command=True)
 @source_options
+@system_option
 @click.option("-n", "--namespace", metavar="NS", help="List the pods of this namespace only; queues span all.")
 @click.option("--queues", metavar="K", help='k, or "auto"; default: as the extender is configured, else 4.')
 @click.option("--beta", type=click.IntRange(min=1), help="Default: as the extender is configured, else 8.")
@@ -58,7 +61,7 @@ def queue(called: click.Context, /, namespace: str | None, output: str, **given:
 
     source = Source.of(given["kubeconfig"], given["context"], given["file"])
     snapshot = source.snapshot()
-    settings = _settings(source.cluster, given["queues"], given["beta"])
+    settings = _settings(source.cluster, **given)
     now = Seconds(time.time()) if snapshot.taken_at is None else snapshot.taken_at
     document = queues_document(placer_of(snapshot), settings, now, namespace)
     if output in {"json", "yaml"}:
@@ -91,6 +94,9 @@ def release(
     before = _given_before()  # `hetserve queue --kubeconfig FILE release POD` must not act on another cluster
     if before["file"] is not None:
         raise click.UsageError("--from reads a file: nothing can be released in it")
+    for option in ("output", "queues", "beta"):
+        if before[option] not in (None, "table"):
+            raise click.UsageError(f"--{option} is for showing the queues: release takes none")
     namespace = namespace or before["namespace"]
     cluster = Cluster.connect(kubeconfig or before["kubeconfig"], context or before["context"])
     found = _all(cluster, namespace, yes=yes) if every else [_find(cluster, pod, namespace) for pod in pods]
@@ -138,19 +144,22 @@ def _say(outcome: Outcome) -> None:
     click.echo(str(outcome), err=bool(outcome.error))
 
 
-def _settings(cluster: Cluster | None, queues: str | None, beta: int | None) -> QueueSettings:
+def _settings(
+    cluster: Cluster | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
+) -> QueueSettings:
     """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
     from hetserve.cli.installed import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
 
     ask = queues is None or beta is None
-    installed = extender_settings(cluster if ask else None).get("queue") or {}
+    installed = extender_settings(cluster if ask else None, system_namespace).get("queue") or {}
     defaults = QueueSettings()
     k = installed.get("queues", defaults.queues) if queues is None else _k(queues)
     return QueueSettings(k, beta or installed.get("beta", defaults.beta))
 
 
 def _k(text: str) -> Any:
-    if text == "auto" or (text.isdecimal() and int(text) >= 1):
+    if text == "auto" or (text.isdecimal() and 1 <= int(text) <= MAX_QUEUES):
         return text if text == "auto" else int(text)
-    raise click.BadParameter(f'{text!r} is not a number of queues from 1, or "auto"', param_hint="--queues")
+    wanted = f'a number of queues from 1 to {MAX_QUEUES}, or "auto"'
+    raise click.BadParameter(f"{text!r} is not {wanted}", param_hint="--queues")

@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from hetserve.api import names
 from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError, RawObject
 from hetserve.cli.slim import slim_node, slim_pod
 from hetserve.units import Seconds
@@ -74,7 +76,7 @@ def live_snapshot(cluster: Cluster) -> Snapshot:
     """Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there."""
     pods = cluster.list(PODS, UNFINISHED_PODS)
     nodes = cluster.list(NODES)
-    return Snapshot(nodes.items, pods.items, Seconds(time.time()), "the cluster")
+    return Snapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
 
 
 def read_snapshot(path: str) -> Snapshot:
@@ -106,15 +108,35 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
         by_kind[kind].append(item)
     if not by_kind["Node"]:
         raise ClusterError(f"--from {path}: no nodes; both are needed: kubectl get nodes,pods -A -o json")
-    taken = Seconds(float(taken_at)) if isinstance(taken_at, int | float) else None
+    try:
+        taken = Seconds(datetime.fromisoformat(taken_at).timestamp()) if isinstance(taken_at, str) else None
+    except ValueError:
+        raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
     return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
+
+
+def written_time(at: float | None) -> str | None:
+    """A time of day as Kubernetes writes it, with microseconds."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def dump_document(snapshot: Snapshot) -> dict[str, Any]:
     """The file form of a snapshot: a List with the time it was taken, of each object what placement reads."""
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
-    return {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": snapshot.taken_at, "items": nodes + pods}
+    about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}
+    return {**about, "items": nodes + pods}
+
+
+def system_option(command: _Command) -> _Command:
+    """--system-namespace, as `system_namespace`."""
+    return click.option(
+        "--system-namespace",
+        metavar="NS",
+        default=names.SYSTEM_NAMESPACE,
+        show_default=True,
+        help="Where hetserve is installed: its settings and its log are read there.",
+    )(command)
 
 
 def source_options(command: _Command) -> _Command:

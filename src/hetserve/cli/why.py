@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hetserve.cli.problems import EXIT_INFEASIBLE
-from hetserve.cli.snapshot import source_options
+from hetserve.cli.snapshot import source_options, system_option
 
 if TYPE_CHECKING:
     from hetserve.cli.snapshot import Snapshot, Source
@@ -22,6 +22,7 @@ _DECISIONS: Final = 4
 @click.argument("pod")
 @click.option("-n", "--namespace", metavar="NS", help="Default: that of the context, else default.")
 @source_options
+@system_option
 @click.option(
     "--policy",
     type=click.Choice(["WorstFit", "BestFit", "Spread"]),
@@ -38,7 +39,8 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     judges besides (affinity, CPU, volumes, ...) is named where it is not looked at.
 
     \b
-    Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits; 2 it cannot be read.
+    Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits, or the pod names another
+    scheduler; 2 it cannot be read.
 
     \b
     Examples:
@@ -54,19 +56,23 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     from hetserve.cli.why_text import blocks  # noqa: PLC0415
     from hetserve.placement import PolicyName, QueueSettings  # noqa: PLC0415
 
-    policy, log = given.pop("policy"), given.pop("log")
+    policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
     source = Source.of(**given)
     snapshot = source.snapshot()
     raw = _find(source, snapshot, namespace or source.namespace, pod)
-    installed = extender_settings(source.cluster)
+    installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
     made = answer(raw, snapshot, PolicyName(policy or installed.get("policy", "WorstFit")), beta)
     made |= _decided(str(made["pod"]["uid"]), log, snapshot)
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
     if made["state"] == "Unreadable":
         sys.exit(2)
-    placeless = "decision" in made and made["decision"]["chosen"] is None
-    sys.exit(EXIT_INFEASIBLE if placeless else 0)
+    sys.exit(EXIT_INFEASIBLE if _placeless(made) else 0)
+
+
+def _placeless(made: dict[str, Any]) -> bool:
+    """Whether the pod will not be placed as things are: no GPU fits, or its scheduler knows none of ours."""
+    return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
 def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hetserve.cli.snapshot import Snapshot
 from hetserve.cli.why_queue import place_in_queue
 from hetserve.placement import Booking, Decision, Placer, PodView, decide
 from hetserve.placement.explain import GpuVerdict, explain
+from hetserve.placement.gating import ours_alone_holds
 from hetserve.placement.pods import InvalidObjectError, parse_pod
 from hetserve.placement.requests import GpuRequest, PolicyName
 
@@ -125,8 +126,9 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
 
 
 def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
-    gated = names.QUEUE_GATE in pod.gates
-    return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if gated else None}
+    """Its place in the queue; whom a gate of others holds too is in none yet."""
+    waits = ours_alone_holds(pod)
+    return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
 def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,15 @@ def test_following_a_cluster_that_refuses_ends_with_its_words(tmp_path: Path) ->
         api.status = 403
         with pytest.raises(ClusterError, match="refused with 403"):
             next(follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None)))
+
+
+def test_a_picture_is_of_one_moment_and_not_of_a_watch() -> None:
+    result = run("--watch", "--plot", "gpus.svg")
+    assert (result.exit_code, "--plot draws one picture" in result.stderr) == (2, True)
+
+
+def test_the_time_of_a_snapshot_is_written_as_kubernetes_writes_times(tmp_path: Path) -> None:
+    with HttpApi.serving([gpu_node()]) as api:
+        words = ["gpus", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
+        taken = json.loads(CliRunner().invoke(app, words).stdout)["takenAt"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", taken)

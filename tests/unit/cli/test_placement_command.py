@@ -137,3 +137,10 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         )
     assert result.exit_code == 2
     assert "cannot be written: No such file or directory" in result.stderr
+
+
+def test_what_a_log_that_is_not_kept_says_of_itself_is_told() -> None:
+    with HttpApi.serving() as api:
+        api.status = 404
+        result = CliRunner().invoke(app, ["placement", "replay", f"http://127.0.0.1:{api.port}/log"])
+    assert (result.exit_code, "HTTP Error" in result.stderr) == (2, False)

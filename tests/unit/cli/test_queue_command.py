@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
+from hetserve.cli.snapshot import written_time
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 
@@ -50,7 +51,7 @@ class Api(HttpApi):
 
 def shown(*objects: Json, arguments: tuple[str, ...] = ("-o", "json")) -> Result:
     items = [{"kind": "Pod" if "containers" in one["spec"] else "Node", **one} for one in objects]
-    stdin = json.dumps({"kind": "List", "takenAt": TAKEN_AT, "items": items})
+    stdin = json.dumps({"kind": "List", "takenAt": written_time(TAKEN_AT), "items": items})
     return CliRunner().invoke(app, ["queue", "--from", "-", *arguments], input=stdin)
 
 
@@ -119,10 +120,11 @@ def test_k_and_beta_are_those_of_the_installation_or_as_given(tmp_path: Path) ->
     assert given["settings"] == {"queues": 2, "beta": 5}
 
 
-def test_a_k_that_is_none_is_refused() -> None:
-    result = shown(gpu_node(), arguments=("--queues", "0"))
+@pytest.mark.parametrize("k", ["0", "65", "many"])
+def test_a_k_that_the_extender_would_not_take_is_refused(k: str) -> None:
+    result = shown(gpu_node(), arguments=("--queues", k))
     assert result.exit_code == 2
-    assert "'0' is not a number of queues from 1" in result.stderr
+    assert f"{k!r} is not a number of queues from 1 to 64" in result.stderr
 
 
 # Releasing by hand
@@ -236,3 +238,9 @@ def test_the_kubeconfig_may_stand_before_release_too(tmp_path: Path) -> None:
 def test_nothing_is_released_in_a_file(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["queue", "--from", "dump.json", "release", "p0"])
     assert (result.exit_code, "nothing can be released" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("option", [("-o", "json"), ("--queues", "3"), ("--beta", "2")], ids=lambda option: option[0])
+def test_what_only_shows_is_refused_before_release(option: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["queue", *option, "release", "p0"])
+    assert (result.exit_code, "release takes none" in result.stderr) == (2, True)

@@ -21,7 +21,7 @@ OTHER = gpu_pod("other", memory_mib=14000, model="bert", node="n0", gpu="1")
 
 def run(pod: str, *objects: Json, arguments: tuple[str, ...] = ()) -> Result:
     items = [{"kind": "Pod" if "containers" in one["spec"] else "Node", **one} for one in objects]
-    stdin = json.dumps({"kind": "List", "takenAt": 1767225700.0, "items": items})
+    stdin = json.dumps({"kind": "List", "takenAt": "2026-01-01T00:01:40Z", "items": items})
     return CliRunner().invoke(app, ["why", pod, "--from", "-", *arguments], input=stdin)
 
 
@@ -199,3 +199,29 @@ def test_taints_are_tolerated_as_kubernetes_says(toleration: Json, tolerated: bo
 
 def test_taints_that_only_prefer_are_no_obstacle() -> None:
     assert against_node({}, {"spec": {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]}}) == ()
+
+
+def test_a_pod_of_another_scheduler_is_never_placed_and_exits_with_3() -> None:
+    mine = gpu_pod("mine", memory_mib=2000)
+    mine["spec"]["schedulerName"] = "default-scheduler"
+    assert "knows no GPUs of ours" in answer("mine", NODE, mine, code=3)["message"]
+
+
+def test_whom_a_gate_of_others_holds_too_has_no_place_in_the_queue_yet() -> None:
+    mine = gpu_pod("mine", memory_mib=2000, gates=(names.QUEUE_GATE, "kueue.x-k8s.io/admission"))
+    assert answer("mine", NODE, mine)["queue"] is None
+
+
+@pytest.mark.parametrize(("namespace", "noted"), [("gpu-sharing", False), ("hetserve-system", True)])
+def test_an_installation_in_another_namespace_can_be_named_and_a_missing_one_is_noted(
+    tmp_path: Path, namespace: str, noted: bool
+) -> None:
+    with HttpApi.serving([NODE], [gpu_pod("mine", namespace="team")]) as api:
+        path = "/api/v1/namespaces/gpu-sharing/configmaps/hetserve-extender"
+        api.texts[path] = json.dumps({"data": {"settings.yaml": "policy: BestFit"}})
+        at = ["--kubeconfig", str(api.kubeconfig(tmp_path)), "--system-namespace", namespace]
+        said = CliRunner().invoke(app, ["why", "mine", "-o", "json", *at])
+    assert (json.loads(said.stdout)["decision"]["policy"] == "BestFit", "holds no settings" in said.stderr) == (
+        not noted,
+        noted,
+    )
