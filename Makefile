@@ -19,7 +19,7 @@ setup: $(PROJECT) ## Make .venv from the locked requirements
 $(REQUIREMENTS): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hetserve needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv --clear .venv
-	@echo "installing the locked requirements into .venv (about a minute)"
+	@echo "installing the locked requirements into .venv (one to three minutes)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 $(PROJECT): pyproject.toml $(REQUIREMENTS)
@@ -87,7 +87,7 @@ bench-planning: setup ## Measure the planners and write docs/results/planning.md
 	$(BIN)/python -m benchmarks.planning_report
 
 .PHONY: bench-planning-choices
-bench-planning-choices: setup ## Measure what planner robust chooses on five models against all it could; half an hour
+bench-planning-choices: setup ## Measure what planner robust chooses on five models against all it could; four minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.robust_choices
 
 .PHONY: bench-kairos

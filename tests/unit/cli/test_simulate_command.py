@@ -62,7 +62,7 @@ def test_the_highest_load_that_holds() -> None:
 
 def test_one_seed_is_judged_alone() -> None:
     document = answer(*PAPER, "--find-allowable", "--queries", "3000", "--seeds", "1", "--seed", "5")
-    assert (document["seeds"], document["criterion"]) == ([5], "faithful")
+    assert (document["seeds"], document["criterion"]) == ([5], "per-seed")
     assert document["allowableQPS"] > 120
 
 
