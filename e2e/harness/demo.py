@@ -36,6 +36,8 @@ from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE
 SAMPLES: Final = ROOT / "manifests" / "samples"
 READY_TIMEOUT: Final = 120.0
 SAY_EVERY: Final = 2.0
+LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
+"""So that `hetserve placement` has something to replay."""
 
 
 class DemoError(RuntimeError):
@@ -96,7 +98,7 @@ def _kubectl_beside(cluster: Cluster) -> None:
 
 def _hetserve(cluster: Cluster, progress: Progress) -> None:
     """The chart installed or upgraded, every component running with the settings it now has."""
-    cluster.install_chart(fresh=False)
+    cluster.install_chart(LOGGED, fresh=False)
     for name in sorted(cluster.refresh_settings()):
         if cluster.running(name):
             progress.say(f"{name} has new settings: starting it anew")
@@ -189,6 +191,7 @@ def show(cluster: Cluster) -> None:
     state = _short(cluster.folder.path)
     console.print(Text(f"Look further:  KUBECONFIG={state}/kubeconfig {state}/bin/kubectl get hisvc", style="bold"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
+    console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
     console.print(Text(f"Logs:          {state}/logs"))
     console.print(Text("Stop it:       make demo-down", style="bold"))
 

@@ -19,6 +19,7 @@ import orjson
 
 from hetserve.api import names
 from hetserve.placement import parse_pod
+from hetserve.placement.placer import VERIFY_AFTER
 from hetserve_extender.api import MERGE_PATCH, NOT_SENT, Answer, ApiServer, ApiStatusError, pod_path
 from hetserve_extender.cluster import Sink
 from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
@@ -29,8 +30,8 @@ UNBOUND_PODS: Final = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Fail
 TRIES: Final = 3
 AT_ONCE: Final = 32
 """Pods fenced side by side."""
-LANDED_BY: Final = 75.0
-"""Seconds after which no request of before can land any more: the API server gives one 60 s."""
+LANDED_BY: Final = VERIFY_AFTER
+"""Seconds after which no request of before can land any more."""
 _PAUSE: Final = 0.2
 
 
