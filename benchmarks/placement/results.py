@@ -12,7 +12,6 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -20,11 +19,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = REPOSITORY / "docs" / "results" / "placement"
 REPORT: Final = REPOSITORY / "docs" / "results" / "placement.md"
 
-SECTIONS: Final = tuple(
-    name
-    for name in ("rates", "nearly_full", "startup", "queue_release", "quality", "fairness")
-    if find_spec(f"benchmarks.placement.{name}") is not None
-)
+SECTIONS: Final = ("rates", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")
 
 Json = dict[str, Any]
 

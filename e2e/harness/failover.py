@@ -1,0 +1,66 @@
+"""Two extenders beside one scheduler: what becomes of placement when the one that leads ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.waiting import Unmet, wait_until
+from hetserve.placement.check import violations
+
+GOAL: Final = 5.0
+"""Seconds from the end of the leader to the next bound pod."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two extenders on a cluster with many bound pods."""
+
+    cluster: Cluster
+    lab: Lab
+
+    def leader(self) -> str:
+        """The process that holds the Lease."""
+        lease = self.cluster.get("leases", "hetserve-extender", "hetserve-system")
+        return "extender-standby" if lease["spec"]["holderIdentity"].startswith("standby") else "extender"
+
+    def fail_over(self, title: str, end: Callable[[str], None], *, on_the_way: int = 0) -> float:
+        """End the leader, with ungated pods on their way or none; seconds until a pod is bound after that."""
+        name, old = title.replace(" ", "-"), self.leader()
+        if on_the_way:
+            self.lab.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
+            wait_until(lambda: bool(self.lab.bound(f"app={name}")), 30, "the first pod on its way to be bound")
+        start = time.monotonic()
+        end(old)
+        before = len(self.lab.bound(f"app={name}"))
+        if not on_the_way:
+            self.lab.deployment(name, "big", replicas=1, mib=1024, model=None)
+        wait_until(lambda: len(self.lab.bound(f"app={name}")) > before, 60, "a pod to be bound by the new leader")
+        seconds = time.monotonic() - start
+        print(f"{title}: the next pod was bound {seconds:.2f} s after the end of {old}")
+        assert self.leader() != old
+        self.lab.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=90)
+        self.check()
+        self.cluster.start_component(old)
+        return seconds
+
+    def check(self) -> None:
+        """No GPU is over-committed, and the leader's ledger is what the pods say."""
+        assert not violations(self.cluster.kube.list("pods"), self.cluster.kube.list("nodes"))
+        ports = self.cluster.ports
+        probe = ports.standby_probe if self.leader() == "extender-standby" else ports.extender_probe
+        wait_until(lambda: ledger_is_the_cluster(self.cluster, probe), 20, "the ledger to be right")
+
+
+def ledger_is_the_cluster(cluster: Cluster, port: int) -> bool | Unmet:
+    """The ledger on a probe port against the test's own sum over raw annotations."""
+    ledger = {
+        (gpu["node"], gpu["gpu"]): gpu["memoryMiB"] - gpu["freeMiB"]
+        for gpu in cluster.probe(port, "/ledger").json()["gpus"]
+        if gpu["pods"]
+    }
+    return ledger == cluster.gpu_used() or Unmet("the ledger is not what the pods' annotations add up to")
