@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.placement import cases
+from benchmarks.placement import cases, rates_plot
 from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, seeded
 from benchmarks.placement.results import Json, Scale, table, verdict
 
@@ -61,7 +61,8 @@ def measure(scale: Scale) -> Json:
 
 def describe(data: Json) -> str:
     head = _HEAD.format(rounds=data["rounds"])
-    return head + "\n" + "\n".join(_describe_size(size) for size in data["sizes"])
+    picture = [f"![Rates and own times](placement/{rates_plot.FILE})\n"] if rates_plot.draw(data) else []
+    return head + "\n" + "\n".join([*(_describe_size(size) for size in data["sizes"]), *picture])
 
 
 def _size(nodes: int, setup: Setup) -> Json:

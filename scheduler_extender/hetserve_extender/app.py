@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, Histogram
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -46,19 +46,21 @@ class Verbs:
     refusal: Callable[[], str]
     """Why no verb can be answered now (not synced, not the leader); empty where they can."""
     recall: Recall | None = None
+    _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
+    _seconds: dict[str, Histogram] = field(default_factory=dict)
 
     def routes(self) -> Routes:
         return {b"/filter": self.filter, b"/prioritize": self.prioritize, b"/bind": self.bind}
 
     def filter(self, body: bytes) -> bytes:
         start = perf_counter()
-        answer = self._filter(_parsed(wire.parse_filter, body))
+        answer = self._filter(self._args(body))
         self._observe("filter", start)
         return answer
 
     def prioritize(self, body: bytes) -> bytes:
         start = perf_counter()
-        args = _parsed(wire.parse_filter, body)
+        args = self._args(body)
         if refusal := self.refusal():
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, refusal)  # a bare array has no place for an error
         try:
@@ -89,7 +91,11 @@ class Verbs:
         if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request
             log.debug("filter %s/%s: %s", request.namespace, request.name, outcome.decision.why)
-        return wire.filter_result(args, outcome.passed, outcome.failed, outcome.unresolvable)
+        keep = self._passed if len(outcome.passed) > 1 else None  # of a single node no scores are asked
+        return wire.filter_result(args, outcome.passed, outcome.failed, outcome.unresolvable, keep)
+
+    def _args(self, body: bytes) -> wire.FilterArgs:
+        return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
 
     def _error(self, text: str) -> bytes:
         self.metrics.decisions.labels("error").inc()
@@ -97,7 +103,10 @@ class Verbs:
         return wire.filter_error(text)
 
     def _observe(self, verb: str, start: float) -> None:
-        self.metrics.verb_seconds.labels(verb).observe(perf_counter() - start)
+        taken = perf_counter() - start
+        if verb not in self._seconds:
+            self._seconds[verb] = self.metrics.verb_seconds.labels(verb)
+        self._seconds[verb].observe(taken)
 
 
 def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:

@@ -6,14 +6,41 @@ capitalised form, read any case, and answer in the form received: NodeNames, who
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from operator import getitem
+from typing import Any, Final
 
 import orjson
 
+from hetserve.placement.decide import MAX_SCORE
+
 RawObject = dict[str, Any]
 MAX_NAME = 253
+MAX_NODES: Final = 20_000
+"""Nodes offered at once: four times those of the largest cluster that Kubernetes supports."""
+MAX_VALUES: Final = 100_000
+"""JSON values in a request: each takes up to 300 bytes and 1 us of the loop that also renews our Lease."""
+_SMALL: Final = 256 * 1024
+"""Bytes that cannot hold a harmful number of values, so that nobody counts them."""
+
+
+class _Entries(dict[str, tuple[bytes, ...]]):
+    """Entries of a HostPriorityList by host and score: to join a thousand is a tenth of writing them."""
+
+    _MOST: Final = 8192
+    """Hosts that are kept: more than the nodes of the largest cluster that Kubernetes supports (5,000)."""
+
+    def __missing__(self, host: str) -> tuple[bytes, ...]:
+        made = tuple(orjson.dumps({"Host": host, "Score": score}) for score in range(MAX_SCORE + 1))
+        if len(self) >= self._MOST:
+            self.clear()
+        if len(host) <= MAX_NAME:
+            self[host] = made
+        return made
+
+
+_entries: Final = _Entries()
 
 
 class WireError(ValueError):
@@ -40,9 +67,43 @@ class BindArgs:
     node: str
 
 
-def parse_filter(body: bytes) -> FilterArgs:
-    """Arguments of filter or prioritize. Raises WireError, naming the field, for anything else."""
-    content = _object(_load(body), "the request")
+class PassedNames:
+    """The nodes that the last filter passed, as they were written: its prioritize brings the same text again.
+
+    A thousand names then need no reading, and whoever knows the tuple knows what it found out about it.
+    """
+
+    MOST: Final = 2 << 20
+    """Bytes kept: 5,000 nodes with the longest names there can be, and more."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._end = b""
+
+    def keep(self, names: tuple[str, ...], written: bytes) -> None:
+        """Take names and their JSON; what no cluster is large enough for is not kept."""
+        self._names, self._end = ((), b"") if len(written) > self.MOST else (names, b',"NodeNames":%b}' % written)
+
+    def request(self, body: bytes) -> RawObject | None:
+        """A request that ends with these names, read; None where it does not, or is not one."""
+        if not self._end or not body.endswith(self._end):
+            return None
+        try:  # what precedes the names must be a whole object by itself: then the text is what it seems to be
+            content = orjson.loads(body[: -len(self._end)] + b"}")
+        except orjson.JSONDecodeError:
+            return None
+        return content | {"NodeNames": self._names} if content else None
+
+
+def parse_filter(body: bytes, passed: PassedNames | None = None) -> FilterArgs:
+    """Arguments of filter or prioritize. Raises WireError, naming the field, for anything else.
+
+    `passed`: the names of the last filter, which need not be read again.
+    """
+    _check_size(body)
+    content = passed.request(body) if passed is not None else None
+    if content is None:
+        content = _object(_load(body), "the request")
     pod = _object(_field(content, "Pod"), "Pod")
     names = _field(content, "NodeNames")
     nodes = _field(content, "Nodes")
@@ -59,6 +120,7 @@ def parse_filter(body: bytes) -> FilterArgs:
 
 def parse_bind(body: bytes) -> BindArgs:
     """Arguments of bind. Raises WireError, naming the field, for anything else."""
+    _check_size(body)
     content = _object(_load(body), "the request")
     name, namespace, uid, node = (
         _name(_field(content, key), key) for key in ("PodName", "PodNamespace", "PodUID", "Node")
@@ -67,18 +129,25 @@ def parse_bind(body: bytes) -> BindArgs:
 
 
 def filter_result(
-    args: FilterArgs, passed: Sequence[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]
+    args: FilterArgs,
+    passed: Sequence[str],
+    failed: Mapping[str, str],
+    unresolvable: Mapping[str, str],
+    keep: PassedNames | None = None,
 ) -> bytes:
-    """ExtenderFilterResult in the form of the request."""
-    chosen = set(passed)
+    """ExtenderFilterResult in the form of the request; `keep` gets the names that pass."""
     nodes = None
     if args.nodes is not None:
+        chosen = set(passed)
         items = [node for node, name in zip(args.nodes, args.names, strict=True) if name in chosen]
         nodes = {"metadata": {}, "items": items}
+    names = orjson.dumps(passed) if args.by_name else b"null"
+    if keep is not None and args.by_name and isinstance(passed, tuple):
+        keep.keep(passed, names)
     return orjson.dumps(
         {
             "Nodes": nodes,
-            "NodeNames": list(passed) if args.by_name else None,
+            "NodeNames": orjson.Fragment(names),
             "FailedNodes": failed,
             "FailedAndUnresolvableNodes": unresolvable,
             "Error": "",
@@ -100,13 +169,21 @@ def filter_error(text: str) -> bytes:
 
 
 def priorities(scores: Mapping[str, int]) -> bytes:
-    """HostPriorityList: a bare array."""
-    return orjson.dumps([{"Host": host, "Score": score} for host, score in scores.items()])
+    """HostPriorityList: a bare array. Scores are 0 to MAX_SCORE."""
+    return b"[%b]" % b",".join(map(getitem, map(_entries.__getitem__, scores), scores.values()))
 
 
 def bind_result(error: str) -> bytes:
     """ExtenderBindingResult; an empty text means bound."""
     return orjson.dumps({"Error": error})
+
+
+def _check_size(body: bytes) -> None:
+    """Refuse what would take long to read: every value but the first follows a comma or opens something."""
+    if len(body) <= _SMALL:
+        return
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
+        raise WireError(f"the request may hold more than {MAX_VALUES} JSON values")
 
 
 def _load(body: bytes) -> object:
@@ -132,8 +209,16 @@ def _object(value: object, field: str) -> RawObject:
 
 def _check_names(names: object) -> None:
     # By the set of types: a thousand names are checked at every call.
+    if isinstance(names, tuple):  # those of the last filter, which were
+        return
     if not isinstance(names, list) or not set(map(type, names)) <= {str}:
         raise WireError("NodeNames is not a list of texts")
+    _check_count(names, "NodeNames")
+
+
+def _check_count(nodes: Sized, field: str) -> None:
+    if len(nodes) > MAX_NODES:
+        raise WireError(f"{field} has {len(nodes)} entries; at most {MAX_NODES} are served")
 
 
 def _node_items(nodes: object) -> list[RawObject]:
@@ -142,6 +227,7 @@ def _node_items(nodes: object) -> list[RawObject]:
         return []
     if not isinstance(items, list):
         raise WireError("Nodes.items is not a list")
+    _check_count(items, "Nodes.items")
     return items
 
 

@@ -133,3 +133,65 @@ async def test_other_methods_and_paths_are_refused(bench: Bench) -> None:
     assert (await bench.verbs.get("/filter")).status_code == 405
     assert (await bench.verbs.post("/preempt", content=b"{}")).status_code == 404
     assert (await bench.verbs.get("/ledger")).status_code == 404, "the ledger is not for the scheduler's port"
+
+
+def _passed(*names: str) -> wire.PassedNames:
+    """What a filter that passed these nodes leaves behind."""
+    passed = wire.PassedNames()
+    wire.filter_result(wire.FilterArgs({}, names), names, {}, {}, passed)
+    return passed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"Pod":{"a":1},"Nodes":null,"NodeNames":["n0","n1"]}',
+        b'{"Pod":{"a":1},"Nodes":null,"NodeNames":["n1","n0"]}',
+        b'{"NodeNames":["x"],"Pod":{},"NodeNames":["n0","n1"]}',
+        b'{"Pod":{"a":1},"Nodes":null, "NodeNames":["n0","n1"]}',
+        b'{"nodenames":["x"],"Pod":{},"NodeNames":["n0","n1"]}',
+        b'{"Pod":{"a":"b,\\"NodeNames\\":[\\"n0\\",\\"n1\\"]}"},"NodeNames":["n1"]}',
+        b'{"NodeNames":["x"],"Pod":{"a":1,"NodeNames":["n0","n1"]}}',
+    ],
+)
+def test_names_that_the_last_filter_passed_are_read_as_any_others(body: bytes) -> None:
+    assert wire.parse_filter(body, _passed("n0", "n1")) == wire.parse_filter(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{,"NodeNames":["n0","n1"]}',
+        b'{"Pod":{"a":1,"NodeNames":["n0","n1"]}',
+        b'{"Pod":{}},"NodeNames":["n0","n1"]}',
+        b'[1,"NodeNames":["n0","n1"]}',
+        b'{"Pod":"a,"NodeNames":["n0","n1"]}',
+        b',"NodeNames":["n0","n1"]}',
+    ],
+)
+def test_the_names_of_the_last_filter_do_not_make_a_request_of_what_is_none(body: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.parse_filter(body)
+    with pytest.raises(wire.WireError):
+        wire.parse_filter(body, _passed("n0", "n1"))
+
+
+def test_names_known_from_the_last_filter_are_the_very_same_tuple() -> None:
+    passed, names = wire.PassedNames(), ("n0", "n1")
+    wire.filter_result(wire.FilterArgs({}, names), names, {}, {}, passed)
+    body = orjson.dumps({"Pod": {}, "Nodes": None, "NodeNames": names})
+    assert wire.parse_filter(body, passed).names is names
+
+
+def test_hosts_of_scores_are_written_as_json_writes_them() -> None:
+    scores = {"n0": 10, 'a"b\\': 0, "é": 7}
+    expected = [{"Host": host, "Score": score} for host, score in scores.items()]
+    assert orjson.loads(wire.priorities(scores)) == expected
+
+
+def test_names_of_a_hostile_request_are_not_kept() -> None:
+    long = "n" * (wire.PassedNames.MOST + 1)
+    body = orjson.dumps({"Pod": {}, "Nodes": None, "NodeNames": [long]})
+    assert _passed(long).request(body) is None
+    wire.priorities({long: 1})
+    assert long not in wire._entries
