@@ -118,11 +118,18 @@ def _verdict(outcome: Outcome, step: NextStep | None) -> str:
         f"({outcome.evaluation.method}; {len(outcome.ranked)} configurations evaluated); {_gain(outcome)}; "
         f"{_over_one_type(outcome)}"
     )
+    if chosen.held > entry.qps:
+        # No contradiction: the bound has every query within the SLO, the percentile lets large ones run late.
+        lead += (
+            f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
+            f"{100 - slo.percentile:g} % may be late here"
+        )
     if entry.counts == outcome.paper.counts:
         return f"{lead}; {outcome.paper.verdict}"
     left = "" if problem.budget is None else f"; {money_text(problem.budget - entry.cost)} of the budget left"
     more = "" if step is None else f"; {step_text(step)}"
-    return f"{lead}; at most {qps_text(entry.qps)} by the upper bound{left}{more}"
+    most = "" if chosen.held > entry.qps else f"; at most {qps_text(entry.qps)} by the upper bound"
+    return f"{lead}{most}{left}{more}"
 
 
 def _gain(outcome: Outcome) -> str:

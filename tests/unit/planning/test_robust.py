@@ -225,3 +225,11 @@ def test_a_single_type_that_serves_more_than_the_papers_pick_is_taken_without_ev
     assert dict(plan.runner_up.counts) == dict(paper.counts)
     assert "a single type, since the paper's pick 14xr5n.large+1xt3.xlarge has 15.1 q/s less bound" in plan.verdict
     assert not violations(given, plan)
+
+
+def test_what_holds_beyond_the_bound_does_not_say_at_most_the_bound() -> None:
+    lower = candidates(RM2, plan_kairos(RM2))[4]
+    plan = plan_by(RM2, fixed(lambda entry: 150.0 if dict(entry.counts) == dict(lower.counts) else 100.0))
+    assert plan.counts == lower.counts
+    assert "which has every query in time, while 1 % may be late here" in plan.verdict
+    assert "at most" not in plan.verdict
