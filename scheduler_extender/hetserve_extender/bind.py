@@ -124,15 +124,15 @@ class Binder:
         await self._conclude(args, answer, in_doubt=in_doubt)
 
     async def _request(self, args: BindArgs) -> GpuRequest | None:
-        """What the pod asks for; None where it is on that node already."""
+        """What the pod asks for now, as the watch has it; None where it is on that node already."""
         held = self.placer.ledger.booking(args.uid)
-        if held is not None and held.state is not State.BOUND:
-            return held.request
-        if held is not None:
+        if held is not None and held.state is State.BOUND:
             _expect_node(held.node, args)
             return None
         if args.uid in self.placer.pods:
             return _placeable(self.placer.pods[args.uid])
+        if held is not None:  # filter knew the pod before our watch: who sends the bind reads it, and compares
+            return held.request
         pod = self.placer.read((await self._read(args)).json())
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
@@ -141,7 +141,7 @@ class Binder:
         if pod.node is not None:
             _expect_node(pod.node, args)
             return None
-        return _placeable(pod)
+        return _placeable(self.placer.pods.get(args.uid, pod))  # while it was read, the watch may have told more
 
     def _book(self, request: GpuRequest, args: BindArgs) -> Booking | None:
         if not request.needs_gpu:

@@ -42,7 +42,7 @@ class Leadership:
 
     def fenced(self, revisions: Revisions) -> FencedApi:
         """The API server for binds, which must end with our leadership."""
-        return FencedApi(self.api, revisions, self.elector.term, self.refusal)
+        return FencedApi(self.api, revisions, self.elector.term, self.refusal, self.placer.changed)
 
     async def run(self, duties: Callable[[], Awaitable[None]]) -> None:
         """Contend, and do the duties in every term that is won. Never returns; raises what ends the duties."""

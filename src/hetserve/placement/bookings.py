@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from hetserve.placement.index import Place
 from hetserve.placement.inventory import Gpu
 from hetserve.placement.pods import PodView
 from hetserve.placement.requests import AntiAffinity, GpuRequest
 from hetserve.units import MiB, Seconds
+
+UNNAMED: Final = ""
+"""In place of the ids that a bound pod does not say: no inventory lists it, so its node is closed to new pods."""
 
 
 class LedgerError(Exception):
@@ -39,6 +43,8 @@ class Booking:
     state: State
     deadline: Seconds | None = None
     confirmed: bool = False
+    other_models: tuple[str, ...] = ()
+    """Models, beside that of the request, that are kept off its GPUs: what the pod's label was changed to since."""
 
     @property
     def node(self) -> str:
@@ -73,9 +79,9 @@ def use_problems(use: GpuUse) -> Iterator[str]:
 
 
 def _models_twice(use: GpuUse, where: str) -> Iterator[str]:
-    requests = [booking.request for booking in use.bookings]
-    models = [request.model for request in requests]
-    hard = {request.model for request in requests if request.anti_affinity is AntiAffinity.HARD} - {None}
+    models = [model for booking in use.bookings for model in (booking.request.model, *booking.other_models)]
+    hard = {one.request.model for one in use.bookings if one.request.anti_affinity is AntiAffinity.HARD} - {None}
+    hard.update(model for booking in use.bookings for model in booking.other_models)
     for model in sorted(str(model) for model in hard if models.count(model) > 1):
         yield f"{where} holds model {model} {models.count(model)} times"
 
@@ -107,9 +113,28 @@ def annotation_changed(booking: Booking, pod: PodView) -> str:
     return f"pod {pod_name(pod.request)}: annotation names GPU {now}, it was bound to {bound}"
 
 
+def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
+    """Models that a bound pod has by now beside the one it was bound with.
+
+    Its own too, where it no longer agrees to share with it: what was kept from nobody else is from now on.
+    """
+    now, bound = pod.request, booking.request
+    hardened = now.anti_affinity is AntiAffinity.HARD and bound.anti_affinity is AntiAffinity.NONE
+    return (now.model,) if now.model is not None and (now.model != bound.model or hardened) else ()
+
+
+def model_changed(booking: Booking, pod: PodView) -> str:
+    who, now, bound = pod_name(pod.request), pod.request.model, booking.request.model
+    if now == bound:
+        return f"pod {who} no longer shares its GPU with its model, as it did when it was bound"
+    return f"pod {who} is of model {now or 'none'} now, it was bound as {bound or 'none'}: its GPU is kept from both"
+
+
 def annotated_otherwise(pod: PodView) -> str | None:
     """What is wrong with the annotations of a bound pod, by what it asks for; None where nothing is."""
     request = pod.request
+    if not pod.gpus:
+        return without_gpu(pod)
     if len(pod.gpus) != request.gpus:
         return f"pod {pod_name(request)} asks for {request.amount}, its annotation names GPU {','.join(pod.gpus)}"
     written = tuple(str(pod.annotated_mib).split(","))

@@ -41,7 +41,7 @@ def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[s
     capacity = gpu_capacity(nodes)
     on_gpu: dict[Place, list[Holding]] = defaultdict(list)
     pods = list(pods)
-    found = list(_miscounted(pods))
+    found = [*_miscounted(pods), *(text for pod in pods if not _names(pod) and (text := unsaid(pod)))]
     for held in holdings(pods):
         if held.place not in capacity:
             node, gpu = held.place
@@ -62,6 +62,23 @@ def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterat
     for model, count in Counter(held.model for held in here if held.model).items():
         if count > 1 and not all(held.shares_model for held in here if held.model == model):
             yield f"{where} holds model {model} {count} times"
+
+
+def unsaid(pod: RawObject) -> str:
+    """What a bound pod that asks for GPUs does not say about where it runs; empty where it names enough of them."""
+    spec = pod.get("spec") or {}
+    finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    memory, gpus = (_asked(spec, resource) for resource in (names.RESOURCE_GPU_MEMORY, names.RESOURCE_GPU))
+    named, asked = _names(pod), max(gpus, 1) if memory or gpus else 0
+    if finished or not spec.get("nodeName") or len(named) >= asked:
+        return ""
+    who = f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+    return f"pod {who} runs on {asked} GPUs of node {spec['nodeName']}, and its annotation names {len(named)}"
+
+
+def _names(pod: RawObject) -> frozenset[str]:
+    annotations = pod["metadata"].get("annotations") or {}
+    return frozenset(annotations.get(names.ANNOTATION_GPU, "").split(",")) - {""}
 
 
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:

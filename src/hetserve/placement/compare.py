@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from hetserve.placement.bookings import Booking, State
-from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings
+from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, unsaid
 from hetserve.placement.index import Numbers
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.requests import GpuRequest
@@ -30,6 +30,8 @@ class Kind(Enum):
     NOT_BOOKED = "in the cluster, not booked"
     OTHER_GPU = "on another GPU"
     OTHER_MEMORY = "with another memory"
+    OTHER_MODEL = "of another model"
+    NO_GPU = "bound without saying to which GPUs"
     OTHER_INVENTORY = "GPU known to one only"
     OTHER_FREE = "free memory differs"
 
@@ -45,9 +47,13 @@ class Difference:
 
 @dataclass(slots=True)
 class Cluster:
-    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs."""
+    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
+
+    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing.
+    """
 
     pods: dict[str, list[Holding]] = field(default_factory=dict)
+    unsaid: dict[str, str] = field(default_factory=dict)
     capacity: dict[Place, int] = field(default_factory=dict)
 
     @classmethod
@@ -63,6 +69,10 @@ class Cluster:
             with suppress(*_UNREADABLE):
                 if held := holdings([pod]):
                     self.pods[held[0].uid] = held
+                if text := unsaid(pod):
+                    uid = pod["metadata"]["uid"]
+                    self.unsaid[uid] = text
+                    self.pods[uid] = list({entry.place: entry for entry in held}.values())
 
     def add_nodes(self, nodes: Iterable[RawObject]) -> None:
         """Take nodes; one whose GPUs cannot be read has none, as for the ledger."""
@@ -91,14 +101,18 @@ def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...
 
 
 def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
+    yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
     for uid, booking in bookings.items():
         held = cluster.pods.get(uid)
+        if uid in cluster.unsaid:
+            continue
         if held is not None:
             yield from _pod(booking, {entry.place: entry.mib for entry in held})
+            yield from _model(booking.request, held[0].model)
         elif booking.state is State.BOUND:
             text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
             yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
-    for uid in cluster.pods.keys() - bookings.keys():
+    for uid in cluster.pods.keys() - bookings.keys() - cluster.unsaid.keys():
         held = cluster.pods[uid]
         text = f"{_who(held[0])} holds {_places(entry.place for entry in held)} and is not booked"
         yield Difference(uid, Kind.NOT_BOOKED, text)
@@ -114,6 +128,12 @@ def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
         # A whole GPU is held whole, however much memory the inventory gave it when the pod came.
         text = f"{_who(request)} is booked with {_amounts(booked)} MiB and holds {_amounts(held)} MiB"
         yield Difference(request.uid, Kind.OTHER_MEMORY, text)
+
+
+def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
+    if request.model != (labelled or None):
+        text = f"{_who(request)} was bound as model {request.model} and is labelled {labelled or None}"
+        yield Difference(request.uid, Kind.OTHER_MODEL, text)
 
 
 def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:

@@ -110,7 +110,11 @@ def _not_idle(others: Sequence[Booking]) -> Iterator[Reason]:
 
 
 def _not_shared(others: Sequence[Booking], free: int, request: GpuRequest) -> Iterator[Reason]:
-    same = [pod_name(booking.request) for booking in others if _apart(booking.request, request)]
+    same = [
+        pod_name(booking.request)
+        for booking in others
+        if _apart(booking.request, request) or request.model in booking.other_models
+    ]
     if same:
         yield Reason("model", f"model {request.model} is held there by {_few(same)}")
     whole = [pod_name(booking.request) for booking in others if booking.request.whole]
@@ -136,7 +140,7 @@ def _strangers(ledger: Ledger, uid: str) -> Mapping[str, Sequence[str]]:
             continue
         listed = {gpu.id for gpu in node.gpus}
         found[booking.node] += [
-            f"{pod_name(booking.request)} on GPU {gpu}" for gpu in booking.gpus if gpu not in listed
+            f"{pod_name(booking.request)} on GPU {gpu or 'unknown'}" for gpu in booking.gpus if gpu not in listed
         ]
     return found
 

@@ -64,6 +64,18 @@ class GpuIndex:
         if request.model is not None:
             self._book_model(request.model, row, sign, hard=request.anti_affinity is AntiAffinity.HARD)
 
+    def keep_from(self, place: Place, model: str, sign: int) -> None:
+        """Keep a GPU from a model beside those of its bookings (1), or let it in again (-1)."""
+        row = self.row.get(place)
+        if row is not None:
+            self._book_model(model, row, sign, hard=True)
+
+    def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
+        """Whether a GPU on which the request is booked also holds a pod that must not be beside it."""
+        row = self.row[place]
+        hard, soft = (self._holders.get((request.model or "", hard), {}).get(row, 0) for hard in (True, False))
+        return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
+
     def _book_model(self, model: str, row: int, sign: int, *, hard: bool) -> None:
         holders = self._holders.setdefault((model, hard), {})
         holders[row] = holders.get(row, 0) + sign

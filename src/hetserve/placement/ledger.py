@@ -2,7 +2,7 @@
 
 Built from pods and nodes alone, so a restart rebuilds it. Bookings name a node by its name, as a bound pod
 does: pods that outlive their node object still hold its GPUs when the node comes back. A booking on a GPU
-that is not (or not yet) known is kept, reported, and closes its node to new pods. Over-use (an inventory
+that is not (or not yet) known, or not said, is kept, reported, and closes its node to new pods. Over-use (an inventory
 that shrank, a pod bound by somebody else) is counted as it is and reported, never clipped.
 """
 
@@ -13,13 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hetserve.placement.bookings import (
+    UNNAMED,
     Booking,
     GpuUse,
     LedgerError,
     State,
     annotated_otherwise,
     annotation_changed,
-    without_gpu,
+    model_changed,
+    models_since,
 )
 from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import Gpu, NodeInventory
@@ -75,7 +77,8 @@ class Ledger:
         """Take what the API server says of a pod: a bound one is booked, a finished one released.
 
         `verify_at`: the watch did not say so, and may know better already; the pod is looked up then.
-        Where a bound pod's annotation changes later, the first GPU stands: the container was started with it.
+        Where a bound pod's annotation changes later, the first GPU stands: the container was started with it. A
+        pod that does not say all its GPUs closes its node: which of them it runs on nobody knows.
         """
         self._unplaced.pop(pod.uid, None)
         if pod.finished:
@@ -227,20 +230,29 @@ class Ledger:
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self._bookings.get(pod.uid)
-        if held is not None and held.confirmed:
-            if pod.gpus != held.gpus:
-                self._unplaced[pod.uid] = annotation_changed(held, pod)
+        if held is not None and held.confirmed and UNNAMED not in held.gpus:
+            self._observe_edit(held, pod)
             return
-        if held is not None or not pod.gpus:
-            self.release(pod.uid)
-        if not pod.gpus:
-            self._unplaced[pod.uid] = without_gpu(pod)
-            return
+        self.release(pod.uid)
         if (wrong := annotated_otherwise(pod)) is not None:
             self._unplaced[pod.uid] = wrong
-        places = tuple((node, gpu) for gpu in pod.gpus)
+        gpus = pod.gpus if len(pod.gpus) >= pod.request.gpus else (UNNAMED, *pod.gpus)
+        places = tuple((node, gpu) for gpu in gpus)
         mib = tuple(self._held_mib(pod.request, place) for place in places)
         self._add(Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=verify_at is None))
+
+    def _observe_edit(self, held: Booking, pod: PodView) -> None:
+        """What somebody wrote into a bound pod takes nothing from what it holds; another model is held as well."""
+        wrong = [annotation_changed(held, pod)] if pod.gpus != held.gpus else []
+        models = models_since(held, pod)
+        if models or pod.request.model != held.request.model:
+            wrong.append(model_changed(held, pod))
+        if wrong:
+            self._unplaced[pod.uid] = "; ".join(wrong)
+        if models != held.other_models:
+            self._shelves.take(held)
+            changed = self._bookings[pod.uid] = replace(held, other_models=models)
+            self._shelves.put(changed)
 
     def _held_mib(self, request: GpuRequest, place: Place) -> MiB:
         """MiB that a bound pod holds on a GPU: all that the inventory lists, for a whole one."""

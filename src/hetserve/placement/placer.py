@@ -25,6 +25,7 @@ RawObject = Mapping[str, Any]
 VERIFY_AFTER: Final = 75.0
 """Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
 so by then one whose answer was lost has either landed or never will."""
+_IN_DOUBT: Final = "the pod has changed while an earlier bind of it to node {} may still land; that is looked up first"
 
 
 class Mode(Enum):
@@ -72,7 +73,7 @@ class Placer:
         An earlier reservation of the pod ends, whatever the answer. Raises ValueError for a pod that cannot be
         read, LedgerError while the pod's bind to a node that is not offered is under way.
         """
-        request = parse_pod(raw).placeable()
+        request = self._request(raw)
         if not request.needs_gpu:
             return Outcome(passed=tuple(offered))
         now = self._expire()
@@ -98,7 +99,7 @@ class Placer:
         request = parse_pod(raw).placeable()
         if not request.needs_gpu:
             return dict.fromkeys(offered, 0)
-        found = dict(scores(self.ledger.index, request, offered, policy=self.policy))
+        found = scores(self.ledger.index, request, offered, policy=self.policy)
         held = self.ledger.booking(request.uid)
         if held is not None and held.node in found:
             found[held.node] = MAX_SCORE
@@ -107,12 +108,16 @@ class Placer:
     def fix_gpus(self, request: GpuRequest, node: str) -> Booking:
         """Book GPUs of `node` for a bind that starts now: the reserved ones, else the best by the same rule.
 
-        Raises LedgerError, with the reason that filter would give, where the node cannot take the pod any more.
+        `request` is the pod as it is now: what was reserved for another is decided again. Raises LedgerError, with
+        the reason that filter would give, where the node cannot take the pod any more.
         """
         now = self._expire()
         held = self.ledger.booking(request.uid)
-        if held is not None and held.node == node and (held.state is State.BINDING or self._good(held)):
-            return self.ledger.begin_bind(request.uid)
+        if held is not None and held.node == node and held.request.claim == request.claim:
+            if held.state is State.BINDING or self._good(held):
+                return self.ledger.begin_bind(request.uid)
+        elif held is not None and held.state is State.BINDING:
+            raise LedgerError(_IN_DOUBT.format(held.node))
         if held is not None and held.state is State.RESERVED:
             self.ledger.release(request.uid)
         decision = decide(self.ledger.index, request, [node], policy=self.policy)
@@ -120,6 +125,17 @@ class Placer:
             raise LedgerError(f"node {node}: {decision.refusals[0].by_now}")
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
         return self.ledger.begin_bind(request.uid)
+
+    def changed(self, raw: RawObject) -> str:
+        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty where it can."""
+        try:
+            request = parse_pod(raw).placeable()
+        except Exception as error:  # as for the watch
+            return str(error)
+        held = self.ledger.booking(request.uid)
+        if (held.request.claim == request.claim) if held is not None else not request.needs_gpu:
+            return ""
+        return "the pod has changed since its GPUs were chosen; they are chosen again"
 
     def overdue(self) -> tuple[Booking, ...]:
         """Unconfirmed binds whose pods must be read now; reservations past their time are dropped."""
@@ -196,12 +212,33 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reservation's node is open and its GPUs not over-used by now; with a sick GPU it has ended."""
+        """Whether a reservation's GPUs still are what the pod may have; those that fell sick have ended it.
+
+        Not over-used, their node open, of the product wanted, and nobody of its model there by now.
+        """
         if held.state is not State.RESERVED:
             return False
-        index = self.ledger.index
-        rows = [index.row[place] for place in held.places]
-        return all(index.open[row] & (index.free[row] >= 0) for row in rows)
+        index, request = self.ledger.index, held.request
+        for place in held.places:
+            row = index.row[place]
+            gpu = index.gpus[row]
+            if not index.open[row] or index.free[row] < 0 or not request.selector.accepts(gpu.id, gpu.product):
+                return False
+            if request.model is not None and index.beside_its_model(place, request):
+                return False
+        return True
+
+    def _request(self, raw: RawObject) -> GpuRequest:
+        """What a pod asks for; where that cannot be read, its reservation ends before the error is raised."""
+        try:
+            return parse_pod(raw).placeable()
+        except Exception:
+            metadata = raw.get("metadata")
+            uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
+            held = self.ledger.booking(uid) if isinstance(uid, str) else None
+            if held is not None and held.state is State.RESERVED:
+                self.ledger.release(held.request.uid)
+            raise
 
 
 def _keep(pod: PodView) -> bool:

@@ -51,8 +51,11 @@ class PodView:
         return self.request.needs_gpu or names.QUEUE_GATE in self.gates
 
     def placeable(self) -> GpuRequest:
-        """The request of a pod that is to be placed now. Raises InvalidObjectError where a wish cannot be read."""
-        if self.complaint is not None:
+        """The request of a pod that is to be placed now.
+
+        Raises InvalidObjectError where a wish cannot be read; where no GPU is asked for, wishes mean nothing.
+        """
+        if self.complaint is not None and self.request.needs_gpu:
             raise InvalidObjectError(self.complaint)
         return self.request
 

@@ -47,6 +47,11 @@ class GpuSelector:
     def accepts_all(self) -> bool:
         return not (self.products or self.products_excluded or self.ids or self.ids_excluded)
 
+    def accepts(self, id_: str, product: str) -> bool:
+        """Whether one GPU is accepted."""
+        wanted = (not self.products or product in self.products) and (not self.ids or id_ in self.ids)
+        return wanted and product not in self.products_excluded and id_ not in self.ids_excluded
+
     def __str__(self) -> str:
         """What is accepted, to follow "no GPU" in a refusal."""
         parts = [
@@ -90,6 +95,11 @@ class GpuRequest:
     @property
     def needs_gpu(self) -> bool:
         return self.whole or self.memory_mib > 0
+
+    @property
+    def claim(self) -> tuple[object, ...]:
+        """All that decides which GPUs can be had; two requests with one claim can take each other's."""
+        return self.memory_mib, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
 
     @property
     def amount(self) -> str:

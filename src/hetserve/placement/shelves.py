@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hetserve.placement.bookings import Booking, GpuUse, booking_order, unknown_place, use_problems
+from hetserve.placement.bookings import UNNAMED, Booking, GpuUse, booking_order, unknown_place, use_problems
 from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import NodeInventory
 from hetserve.units import MiB
@@ -78,7 +78,7 @@ class Shelves:
         if shelf.used < 0 or shelf.whole < 0:
             raise AssertionError(f"GPU {place} holds {shelf.used} MiB and {shelf.whole} whole pods: less than nothing")
         if self._index is not None:
-            self._index.book(place, request, sign)
+            _book(self._index, place, booking, sign)
 
     # Reading
 
@@ -89,7 +89,7 @@ class Shelves:
             self._index = GpuIndex(self._nodes.values())
             for place, shelf in self._shelves.items():
                 for booking in shelf.pods.values():
-                    self._index.book(place, booking.request, 1)
+                    _book(self._index, place, booking, 1)
         return self._index
 
     def pods_on(self, place: Place) -> Mapping[str, Booking]:
@@ -111,6 +111,12 @@ class Shelves:
             yield from use_problems(use)
         known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
         for place, shelf in self._shelves.items():
-            if place not in known:
+            if place not in known and place[1] != UNNAMED:  # the ledger has a line of its own about each of those
                 for booking in shelf.pods.values():
                     yield unknown_place(booking, place, node_known=place[0] in self._nodes)
+
+
+def _book(index: GpuIndex, place: Place, booking: Booking, sign: int) -> None:
+    index.book(place, booking.request, sign)
+    for model in booking.other_models:
+        index.keep_from(place, model, sign)
