@@ -81,7 +81,7 @@ def _pod(world: World, slot: int) -> Iterator[Any]:
                 yield _booking(booking, now), (booking.deadline, uid) in timed, _rank(extender, booking)
             yield _text(extender.placer.pods.get(uid))
             yield _coroutine(running, uid)
-            yield extender.sink.get(uid) if len(world.extenders) > 1 else None
+            yield extender.sink.get(uid)
         yield _housekeeping(running, f"pod{slot}-")
         yield _text(extender.pods.get(slot)), _text(extender.seen.get(slot))
         yield [pod for pod in extender.listing or () if pod.slot == slot]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hetserve.placement import State
+from hetserve.placement import Booking, State
+from hetserve.placement.bookings import UNNAMED
 from modelcheck.extender import Extender
-from modelcheck.truth import places
+from modelcheck.truth import PodTruth, places
 from modelcheck.world import World
 
 
@@ -32,8 +33,14 @@ def _held_but_believed_free(world: World, extender: Extender) -> Iterator[str]:
     for pod in world.unfinished():
         held = places(pod)
         booking = extender.placer.ledger.booking(pod.uid)
-        if held and (booking is None or tuple(booking.places) != held):
+        if held and (booking is None or not _says(booking, pod)):
             yield f"pod {pod.uid} holds {held}, the deciding ledger says {booking and booking.places}"
+
+
+def _says(booking: Booking, pod: PodTruth) -> bool:
+    """Whether a booking keeps what the pod holds; of one that no longer says where it runs, the node being closed."""
+    closed = pod.stripped and (str(pod.node), UNNAMED) in booking.places
+    return closed or tuple(booking.places) == places(pod)
 
 
 def _never_ends(world: World, who: int, extender: Extender) -> Iterator[str]:
@@ -74,5 +81,5 @@ def _not_at_rest(world: World, who: int, extender: Extender) -> Iterator[str]:
                 yield f"at rest: pod {uid} {'waits' if waits else 'does not wait'}, process {who} says otherwise"
             held = places(pod) if pod is not None and pod.uid == uid else ()
             booked = () if booking is None else tuple(booking.places)
-            if booked != held:
+            if booked != held and not (held and booking is not None and pod is not None and _says(booking, pod)):
                 yield f"at rest: pod {uid} holds {held or 'nothing'}, the ledger of process {who} says {booked}"

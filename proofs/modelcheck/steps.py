@@ -16,13 +16,13 @@ Step = tuple[Any, ...]
 SHORT: Final = 1.0
 """Seconds: longer than any number of reservations after one another, shorter than what ends a doubt."""
 
-_WORLD: Final = {"delete", "terminate", "finish", "create", "node gone", "node back"}
+_WORLD: Final = {"delete", "terminate", "finish", "create", "relabel", "strip", "node gone", "node back"}
 _WIRE: Final = {"lose", "refuse", "list", "repeat", "hang up", "filter again", "bind again"}
 FAULTS: Final = frozenset(_WORLD | _WIRE | {"restart", "promote"})
 """Steps that count as faults: a cluster in which all goes well only filters, binds, answers and delivers."""
 
 _VERBS: Final = ("filter", "filter again", "bind", "bind again", "hang up")
-_USERS: Final = ("create", "delete", "terminate", "finish")
+_USERS: Final = ("create", "delete", "terminate", "finish", "relabel", "strip")
 SLOT_AT: Final = dict.fromkeys((*_VERBS, *_USERS), 0) | dict.fromkeys(("watch", "repeat"), 1)
 """Where a step names its pod, after its verb."""
 
@@ -69,6 +69,8 @@ def _verbs(world: World) -> Iterator[Step]:
             again = _seen_otherwise(world, slot, incarnation)
             for offered in offers:
                 yield ("filter again" if again else "filter", slot, incarnation, offered)
+                if not again and _model(world, slot, incarnation):
+                    yield ("filter again", slot, incarnation, offered)
             for node in nodes:
                 yield ("bind again" if again else "bind", slot, incarnation, node)
                 if not again:
@@ -82,8 +84,23 @@ def _seen_otherwise(world: World, slot: int, incarnation: int) -> bool:
     return gone or f"pod{slot}-{incarnation}" in world.running[world.leader].binder._running
 
 
+def _model(world: World, slot: int, incarnation: int) -> str:
+    """What the label of a pod was changed to; empty where it was not."""
+    pod = world.pods[slot]
+    return pod.model if pod is not None and pod.incarnation == incarnation else ""
+
+
 def _filter(world: World, slot: int, incarnation: int, offered: tuple[str, ...]) -> None:
-    raw = world.scope.shape.pod(PodTruth(slot, incarnation))
+    _filter_as(world, PodTruth(slot, incarnation, model=_model(world, slot, incarnation)), offered)
+
+
+def _filter_again(world: World, slot: int, incarnation: int, offered: tuple[str, ...]) -> None:
+    """The scheduler is behind: it sends the pod as it was made."""
+    _filter_as(world, PodTruth(slot, incarnation), offered)
+
+
+def _filter_as(world: World, pod: PodTruth, offered: tuple[str, ...]) -> None:
+    raw = world.scope.shape.pod(pod)
     try:
         world.extenders[world.leader].placer.filter(raw, offered)
     except (LedgerError, ValueError):
@@ -133,6 +150,10 @@ def _users(world: World) -> Iterator[Step]:
             yield ("terminate", slot)
         if not pod.finished and pod.node is not None:
             yield ("finish", slot)
+        if pod.node is None and not pod.model:
+            yield ("relabel", slot)
+        if pod.notes and not pod.stripped and not pod.finished:
+            yield ("strip", slot)
 
 
 def _create(world: World, slot: int) -> None:
@@ -165,6 +186,19 @@ def _finish(world: World, slot: int) -> None:
     assert pod is not None
     changed = pod._replace(finished=True)
     world.change_pod(slot, changed, "DELETED", changed)
+
+
+def _relabel(world: World, slot: int) -> None:
+    """A user gives a pod that has no node yet the other model of the scope."""
+    was = world.scope.shape.pods[slot].model
+    _edit(world, slot, model=next((spec.model for spec in world.scope.shape.pods if spec.model != was), "another"))
+
+
+def _edit(world: World, slot: int, **changes: Any) -> None:
+    pod = world.pods[slot]
+    assert pod is not None
+    changed = pod._replace(version=pod.version + 1, **changes)
+    world.change_pod(slot, changed, "MODIFIED", changed)
 
 
 def _hardware(world: World) -> Iterator[Step]:
@@ -267,7 +301,7 @@ def _pass_time(world: World, until: str) -> None:
 PERFORM: Final[dict[str, Callable[..., None]]] = {
     "filter": _filter,
     "bind": _bind,
-    "filter again": _filter,
+    "filter again": _filter_again,
     "bind again": _bind,
     "hang up": _hang_up,
     "carry out": lambda world, number: world.carry_out(world.requests[number]),
@@ -278,6 +312,8 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "delete": _delete,
     "terminate": _terminate,
     "finish": _finish,
+    "relabel": _relabel,
+    "strip": lambda world, slot: _edit(world, slot, stripped=True),
     "node gone": _node_gone,
     "node back": _node_back,
     "list": lambda world, who: world.extenders[who].begin_list(world.unfinished()),

@@ -19,6 +19,8 @@ _WORDS = {
     "delete": "pod{0} is deleted",
     "terminate": "pod{0} is terminating",
     "finish": "pod{0} has finished",
+    "relabel": "the label of pod{0} now names another model",
+    "strip": "the annotations of pod{0}, which is bound, are removed",
     "node gone": "node {0} is gone",
     "node back": "node {0} is back, with a new UID",
     "list": "process {0}: its watch broke, the API server reads a list",

@@ -39,6 +39,10 @@ class PodTruth(NamedTuple):
     terminating: bool = False
     finished: bool = False
     version: int = 1
+    model: str = ""
+    """What its label was changed to; empty: that of its spec."""
+    stripped: bool = False
+    """Whether somebody removed what the binding wrote: it still runs where `notes` say, and no longer says so."""
 
     @property
     def name(self) -> str:
@@ -78,13 +82,13 @@ class Shape:
             truth.name,
             uid=truth.uid,
             memory_mib=spec.mib,
-            model=spec.model,
+            model=truth.model or spec.model,
             node=truth.node,
             phase="Succeeded" if truth.finished else "Running" if truth.node else "Pending",
             terminating=truth.terminating,
         )
         raw["metadata"]["resourceVersion"] = str(truth.version)
-        raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(truth.notes)
+        raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(() if truth.stripped else truth.notes)
         asked = raw["spec"]["containers"][0]["resources"]
         for kind in ("limits", "requests"):
             asked[kind] = {k: v for k, v in asked[kind].items() if spec.mib} | dict(spec.resources)
@@ -97,14 +101,15 @@ class Shape:
 
     @cache  # noqa: B019
     def wrong(self, pods: tuple[PodTruth | None, ...]) -> tuple[str, ...]:
-        """What the independent checker says of these pods, were all the nodes there."""
+        """What the independent checker says of these pods, did they say where they run, were all the nodes there."""
         nodes = [self.node(NodeTruth(name, 0)) for name in self.nodes]
-        return violations([self.pod(pod) for pod in pods if pod is not None], nodes)
+        there = [pod._replace(stripped=False) for pod in pods if pod is not None]
+        return violations([self.pod(pod) for pod in there], nodes)
 
 
 @cache
 def places(pod: PodTruth) -> tuple[tuple[str, str], ...]:
-    """(node, GPU) pairs that a pod holds by its own annotations; nothing once it finished."""
+    """(node, GPU) pairs that a pod was bound to; nothing once it finished."""
     gpus = dict(pod.notes).get(names.ANNOTATION_GPU)
     if pod.node is None or pod.finished or gpus is None:
         return ()

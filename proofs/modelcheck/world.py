@@ -14,6 +14,7 @@ from hetserve.placement.placer import Mode
 from hetserve.placement.sinks import NodeSink
 from hetserve_extender.api import Answer
 from hetserve_extender.bind import Binder
+from hetserve_extender.fence import FencedApi
 from hetserve_shell.connection import ApiUnreachableError
 from modelcheck.copying import dumps, loads
 from modelcheck.extender import ApiPort, Clock, Extender, NodeEvent, PodEvent, Running
@@ -106,7 +107,8 @@ class World:
         """What runs in a process whose ledger is there."""
         extender, api = self.extenders[who], ApiPort(who, self)
         if self.scope.processes == 1:
-            return Running(Binder(api, extender.placer))
+            fenced = FencedApi(api, extender.sink, lambda: 1, str, extender.placer.changed)
+            return Running(Binder(fenced, extender.placer))
         election = Election(who, self.term_of, self.scope.fenced)
         takeover = Takeover.made(election, api, extender.placer, lambda: self.begin_list(who))
         takeover.leadership._serving = extender.serving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelcheck.explore import explore
-from modelcheck.scopes import ALONE, ONE_NODE
+from modelcheck.scopes import ALONE, ONE_NODE, OTHER, SMALL
 from modelcheck.telling import story
 from modelcheck.truth import PodSpec, Shape
 from modelcheck.world import Scope
@@ -60,4 +60,14 @@ def test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never() -
 def test_what_fits_side_by_side_is_bound_side_by_side() -> None:
     shape = Shape((PodSpec(40, "a"), PodSpec(40, "b"), PodSpec(40, "a")), ONE_GPU)
     finding = explore(Scope("three for one GPU", shape, {}, 0))
+    assert finding.wrong is None, story(finding)
+
+
+def test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_model() -> None:
+    finding = explore(Scope("relabelled", Shape((SMALL, OTHER), ONE_GPU), {"relabel": 1}, 1))
+    assert finding.wrong is None, story(finding)
+
+
+def test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu() -> None:
+    finding = explore(Scope("stripped", Shape((SMALL, SMALL), ONE_GPU), {"strip": 1, "restart": 1}, 2))
     assert finding.wrong is None, story(finding)
