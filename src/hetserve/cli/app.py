@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import click
 
 from hetserve import __version__
@@ -9,6 +13,7 @@ from hetserve.cli.compare import compare
 from hetserve.cli.gpus import gpus
 from hetserve.cli.placement import placement
 from hetserve.cli.plan import plan
+from hetserve.cli.problems import refuse
 from hetserve.cli.profile import profile
 from hetserve.cli.queue import queue
 from hetserve.cli.reference import reference
@@ -17,7 +22,29 @@ from hetserve.cli.simulate import simulate
 from hetserve.cli.why import why
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _OneLineErrors(click.Group):
+    """A bad option is one line that begins with `error:`, as a bad file is; click's would be three."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _told():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        refuse(" ".join(error.format_message().split()))
+
+
+@click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="hetserve %(version)s")
 def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
-from hetserve.cli.simulate import problem_or_end, save
+from hetserve.cli.not_planned import NotPlanned, answered, each, finish, planned
+from hetserve.cli.problems import choose, problem_of, read, refuse
+from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ def compare(  # noqa: PLR0917  options arrive by name
     """
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
-    results = []
-    for one in choose(manifests, service, files):
-        problem = problem_or_end(one.metadata.name, problem_of(one, manifests, overrides))
-        results.append(_compare(one, problem, _planners(planners, problem), policies or _DEFAULT_POLICIES, effort))
-    _write(results, output, plot)
-    sys.exit(0 if all(result.entries for result in results) else EXIT_INFEASIBLE)
+
+    def run(one: InferenceService) -> Compared:
+        problem = planned(problem_of(one, manifests, overrides))
+        return _compare(one, problem, _planners(planners, problem), policies or _DEFAULT_POLICIES, effort)
+
+    found = each(choose(manifests, service, files), run)
+    _write(found, output, plot)
+    finish(found, holds=all(result.entries for result in answered(found)))
 
 
 def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
@@ -79,22 +81,24 @@ def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
 def _compare(
     service: InferenceService, problem: Problem, planners: tuple[str, ...], policies: tuple[str, ...], effort: Effort
 ) -> Compared:
+    from hetserve.cli import serving  # noqa: PLC0415
     from hetserve.cli.compare_result import Compared, Entry  # noqa: PLC0415
     from hetserve.cli.progress import steps  # noqa: PLC0415
-    from hetserve.cli.serving import Held, find_allowable, policy_for  # noqa: PLC0415
     from hetserve.planning import Counts, plan  # noqa: PLC0415
 
     plans = [plan(problem, name) for name in planners]
     feasible = [made for made in plans if made.feasible]
-    found: dict[tuple[Counts, str], Held] = {}
+    found: dict[tuple[Counts, str], serving.Held] = {}
+    highest = max((serving.longest_rate(problem, dict(made.counts)) for made in feasible), default=0.0)
+    effort = serving.long_enough(problem, highest, effort, serving.MOST_TO_TRY_MANY)
     name = service.metadata.name
     with steps(name, len({made.counts for made in feasible}) * len(policies)) as note:
         for made in feasible:
             for policy in policies:
                 if (made.counts, policy) not in found:
                     counts = dict(made.counts)
-                    held = find_allowable(problem, counts, policy_for(policy, problem, counts), effort)
-                    found[made.counts, policy] = held
+                    chosen = serving.policy_for(policy, problem, counts)
+                    found[made.counts, policy] = serving.find_allowable(problem, counts, chosen, effort)
                     note(f"{made.planner} under {policy}")
     entries = [Entry(made, policy, found[made.counts, policy]) for made in feasible for policy in policies]
     refused = tuple(made for made in plans if not made.feasible)
@@ -107,16 +111,15 @@ def _draw(results: list[Compared], path: str) -> None:
     draw(results, path)
 
 
-def _write(results: list[Compared], output: str, plot: str | None) -> None:
+def _write(found: list[Compared | NotPlanned], output: str, plot: str | None) -> None:
     from hetserve.cli.compare_result import document, refusals, table  # noqa: PLC0415
-    from hetserve.cli.documents import dump  # noqa: PLC0415
+    from hetserve.cli.documents import answers  # noqa: PLC0415
 
+    results = answered(found)
     if plot is not None and any(result.entries for result in results):
         save(lambda: _draw(results, plot), plot)
     for result in results:
         for line in refusals(result):
             click.echo(line, err=True)
-    if output != "table":
-        click.echo(dump([document(result) for result in results], output), nl=False)
-    elif any(result.entries for result in results):
-        click.echo(table([result for result in results if result.entries]), nl=False)
+    shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
+    click.echo(answers(shown, output, document, table), nl=False)

@@ -12,7 +12,7 @@ from rich.table import Table
 from hetserve.cli.serving import Held
 from hetserve.cli.simulation_options import Effort
 from hetserve.cli.terminal import Block, text_of
-from hetserve.planning import Plan, Problem, summary
+from hetserve.planning import Counts, Plan, Problem, summary
 from hetserve.planning.wording import latency_text, money_text, qps_text
 from hetserve.units import format_money
 
@@ -103,9 +103,11 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "policy": entry.policy,
         "counts": dict(plan.counts),
         "cost": format_money(plan.cost),
-        "boundQPS" if plan.bound_qps is not None else "capacityQPS": plan.qps,
-        "fluidBoundQPS": entry.held.fluid,
-        "allowableQPS": entry.rate,
+        "boundQPS" if plan.bound_qps is not None else "capacityQPS": round(plan.qps or 0.0, 6),
+        **({} if plan.scaled_qps is None else {"scaledQPS": round(plan.scaled_qps, 6)}),
+        "fluidBoundQPS": round(entry.held.fluid, 6),
+        "ceilingQPS": round(entry.held.ceiling, 6),
+        "allowableQPS": round(entry.rate, 6),
         "criterion": entry.held.allowable.criterion,
         "violationRatio": entry.violation_ratio,
         "worstDelaySeconds": entry.worst_delay,
@@ -121,11 +123,14 @@ def table(results: Sequence[Compared]) -> str:
 def _block(result: Compared) -> Block:
     slo, best = result.problem.slo, result.best
     budget = "" if result.problem.budget is None else f", at most {money_text(result.problem.budget)}"
-    seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     lines = [
         ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)}{budget}"),
         ("best", "nothing: no plan is feasible" if best is None else _best(best)),
-        ("simulated", f"{result.effort.queries} queries per run, seeds {seeds}"),
+        ("simulated", result.effort.text),
+    ]
+    scaled = [plan for plan in result.plans if plan.scaled_qps is not None]
+    lines += [
+        ("scaled", f"{p.planner}: {qps_text(p.scaled_qps or 0)} if all the budget were spent on it") for p in scaled
     ]
     lines += [("infeasible", f"{plan.planner}: {plan.message}") for plan in result.refused]
     return Block(f"{result.service}: planners x dispatch policies", tuple(lines), (_plans(result), _rates(result)))
@@ -140,12 +145,24 @@ def _plans(result: Compared) -> Table:
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     grid.add_column("PLANNER")
     grid.add_column("CONFIGURATION", overflow="fold")
-    for column in ("$/H", "PLANNER'S Q/S", "FLUID BOUND Q/S"):
+    for column in ("$/H", "PLANNER'S Q/S", "FLUID BOUND Q/S", "CEILING Q/S"):
         grid.add_column(column, justify="right")
-    for plan in result.plans:
-        fluid = result.at(plan, result.policies[0]).held.fluid
-        grid.add_row(plan.planner, summary(plan.counts), format_money(plan.cost), _number(plan.qps), _number(fluid))
+    for plan, names in _alike(result):
+        held = result.at(plan, result.policies[0]).held
+        rates = [_number(rate) for rate in (plan.qps, held.fluid, held.ceiling)]
+        grid.add_row(names, summary(plan.counts), format_money(plan.cost), *rates)
     return grid
+
+
+def _alike(result: Compared) -> list[tuple[Plan, str]]:
+    """The first plan of every configuration, with all planners that chose it: they hold the same."""
+    names: dict[Counts, list[str]] = {}
+    firsts: list[Plan] = []
+    for plan in result.plans:
+        if plan.counts not in names:
+            firsts.append(plan)
+        names.setdefault(plan.counts, []).append(plan.planner)
+    return [(plan, ", ".join(names[plan.counts])) for plan in firsts]
 
 
 def _rates(result: Compared) -> Table:
@@ -154,11 +171,14 @@ def _rates(result: Compared) -> Table:
     grid.add_column("POLICY")
     for column in ("ALLOWABLE Q/S", "OF THE BEST %", "Q/S PER $/H", "LATE %", "WORST DELAY"):
         grid.add_column(column, justify="right")
+    shown = {(id(plan), policy): names for plan, names in _alike(result) for policy in result.policies}
     for entry in result.entries:
+        if (id(entry.plan), entry.policy) not in shown:
+            continue
         ratio, worst = entry.violation_ratio, entry.worst_delay
         top = 0.0 if result.best is None else result.best.rate
         grid.add_row(
-            entry.plan.planner,
+            shown[id(entry.plan), entry.policy],
             entry.policy,
             _number(entry.rate),
             f"{100 * entry.rate / top:.1f}" if top else "-",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.problems import EXIT_INFEASIBLE, FORMATS, Overrides, choose, problem_of, read, refuse
+from hetserve.cli.not_planned import exit_code
+from hetserve.cli.problems import FORMATS, Overrides, choose, problem_of, read, refuse
 from hetserve.cli.simulate import save
-from hetserve.cli.simulation_options import POLICIES, Effort, numbers, plot_option
+from hetserve.cli.simulation_options import POLICIES, Effort, batches_option, numbers, percentile_option, plot_option
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hetserve.planning import Plan, Problem
 
 _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
-_QUERIES, _SEEDS, _FIRST_SEED = 10_000, 3, 11
+_QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
 """Of the full simulation of one configuration: at least so many queries, for each of so many seeds."""
 
 
@@ -39,6 +40,8 @@ _QUERIES, _SEEDS, _FIRST_SEED = 10_000, 3, 11
 )
 @click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5.")
 @click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms.")
+@percentile_option
+@batches_option
 @click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
 @click.option(
     "--min-instances",
@@ -117,7 +120,7 @@ def plan(  # noqa: PLR0917  options arrive by name
     refused = [result for result in results if not result.feasible]
     for result in refused:
         click.echo(f"error: {result.service}: {result.reason}: {result.message}", err=True)
-    sys.exit(EXIT_INFEASIBLE if refused else 0)
+    sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
 def _draw(results: list[Result], path: str) -> None:
@@ -163,15 +166,16 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
     planner = planner or DEFAULTS[problem.objective]
     if planner not in EVALUATING:
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
-    effort = Effort(_queries(problem), tuple(range(seed, seed + _SEEDS)), jobs=4)
+    effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
     with steps(problem.service, None) as note:
         return decide(problem, planner, evaluator(problem, policy, effort, note))
 
 
-def _queries(problem: Problem) -> int:
-    """As many as overload needs to show at the highest bound, else any rate of hundreds of instances seems held."""
+def _long_enough(problem: Problem, effort: Effort) -> Effort:
+    """As many queries as overload needs to show at the highest bound, else any rate of hundreds of instances seems
+    held; the end where that would take minutes."""
+    from hetserve.cli.serving import long_enough  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
-    from hetserve.planning.robust_quick import quick_queries  # noqa: PLC0415
 
-    ranking = decide(problem, "kairos").ranking
-    return max(_QUERIES, quick_queries(ranking, problem.slo.latency)) if ranking else _QUERIES
+    highest = max((entry.qps for entry in decide(problem, "kairos").ranking), default=0.0)
+    return long_enough(problem, highest, effort, _MOST)

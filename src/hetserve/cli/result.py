@@ -83,6 +83,7 @@ def document(result: Result) -> dict[str, Any]:
         "counts": dict(plan.counts),
         "cost": format_money(plan.cost) if plan.feasible else None,
         **(_rate(plan, plan.qps) or {figure: None}),
+        **({} if plan.scaled_qps is None else {"scaledQPS": round(plan.scaled_qps, 6)}),
         **_evaluated(plan),
         **({} if result.seed is None else {"seed": result.seed}),
         "runnerUp": _runner_up(plan),

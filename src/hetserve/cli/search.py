@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
-from hetserve.cli.simulate import end, problem_or_end, save
+from hetserve.api.conditions import Reason
+from hetserve.cli.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
+from hetserve.cli.problems import choose, problem_of, read
+from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ def search(  # noqa: PLR0917  options arrive by name
     """
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
-    results = []
-    for one in choose(manifests, service, files):
-        problem = problem_or_end(one.metadata.name, problem_of(one, manifests, overrides))
-        if problem.budget is None:
-            refuse(f"{one.metadata.name}: a search needs a budget: set spec.budget.hourly or give --budget")
-        results.append(_search(one, problem, methods, policy, evaluations, search_seed, effort, prune=not no_pruning))
-    _write(results, output, plot)
-    sys.exit(0 if all(result.best_rate > 0 for result in results) else EXIT_INFEASIBLE)
+
+    def run(one: InferenceService) -> Searched:
+        problem = planned(problem_of(one, manifests, overrides))
+        return _search(one, problem, methods, policy, evaluations, search_seed, effort, prune=not no_pruning)
+
+    found = each(choose(manifests, service, files), run)
+    _write(found, output, plot)
+    finish(found, holds=all(result.best_rate > 0 for result in answered(found)))
 
 
 def _search(  # noqa: PLR0917
@@ -89,26 +90,49 @@ def _search(  # noqa: PLR0917
 ) -> Searched:
     from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.search_result import Searched  # noqa: PLC0415
-    from hetserve.cli.serving import evaluator  # noqa: PLC0415
+    from hetserve.cli.serving import MOST_TO_TRY_MANY, evaluator, long_enough  # noqa: PLC0415
     from hetserve.planning.kairos import plan_kairos  # noqa: PLC0415
 
     name = service.metadata.name
+    if problem.budget is None:
+        why = "a search needs a budget: set spec.budget.hourly or give --budget"
+        raise NotPlannedError(Reason.SPEC_INVALID, why)
     bound = plan_kairos(problem)
     if not bound.feasible:
-        end(name, str(bound.reason), bound.message)
+        raise NotPlannedError(str(bound.reason), bound.message)
+    size = _listable(problem, problem.budget, methods)
+    effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
     with steps(name, None) as note:
         evaluate = evaluator(problem, policy, effort, note)
-        traces = [_trace(problem, method, evaluate, limit, seed, prune=prune) for method in methods]
+        traces = [_trace(problem, method, evaluate, limit, seed, size, prune=prune) for method in methods]
     return Searched(name, service.spec.model.name, problem, policy, effort, seed, tuple(traces))
 
 
-def _trace(problem: Problem, method: str, evaluate: Any, limit: int, seed: int, *, prune: bool) -> Trace:
+def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
+    """How many configurations there are; all but kairos-plus need a list of them, and refuse too long a one."""
+    from hetserve.planning.search.space import LARGEST_SPACE, space_size  # noqa: PLC0415
+    from hetserve.planning.wording import money_text  # noqa: PLC0415
+
+    size = round(space_size(problem))
+    listing = ", ".join(method for method in methods if method != "kairos-plus")
+    if listing and size > LARGEST_SPACE:
+        why = (
+            f"the budget of {money_text(budget)} buys {size} configurations, more than the {LARGEST_SPACE:,} that "
+            f"{listing} can choose from: lower the budget, name fewer types, or use --method kairos-plus"
+        )
+        raise NotPlannedError(Reason.SPEC_INVALID, why)
+    return size
+
+
+def _trace(  # noqa: PLR0917
+    problem: Problem, method: str, evaluate: Any, limit: int, seed: int, size: int, *, prune: bool
+) -> Trace:
     from hetserve.cli.search_result import Trace  # noqa: PLC0415
     from hetserve.planning.search import search as run  # noqa: PLC0415
     from hetserve.planning.search import search_space  # noqa: PLC0415
 
-    space = search_space(problem)
     if method != "kairos-plus":
+        space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
         return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
     from hetserve.planning.kairos_plus import plan_kairos_plus  # noqa: PLC0415
@@ -120,7 +144,7 @@ def _trace(problem: Problem, method: str, evaluate: Any, limit: int, seed: int, 
         return tried[-1][1]
 
     plan_kairos_plus(problem, recorded, limit)
-    return Trace(method, tuple(tried), len(space))
+    return Trace(method, tuple(tried), size)
 
 
 def _draw(results: list[Searched], path: str) -> None:
@@ -129,10 +153,11 @@ def _draw(results: list[Searched], path: str) -> None:
     draw(results, path)
 
 
-def _write(results: list[Searched], output: str, plot: str | None) -> None:
-    from hetserve.cli.documents import dump  # noqa: PLC0415
+def _write(found: list[Searched | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.documents import answers  # noqa: PLC0415
     from hetserve.cli.search_result import document, table  # noqa: PLC0415
 
-    if plot is not None:
+    results = answered(found)
+    if plot is not None and results:
         save(lambda: _draw(results, plot), plot)
-    click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
+    click.echo(answers(found, output, document, table), nl=False)

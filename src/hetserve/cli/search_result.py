@@ -12,7 +12,7 @@ from rich.table import Table
 from hetserve.cli.simulation_options import Effort
 from hetserve.cli.terminal import Block, text_of
 from hetserve.planning import Counts, Problem, summary
-from hetserve.planning.wording import latency_text, money_text, qps_text
+from hetserve.planning.wording import latency_text, money_text, qps_text, share_text
 from hetserve.units import format_money
 
 _SHOWN = 15
@@ -96,11 +96,10 @@ def table(results: Sequence[Searched]) -> str:
 
 def _block(result: Searched) -> Block:
     slo, budget = result.problem.slo, result.problem.budget or 0
-    seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     asked = f"{slo.percentile:g} % within {latency_text(slo.latency)}, at most {money_text(budget)}"
     lines = [
         ("asked", f"{asked}, policy {result.policy}"),
-        ("simulated", f"{result.effort.queries} queries per run, seeds {seeds}; search seed {result.seed}"),
+        ("simulated", f"{result.effort.text}; search seed {result.seed}"),
     ]
     lines += [("found", _found(result, trace)) for trace in result.traces]
     return Block(f"{result.service}: search", tuple(lines), tuple(_tries(result, trace) for trace in result.traces))
@@ -110,7 +109,8 @@ def _found(result: Searched, trace: Trace) -> str:
     counts, rate = trace.tried[trace.best]
     return (
         f"{trace.method}: {summary(counts)} for {money_text(result.cost(counts))} holds {qps_text(rate)}; evaluation "
-        f"{trace.best + 1} of {len(trace.tried)}, {len(trace.tried) / trace.space:.1%} of {trace.space} configurations"
+        f"{trace.best + 1} of {len(trace.tried)}, {share_text(len(trace.tried) / trace.space)} of {trace.space} "
+        "configurations"
     )
 
 

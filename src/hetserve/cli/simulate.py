@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.problems import EXIT_INFEASIBLE, choose, problem_of, read, refuse
+from hetserve.cli.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
+from hetserve.cli.problems import choose, problem_of, read, refuse
 from hetserve.cli.simulation_options import POLICIES, Effort, counts, effort_options, manifests_options, rate, take
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
 
     Service times vary as the profiles say, arrivals are a Poisson process, and the same seeds give the same
     answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of the share of late
-    queries is within the percentile, with fewer if that share is, for each seed alone.
+    queries is within the percentile, with fewer if that share is, for each seed alone; and in both cases only if
+    the backlog does not grow without end. Runs are as long as 20 times the SLO at least: --queries is raised to it.
 
     \b
     Exit code: 0 the SLO holds (at the load given, or at some load), 3 it does not, 2 bad input.
@@ -54,12 +55,12 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
     held, policy = options.pop("counts"), options.pop("policy")
     overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
     manifests = read(files)
-    results = []
-    for one in choose(manifests, service, files):
-        problem = problem_of(one, manifests, overrides)
-        results.append(_simulate(one, problem, held, policy, offered, effort))
-    _write(results, output, plot)
-    sys.exit(0 if all(result.holds for result in results) else EXIT_INFEASIBLE)
+    found = each(
+        choose(manifests, service, files),
+        lambda one: _simulate(one, problem_of(one, manifests, overrides), held, policy, offered, effort),
+    )
+    _write(found, output, plot)
+    finish(found, holds=all(result.holds for result in answered(found)))
 
 
 def _simulate(  # noqa: PLR0917
@@ -70,33 +71,27 @@ def _simulate(  # noqa: PLR0917
     offered: float | None,
     effort: Effort,
 ) -> Simulated:
+    from hetserve.cli import serving  # noqa: PLC0415
     from hetserve.cli.progress import trials  # noqa: PLC0415
-    from hetserve.cli.serving import find_allowable, policy_for, run_at  # noqa: PLC0415
     from hetserve.cli.simulate_result import Simulated  # noqa: PLC0415
 
     name, model = service.metadata.name, service.spec.model.name
-    given = problem_or_end(name, problem)
+    given = planned(problem)
     counts = configuration(name, given, held)
-    chosen = policy_for(policy, given, counts)
+    chosen = serving.policy_for(policy, given, counts)
     if offered is not None:
-        reports = run_at(given, counts, chosen, offered, effort)
-        return Simulated(name, model, given, counts, chosen, effort, tuple(reports))
+        effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
+        reports = serving.run_at(given, counts, chosen, offered, effort)
+        most = serving.ceiling_rate(given, counts)
+        return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most)
+    effort = serving.long_enough(given, serving.longest_rate(given, counts), effort, serving.MOST_TO_FIND)
     with trials(f"{name}: {policy}") as note:
-        found = find_allowable(given, counts, chosen, effort, note)
-    return Simulated(name, model, given, counts, chosen, effort, found.reports, found)
-
-
-def problem_or_end(name: str, problem: Problem | Unplannable) -> Problem:
-    """The problem, or the end with why there is none."""
-    from hetserve.planning import Unplannable  # noqa: PLC0415
-
-    if isinstance(problem, Unplannable):
-        end(name, str(problem.reason), problem.message)
-    return problem
+        found = serving.find_allowable(given, counts, chosen, effort, note)
+    return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found)
 
 
 def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
-    """Counts of every type: those given, or those of the default plan; the end where that is infeasible."""
+    """Counts of every type: those given, or those of the default plan. Raises NotPlannedError if that is infeasible."""
     from hetserve.planning import plan  # noqa: PLC0415
 
     known = [option.name for option in problem.types]
@@ -106,14 +101,8 @@ def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> d
         return {type_name: held.get(type_name, 0) for type_name in known}
     decided = plan(problem)
     if not decided.feasible:
-        end(name, str(decided.reason), decided.message)
+        raise NotPlannedError(str(decided.reason), decided.message)
     return dict(decided.counts)
-
-
-def end(name: str, reason: str, message: str) -> NoReturn:
-    """End as infeasible, with the reason and nothing else."""
-    click.echo(f"error: {name}: {reason}: {message}", err=True)
-    sys.exit(EXIT_INFEASIBLE)
 
 
 def _draw(results: list[Simulated], path: str) -> None:
@@ -122,13 +111,14 @@ def _draw(results: list[Simulated], path: str) -> None:
     draw(results, path)
 
 
-def _write(results: list[Simulated], output: str, plot: str | None) -> None:
-    from hetserve.cli.documents import dump  # noqa: PLC0415
+def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.documents import answers  # noqa: PLC0415
     from hetserve.cli.simulate_result import document, table  # noqa: PLC0415
 
-    if plot is not None:
+    results = answered(found)
+    if plot is not None and results:
         save(lambda: _draw(results, plot), plot)
-    click.echo(table(results) if output == "table" else dump([document(r) for r in results], output), nl=False)
+    click.echo(answers(found, output, document, table), nl=False)
 
 
 def save(draw: Callable[[], None], path: str) -> None:

@@ -15,13 +15,15 @@ from hetserve.cli.terminal import Block, text_of
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, summary
 from hetserve.planning.wording import latency_text, money_text, qps_text
-from hetserve.simulation import RunReport
+from hetserve.simulation import Backlog, RunReport, grows
+from hetserve.simulation.stability import growth_text
 from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """reports: by seed, empty where no rate is allowed. found: None where a rate was given."""
+    """reports: by seed, empty where no rate is allowed. ceiling: the most [queries/s] that the instances serve in the
+    long run, however late. found: None where a rate was given."""
 
     service: str
     model: str
@@ -30,6 +32,7 @@ class Simulated:
     policy: Policy
     effort: Effort
     reports: tuple[RunReport, ...]
+    ceiling: float
     found: Held | None = None
 
     @property
@@ -47,7 +50,18 @@ class Simulated:
         if self.found is not None:
             return self.found.allowable.rate > 0
         ratio = self.violation_ratio
+        if self.unstable:
+            return False
         return ratio is not None and ratio <= 1 - self.problem.slo.percentile / 100 + 1e-12
+
+    @property
+    def backlogs(self) -> list[Backlog]:
+        return [report.backlog for report in self.reports if report.backlog is not None]
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the load given makes the backlog grow without end, however few queries are late so far."""
+        return self.found is None and (self.rate >= self.ceiling or grows(self.backlogs))
 
     @property
     def cost(self) -> int:
@@ -87,6 +101,7 @@ def document(result: Simulated) -> dict[str, Any]:
             "criterion": found.allowable.criterion,
             "perSeedQPS": list(found.allowable.per_seed),
             "fluidBoundQPS": found.fluid,
+            "unstableFromQPS": found.allowable.unstable_from,
             "trials": len(found.allowable.trials),
         }
     return {
@@ -99,7 +114,9 @@ def document(result: Simulated) -> dict[str, Any]:
         **rate,
         "sloSeconds": slo.latency,
         "percentile": slo.percentile,
+        "ceilingQPS": result.ceiling,
         "holds": result.holds,
+        "unstable": result.unstable,
         "violationRatio": result.violation_ratio,
         "worstDelaySeconds": result.worst_delay,
         "queries": result.effort.queries,
@@ -122,12 +139,11 @@ def table(results: Sequence[Simulated]) -> str:
 def _block(result: Simulated) -> Block:
     slo = result.problem.slo
     title = f"{result.service}: {summary(tuple(result.counts.items()))} under {result.policy.name}"
-    seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     lines = [
         ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)}, {money_text(result.cost)}"),
         ("answer", _answer(result)),
         ("late", _late(result)),
-        ("simulated", f"{result.effort.queries} queries per run, seed{'s'[: len(result.effort.seeds) > 1]} {seeds}"),
+        ("simulated", result.effort.text),
     ]
     return Block(title, tuple(lines), (_types(result), _deciles(result)) if result.reports else ())
 
@@ -135,21 +151,37 @@ def _block(result: Simulated) -> Block:
 def _answer(result: Simulated) -> str:
     if result.found is None:
         word = "holds" if result.holds else "does not hold"
-        return f"the SLO {word} at {qps_text(result.rate)}"
+        return f"the SLO {word} at {qps_text(result.rate)}" + (_growth(result) if result.unstable else "")
     found = result.found
     if not result.holds:
         return "the SLO holds at no rate that was tried"
     share = (
         f", {found.allowable.rate / found.fluid:.1%} of the fluid bound {qps_text(found.fluid)}" if found.fluid else ""
     )
-    return f"holds up to {qps_text(found.allowable.rate)}{share} ({found.allowable.criterion} criterion)"
+    from_here = found.allowable.unstable_from
+    above = "" if from_here is None else f"; unstable from {qps_text(from_here)} on: the backlog grows"
+    return f"holds up to {qps_text(found.allowable.rate)}{share} ({found.allowable.criterion} criterion){above}"
+
+
+def _growth(result: Simulated) -> str:
+    """Why a load is not held although few queries may be late yet."""
+    text = f": unstable: the backlog grows, {growth_text(result.backlogs)}"
+    if result.rate >= result.ceiling:
+        text += f"; in the long run the instances serve less than {qps_text(result.ceiling)}"
+    return text
 
 
 def _late(result: Simulated) -> str:
     if result.violation_ratio is None or result.worst_delay is None:
         return "nothing was run"
-    worst = f"worst {latency_text(result.worst_delay)}, {result.worst_delay / result.problem.slo.latency:.3g} x the SLO"
+    worst = (
+        f"worst {latency_text(result.worst_delay)}, {_times(result.worst_delay / result.problem.slo.latency)} the SLO"
+    )
     return f"{result.violation_ratio:.2%} of queries at {qps_text(result.rate)}; {worst}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} x" if ratio >= 100 else f"{ratio:.3g} x"
 
 
 def _types(result: Simulated) -> Table:

@@ -16,7 +16,9 @@ def money_text(micro: int) -> str:
 
 
 def latency_text(seconds: float) -> str:
-    """Latency with its unit, in ms below ten seconds: 0.35 -> ``350 ms``."""
+    """Latency with its unit, in ms below ten seconds: 0.35 -> ``350 ms``; never in powers of ten."""
+    if seconds >= 1000:
+        return f"{seconds:,.0f} s"
     return f"{seconds * 1e3:.4g} ms" if seconds < 10 else f"{seconds:.4g} s"
 
 

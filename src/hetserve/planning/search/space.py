@@ -61,17 +61,30 @@ def search_space(problem: Problem) -> SearchSpace:
 
     Raises ValueError where there is no budget, no base, nothing to buy, or more than LARGEST_SPACE to try.
     """
+    dimensions, budget = _dimensions(problem)
+    size = count_configurations(dimensions, budget)
+    if not 1 <= size <= LARGEST_SPACE:
+        raise ValueError(f"the budget buys {size:.4g} configurations: a search needs 1 to {LARGEST_SPACE:,}")
+    counts, _ = enumerate_configurations(dimensions, budget)
+    return SearchSpace(tuple(o.name for o in problem.types), counts)
+
+
+def space_size(problem: Problem) -> float:
+    """How many configurations the space has, without listing them: exact up to 2**53 on the grid of the prices.
+
+    Raises ValueError where there is no budget or no base.
+    """
+    return count_configurations(*_dimensions(problem))
+
+
+def _dimensions(problem: Problem) -> tuple[tuple[Dimension, ...], int]:
     if problem.budget is None:
         raise ValueError("a search needs a budget: set spec.budget.hourly")
     budget = int(problem.budget)
     base = choose_base(problem, budget)
     if isinstance(base, NoBase):
         raise ValueError(base.message)  # noqa: TRY004  a problem without a base, not a wrong type
-    dimensions = tuple(
+    dimensions = (
         Dimension(o.price, max(o.min_instances, int(o.name == base.name)), o.max_instances) for o in problem.types
     )
-    size = count_configurations(dimensions, budget)
-    if not 1 <= size <= LARGEST_SPACE:
-        raise ValueError(f"the budget buys {size:.4g} configurations: a search needs 1 to {LARGEST_SPACE:,}")
-    counts, _ = enumerate_configurations(dimensions, budget)
-    return SearchSpace(tuple(o.name for o in problem.types), counts)
+    return tuple(dimensions), budget
