@@ -100,7 +100,7 @@ bench-placement: setup tools ## Measure placement on a real scheduler and write 
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
 
 .PHONY: modelcheck
-modelcheck: setup ## Visit every state of placement at small scope and count them (FLAGS=--deep: larger scopes)
+modelcheck: setup ## Visit every state of placement in small clusters with few faults (FLAGS=--deep: more of both)
 	PYTHONPATH=proofs $(BIN)/python -m modelcheck $(FLAGS)
 
 .PHONY: mutants
