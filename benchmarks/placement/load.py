@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -96,9 +96,16 @@ class Load:
 
     async def clear(self) -> None:
         """Delete all pods of the namespace and wait until they are gone."""
-        await self._call("DELETE", _PODS, {"gracePeriodSeconds": 0})
-        while (await self._call("GET", _PODS, query={"limit": "1"}))["items"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+        # One by one, several at a time: the server deletes a collection with a single worker, 1,000 pods in 10 to 30 s.
+        while found := (await self._call("GET", _PODS))["items"]:
+            waiting = iter([pod["metadata"]["name"] for pod in found])
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_PARALLEL):
+                    group.create_task(self._delete(waiting))
+
+    async def _delete(self, waiting: Iterator[str]) -> None:
+        for name in waiting:
+            await self._call("DELETE", f"{_PODS}/{name}", {"gracePeriodSeconds": 0}, gone=True)
 
     async def revision(self) -> str:
         found: str = (await self._call("GET", _PODS, query={"limit": "1"}))["metadata"]["resourceVersion"]
@@ -133,13 +140,16 @@ class Load:
                     seen.setdefault(metadata["name"], now)
         return since
 
-    async def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
+    async def _call(
+        self, method: str, path: str, body: Json | None = None, query: Json | None = None, *, gone: bool = False
+    ) -> Json:
+        """Send a request; `gone`: that there is no such object is as good as success."""
         exchange = await self._connection.request(
             method, path, timeout=_TIMEOUT, query=query, body=orjson.dumps(body) if body else None
         )
         async with exchange as answer:
             content = await answer.read()
-            if answer.status >= 300:
+            if answer.status >= 300 and not (gone and answer.status == 404):
                 raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]!r}")
             found: Json = orjson.loads(content)
             return found
