@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.not_planned import exit_code
+from hetserve.cli.not_planned import NotPlannedError, exit_code
 from hetserve.cli.problems import FORMATS, Overrides, choose, problem_of, read, refuse
 from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, batches_option, numbers, percentile_option, plot_option
@@ -87,6 +87,7 @@ def plan(  # noqa: PLR0917  options arrive by name
     \b
     Keys of -o json and yaml: service, model, objective, feasible, reason, message, planner,
       counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
+      scaledQPS (homogeneous: if all the budget were spent),
       simulatedQPS, evaluated and seed (of planners that simulated), runnerUp {counts, cost, boundQPS, why},
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
@@ -178,4 +179,7 @@ def _long_enough(problem: Problem, effort: Effort) -> Effort:
     from hetserve.planning import plan as decide  # noqa: PLC0415
 
     highest = max((entry.qps for entry in decide(problem, "kairos").ranking), default=0.0)
-    return long_enough(problem, highest, effort, _MOST)
+    try:
+        return long_enough(problem, highest, effort, _MOST)
+    except NotPlannedError as why:
+        refuse(f"{problem.service}: {why}")

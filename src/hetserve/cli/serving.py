@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from hetserve.cli.problems import refuse
+from hetserve.api.conditions import Reason
+from hetserve.cli.not_planned import NotPlannedError
 from hetserve.cli.simulation_options import Effort
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
@@ -69,16 +70,17 @@ def find_allowable(
 
 
 def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
-    """The effort with as many queries as overload needs to show up to this rate [queries/s]; the end where they are
-    more than `most`."""
+    """The effort with as many queries as overload needs to show up to this rate [queries/s]. Raises NotPlannedError
+    where they are more than `most`."""
     least = fewest_queries(problem.slo.latency, rate)
     if least <= effort.queries:
         return effort
     if least > most:
-        refuse(
-            f"{problem.service}: at {qps_text(rate)} overload takes {SLOS} x the SLO of "
-            f"{latency_text(problem.slo.latency)} to show: {least} queries a run, of which this command simulates at "
-            f"most {most}; give a shorter SLO, less load or a smaller budget"
+        slo = latency_text(problem.slo.latency)
+        raise NotPlannedError(
+            str(Reason.SPEC_INVALID),
+            f"at {qps_text(rate)} overload takes {SLOS} x the SLO of {slo} to show: {least} queries a run, of which "
+            f"this command simulates at most {most}; give a shorter SLO, less load or a smaller budget",
         )
     return dataclasses.replace(effort, queries=least, asked=effort.queries)
 
