@@ -83,8 +83,10 @@ class Verbs:
             return self._error(refusal)
         try:
             outcome = self.placer.filter(args.pod, args.names)
-        except (ValueError, LedgerError) as error:
+        except LedgerError as error:
             return self._error(str(error))
+        except ValueError as error:
+            return self._unreadable(args, str(error))
         if self.recall is not None:
             self.recall.answered(args.pod, args.names, placed=bool(outcome.passed))
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
@@ -92,10 +94,18 @@ class Verbs:
             request = outcome.decision.request
             log.debug("filter %s/%s: %s", request.namespace, request.name, outcome.decision.why)
         keep = self._passed if len(outcome.passed) > 1 else None  # of a single node no scores are asked
-        return wire.filter_result(args, outcome.passed, outcome.failed, outcome.unresolvable, keep)
+        # All as unresolvable: for FailedNodes the scheduler looks for victims of preemption by its own plugins, which
+        # know nothing of GPUs; it finds none and fails by an internal error. What frees a GPU wakes the pod anyway.
+        return wire.filter_result(args, outcome.passed, {}, {**outcome.failed, **outcome.unresolvable}, keep)
 
     def _args(self, body: bytes) -> wire.FilterArgs:
         return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
+
+    def _unreadable(self, args: wire.FilterArgs, text: str) -> bytes:
+        """No node, for a reason that nothing but a change of the pod ends: for an `Error` it came back every second."""
+        self.metrics.decisions.labels("error").inc()
+        log.warning("filter: %s", text)
+        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, text))
 
     def _error(self, text: str) -> bytes:
         self.metrics.decisions.labels("error").inc()

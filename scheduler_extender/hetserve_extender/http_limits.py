@@ -25,7 +25,8 @@ _LAST: Final = (
 class Limits:
     """Bytes and seconds; together they bound the memory and the time that any number of clients can take.
 
-    head: request line and headers. body: of one request. bodies: of all requests not yet served, together.
+    head: request line and headers. body: of one request; names of nodes take 0.3 MiB for 5,000 nodes and whole nodes
+    some 10 KiB each. bodies: of all requests not yet served, together.
     waiting: until the first byte of a connection, and from the first to the last byte of a request.
     idle: between two requests; longer than the scheduler's own 90 s, else a request is lost when it goes out
     while we close. unread: for an answer that the client does not read. lingering: after an answer to a request
@@ -33,8 +34,8 @@ class Limits:
     """
 
     head: int = 64 * 1024
-    body: int = 32 * 1024 * 1024
-    bodies: int = 64 * 1024 * 1024
+    body: int = 4 * 1024 * 1024
+    bodies: int = 32 * 1024 * 1024
     connections: int = 1024
     waiting: float = 10.0
     idle: float = 120.0

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from hetserve.placement.requests import InvalidObjectError
 from hetserve.units import Seconds
+
+LONGEST_NAME: Final = 253
+_SHOWN: Final = 60
+MOST_ITEMS: Final = 1000
+"""Entries of a list: containers, gates, conditions; real ones have a few."""
 
 
 def mapping(value: object, field: str) -> Mapping[str, Any]:
@@ -23,6 +28,8 @@ def items(value: object, field: str) -> Sequence[Mapping[str, Any]]:
     """A list of objects; absent counts as empty."""
     if value is None:
         return ()
+    if isinstance(value, list | tuple) and len(value) > MOST_ITEMS:
+        raise InvalidObjectError(f"{field}: {len(value)} entries; at most {MOST_ITEMS} are read")
     if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
         raise InvalidObjectError(f"{field}: {short(value)} is not a list of objects")
     return value
@@ -38,9 +45,12 @@ def text(value: object, field: str) -> str | None:
 
 
 def required(value: object, field: str) -> str:
+    """A text that is kept as long as the pod is booked, so it must not be long."""
     found = text(value, field)
     if found is None:
         raise InvalidObjectError(f"{field} is missing")
+    if len(found) > LONGEST_NAME:
+        raise InvalidObjectError(f"{field}: {short(found)} has more than {LONGEST_NAME} characters")
     return found
 
 
@@ -65,5 +75,9 @@ def timestamp(value: object, field: str) -> Seconds:
 
 def short(value: object) -> str:
     """A value as it may be shown in an error."""
+    if isinstance(value, str) and len(value) > _SHOWN:  # of megabytes that somebody sent only this much is looked at
+        value = value[:_SHOWN]
+    elif isinstance(value, list | tuple | Mapping) and len(value) > _SHOWN:
+        return f"a {type(value).__name__} of {len(value)} entries"
     shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

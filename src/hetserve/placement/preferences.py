@@ -17,6 +17,9 @@ _LISTS: Final = (
     names.ANNOTATION_GPU_UUID,
     names.ANNOTATION_GPU_UUID_EXCLUDE,
 )
+_MOST: Final = 1024
+_LONGEST: Final = 64 * 1024
+"""Characters of a list of that many UUIDs, and more: it is kept as long as the pod is booked."""
 _E = TypeVar("_E", bound=Enum)
 
 
@@ -60,6 +63,10 @@ def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
 
 
 def _entries(value: str, key: str) -> tuple[str, ...]:
+    if len(value) > _LONGEST or value.count(",") >= _MOST:
+        raise InvalidObjectError(
+            f"annotation {key}: {short(value)} has more than {_MOST} entries or {_LONGEST} characters"
+        )
     entries = tuple(entry.strip() for entry in value.split(","))
     if not all(entries):
         raise InvalidObjectError(f"annotation {key}: {short(value)} has an empty entry; join entries by one ','")

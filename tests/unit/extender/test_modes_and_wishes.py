@@ -59,7 +59,7 @@ async def test_whole_gpus_are_written_with_the_memory_they_have(bench: Bench, mo
     bench.show()
     assert await bench.bind(pod, "n1") == ""
     assert _annotations(bench, "p0") == {names.ANNOTATION_GPU: "0,1", names.ANNOTATION_GPU_MEMORY: f"{ALL},{ALL}"}
-    refused = (await bench.filter(gpu_pod("slice", memory_mib=1, model="m"), "n1"))["FailedNodes"]
+    refused = (await bench.filter(gpu_pod("slice", memory_mib=1, model="m"), "n1"))["FailedAndUnresolvableNodes"]
     assert refused == {"n1": "no GPU with 1 MiB free; the most free on any eligible GPU is 0 MiB"}
 
 
@@ -83,8 +83,10 @@ async def test_score_passes_every_node_that_fits_and_reserves_nothing(bench: Ben
     bench.show()
     result = await bench.filter(gpu_pod(), "n2", "n1", "n0", "gone")
     assert result["NodeNames"] == ["n1", "n0"]
-    assert result["FailedNodes"] == {"n2": "no GPU with 4096 MiB free; the most free on any eligible GPU is 32768 MiB"}
-    assert result["FailedAndUnresolvableNodes"] == {"gone": "no GPU on the node"}
+    assert result["FailedAndUnresolvableNodes"] == {
+        "n2": "no GPU with 4096 MiB free; the most free on any eligible GPU is 32768 MiB",
+        "gone": "no GPU on the node",
+    }
     assert _held(bench) == 0
 
 
@@ -160,7 +162,7 @@ async def test_a_node_refused_alone_ends_the_reservation_elsewhere(bench: Bench)
     assert (await bench.filter(gpu_pod()))["NodeNames"] == ["n0"]
     alone = await bench.filter(gpu_pod(), "n1")
     assert alone["NodeNames"] == []
-    assert alone["FailedNodes"] == {"n1": "same model on every GPU"}
+    assert alone["FailedAndUnresolvableNodes"] == {"n1": "same model on every GPU"}
     assert _held(bench) == 0, "the scheduler was not told n0 a second time: nobody would bind it"
 
 
@@ -192,7 +194,10 @@ async def test_a_wish_that_cannot_be_read_is_the_answer_of_every_verb(bench: Ben
     words = "annotation hetserve.io/placement-policy: 'Random' is not WorstFit or BestFit or Spread"
     pod = bench.api.add(gpu_pod(annotations={names.ANNOTATION_PLACEMENT_POLICY: "Random"}))
     bench.show()
-    assert (await bench.filter(pod))["Error"] == words
+    refused = await bench.filter(pod, "n0", "n1")
+    assert refused["FailedAndUnresolvableNodes"] == {"n0": words, "n1": words}
+    assert refused["NodeNames"] == []
+    assert not refused["Error"], "the scheduler tries the pod again every second, before everybody else's"
     assert await bench.bind(pod, "n0") == words
     assert (await bench.verbs.post("/prioritize", json={"Pod": pod, "NodeNames": ["n0"]})).status_code == 400
     assert _held(bench) == 0

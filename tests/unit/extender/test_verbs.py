@@ -67,8 +67,8 @@ async def test_a_refusal_names_need_and_most_free_for_every_node(bench: Bench) -
     result = await bench.filter(gpu_pod(memory_mib="90k"), "n0", "n1", "cpu")
     text = "no GPU with 90000 MiB free; the most free on any eligible GPU is 32768 MiB"
     assert result["NodeNames"] == []
-    assert result["FailedNodes"] == {"n0": text, "n1": text}
-    assert result["FailedAndUnresolvableNodes"] == {"cpu": "no GPU on the node"}
+    assert result["FailedAndUnresolvableNodes"] == {"n0": text, "n1": text, "cpu": "no GPU on the node"}
+    assert result["FailedNodes"] == {}, "preemption looks for victims there, finds none and fails by an internal error"
 
 
 async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(bench: Bench) -> None:
@@ -81,14 +81,14 @@ async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(be
     NodeSink(bench.placer).apply("MODIFIED", gpu_node("n0", listed=listed))
     assert UNLISTED_GPU in await bench.bind(waiting, "n0")
     assert _posts(bench) == []
-    assert (await bench.filter(waiting, "n0"))["FailedNodes"] == {"n0": UNLISTED_GPU}
+    assert (await bench.filter(waiting, "n0"))["FailedAndUnresolvableNodes"] == {"n0": UNLISTED_GPU}
 
 
 async def test_a_pod_of_the_wrong_shape_is_refused_by_its_field_and_not_by_a_crash(bench: Bench) -> None:
-    result = await bench.filter(gpu_pod() | {"status": {"phase": []}})
-    assert result["Error"] == "status.phase: [] is not a text"
-    asked = await bench.filter(gpu_pod(memory_mib="1e9999999"))
-    assert "'1e9999999' is too large" in asked["Error"]
+    result = await bench.filter(gpu_pod() | {"status": {"phase": []}}, "n0")
+    assert result["FailedAndUnresolvableNodes"] == {"n0": "status.phase: [] is not a text"}
+    asked = await bench.filter(gpu_pod(memory_mib="1e9999999"), "n0")
+    assert "'1e9999999' is too large" in asked["FailedAndUnresolvableNodes"]["n0"]
 
 
 async def test_a_pod_without_gpu_memory_passes_everywhere(bench: Bench) -> None:

@@ -113,7 +113,7 @@ async def test_a_bind_with_a_bad_name_reaches_no_api_server(bench: Bench, change
 async def test_a_pod_without_uid_is_an_error_the_scheduler_can_show(bench: Bench) -> None:
     pod = gpu_pod()
     del pod["metadata"]["uid"]
-    assert (await bench.filter(pod))["Error"] == "metadata.uid is missing"
+    assert (await bench.filter(pod, "n0"))["FailedAndUnresolvableNodes"] == {"n0": "metadata.uid is missing"}
 
 
 async def test_a_body_above_the_limit_is_refused_unread(bench: Bench) -> None:
@@ -125,8 +125,7 @@ async def test_a_body_above_the_limit_is_refused_unread(bench: Bench) -> None:
 
 async def test_duplicate_and_unknown_nodes_are_answered_once(bench: Bench) -> None:
     result = await bench.filter(gpu_pod(memory_mib=99999), "n0", "n0", "ghost", "ghost")
-    assert list(result["FailedNodes"]) == ["n0"]
-    assert list(result["FailedAndUnresolvableNodes"]) == ["ghost"]
+    assert list(result["FailedAndUnresolvableNodes"]) == ["n0", "ghost"]
 
 
 async def test_other_methods_and_paths_are_refused(bench: Bench) -> None:
