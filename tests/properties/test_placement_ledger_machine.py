@@ -1,9 +1,9 @@
 """Any interleaving of filter, bind, lost answers, deletions, node changes and restarts keeps the GPUs whole.
 
 Pods ask for slices, for several GPUs, for whole ones, and may agree to share a GPU with their model; GPUs fall
-sick and recover; filter decides or leaves it to the scheduler. The machine holds a small true cluster of raw
-objects, as the API server would, and a Placer that hears of it late and in any order. The independent checker
-judges the raw objects alone.
+sick and recover; filter decides or leaves it to the scheduler; labels and annotations are edited at any time. The
+machine holds a small true cluster of raw objects, as the API server would, and a Placer that hears of it late and
+in any order. The independent checker judges the raw objects alone, bound pods as they were bound.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
 from hetserve.placement import Booking, LedgerError, State
-from hetserve.placement.check import holdings, violations
+from hetserve.placement.bookings import UNNAMED
+from hetserve.placement.check import holdings, unsaid, violations
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
+from hetserve_extender.fence import Revisions
 
 NODES = ("n0", "n1")
 GPUS = ("0", "1")
@@ -49,13 +51,16 @@ class GpuSharing(RuleBasedStateMachine):
         self.nodes = {name: self._node(name, f"uid-{name}") for name in NODES}
         self.echo: list[tuple[str, Raw]] = []
         self.listing: list[Raw] | None = None
-        self.in_flight: dict[str, tuple[Booking, float]] = {}
+        self.in_flight: dict[str, tuple[Booking, float, str]] = {}
+        self.bound: dict[str, Raw] = {}
+        self.revision = 0
         self._start()
 
     def _start(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD), mode=self.mode)
         NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
-        PodSink(self.placer).replace([copy.deepcopy(raw) for raw in self.cluster.values()])
+        self.pod_sink = Revisions(PodSink(self.placer))
+        self.pod_sink.replace([copy.deepcopy(raw) for raw in self.cluster.values()])
         self.echo.clear()
         self.listing = None
 
@@ -67,21 +72,34 @@ class GpuSharing(RuleBasedStateMachine):
         return gpu_node(name, uid=uid, listed=listed)
 
     def _tell(self, kind: str, raw: Raw) -> None:
+        self.revision += 1
+        raw["metadata"]["resourceVersion"] = str(self.revision)
         self.echo.append((kind, copy.deepcopy(raw)))
 
     def _land(self, uid: str) -> bool:
         """The API server carries out a bind that was sent; False where its preconditions fail."""
-        booking, _ = self.in_flight[uid]
+        booking, _, revision = self.in_flight[uid]
         raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
         if raw is None or raw["spec"].get("nodeName") or booking.node not in self.nodes:
+            return False
+        if raw["metadata"]["resourceVersion"] != revision:
             return False
         raw["spec"]["nodeName"] = booking.node
         raw["metadata"]["annotations"] |= {
             names.ANNOTATION_GPU: ",".join(booking.gpus),
             names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
         }
+        self.bound[uid] = copy.deepcopy(raw["metadata"])
         self._tell("MODIFIED", raw)
         return True
+
+    def _as_bound(self) -> list[Raw]:
+        """The cluster's pods with the labels and annotations of the moment at which each was bound."""
+        pods = []
+        for raw in self.cluster.values():
+            metadata = self.bound.get(raw["metadata"]["uid"], raw["metadata"])
+            pods.append(raw | {"metadata": metadata})
+        return pods
 
     # What users and the scheduler do
 
@@ -147,16 +165,21 @@ class GpuSharing(RuleBasedStateMachine):
         uid = raw["metadata"]["uid"] if raw else ""
         pod = self.placer.pods.get(uid)
         held = self.placer.ledger.booking(uid)
-        request = held.request if held else pod.request if pod else None
+        request = pod.request if pod else held.request if held else None
         if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
             return
         try:
             booking = self.placer.fix_gpus(request, node)
         except LedgerError:
             return
+        revision = self._revision(uid)
+        if revision is None:  # nothing is sent
+            if held is None or held.state is State.RESERVED:
+                self.placer.ledger.release(uid)
+            return
         if held is None or held.state is State.RESERVED:  # else an earlier bind stands, which may have landed
             assert not self.sick.intersection(booking.places), f"a new bind to a sick GPU: {booking}"
-        self.in_flight[uid] = (booking, self.now + VERIFY_AFTER)
+        self.in_flight[uid] = (booking, self.now + VERIFY_AFTER, revision)
         if answer == "is late":
             return
         landed = self._land(uid)
@@ -168,6 +191,14 @@ class GpuSharing(RuleBasedStateMachine):
                 self._settle(uid)
         else:
             self.placer.ledger.verify(uid, Seconds(self.now + VERIFY_AFTER))
+
+    def _revision(self, uid: str) -> str | None:
+        """What the Binding names: the revision that the watch showed, else that of the pod read now and looked at."""
+        known = self.pod_sink.get(uid)
+        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
+        if known is not None or raw is None or raw["spec"].get("nodeName") or self.placer.changed(raw):
+            return known
+        return str(raw["metadata"]["resourceVersion"])
 
     @rule()
     def late_bind_lands(self) -> None:
@@ -194,7 +225,7 @@ class GpuSharing(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, HOLD + 1, VERIFY_AFTER + 1]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        for uid, (_, until) in list(self.in_flight.items()):
+        for uid, (_, until, _) in list(self.in_flight.items()):
             if until <= self.now:  # the API server has given the request up by now
                 del self.in_flight[uid]
                 self.placer.ledger.verify(uid, Seconds(self.now))
@@ -208,7 +239,7 @@ class GpuSharing(RuleBasedStateMachine):
         if self.listing is not None:
             return
         for kind, raw in self.echo[:count]:
-            PodSink(self.placer).apply(kind, raw)
+            self.pod_sink.apply(kind, raw)
         del self.echo[:count]
 
     @rule()
@@ -220,7 +251,7 @@ class GpuSharing(RuleBasedStateMachine):
     @rule()
     def list_arrives(self) -> None:
         if self.listing is not None:
-            PodSink(self.placer).replace(self.listing)
+            self.pod_sink.replace(self.listing)
             self.listing = None
 
     @rule(name=pods, phase=st.sampled_from(["Succeeded", "Failed"]))
@@ -236,6 +267,48 @@ class GpuSharing(RuleBasedStateMachine):
         if raw is not None:
             raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             self._tell("MODIFIED", raw)
+
+    # What users write into their pods
+
+    @rule(name=pods, model=st.sampled_from("abc"), shares=st.sampled_from([0, 1]))
+    def edit_a_waiting_pod(self, name: str, model: str, shares: int) -> None:
+        raw = self.cluster.get(name)
+        if raw is not None and not raw["spec"].get("nodeName"):
+            raw["metadata"]["labels"][names.LABEL_MODEL] = model
+            raw["metadata"]["annotations"] = {names.ANNOTATION_ANTI_AFFINITY: "None"} if shares else {}
+            self._tell("MODIFIED", raw)
+
+    @rule(name=pods, watched=st.booleans())
+    def schedule_while_it_is_edited(self, name: str, watched: bool) -> None:
+        """Between filter and bind, the pod gets the model of another pod of the node, of its GPU where it has one."""
+        node = self._filter(name, NODES[:1])
+        if node is None:
+            return
+        own = self.placer.ledger.booking(self.cluster[name]["metadata"]["uid"])
+        others = [held for held in holdings(self._as_bound()) if held.place[0] == node and held.model]
+        others.sort(key=lambda held: own is not None and held.place in own.places)
+        if others:
+            self.edit_a_waiting_pod(name, str(others[-1].model), 0)
+        if watched:
+            self.watch(len(self.echo))
+        self._bind(name, node, "comes")
+
+    @rule(name=pods, what=st.sampled_from(["label", "gpu", "all", "fewer"]))
+    def edit_a_bound_pod(self, name: str, what: str) -> None:
+        """Its model becomes one that no other pod has, or what the binding wrote is taken away, whole or in part."""
+        raw = self.cluster.get(name)
+        if raw is None or not raw["spec"].get("nodeName"):
+            return
+        annotations = raw["metadata"]["annotations"]
+        if what == "label":
+            raw["metadata"]["labels"][names.LABEL_MODEL] = f"new-{self.revision}"
+        if what in {"gpu", "all"}:
+            annotations.pop(names.ANNOTATION_GPU, None)
+        if what == "all":
+            annotations.pop(names.ANNOTATION_GPU_MEMORY, None)
+        if what == "fewer" and names.ANNOTATION_GPU in annotations:
+            annotations[names.ANNOTATION_GPU] = annotations[names.ANNOTATION_GPU].rpartition(",")[0]
+        self._tell("MODIFIED", raw)
 
     @rule(name=st.sampled_from(NODES))
     def node_goes_or_comes_back(self, name: str) -> None:
@@ -261,20 +334,24 @@ class GpuSharing(RuleBasedStateMachine):
     def restart(self) -> None:
         """The process is killed: what was sent and has not landed is cut off with its connection."""
         self.in_flight.clear()
+        for raw in self.cluster.values():  # what a label said before nobody knows any more
+            if (bound := self.bound.get(raw["metadata"]["uid"])) is not None:
+                bound["labels"] = dict(raw["metadata"]["labels"])
         self._start()
 
     # What must hold
 
     @invariant()
     def no_gpu_is_over_committed_and_no_model_is_on_one_twice(self) -> None:
-        assert violations(self.cluster.values(), self.nodes.values()) == ()
+        assert violations(self._as_bound(), self.nodes.values()) == ()
 
     @invariant()
     def the_ledger_never_frees_what_a_bound_pod_holds(self) -> None:
-        for holding in holdings(self.cluster.values()):
+        for holding in holdings(self._as_bound()):
             held = self.placer.ledger.booking(holding.uid)
             assert held is not None, f"the ledger does not know {holding}"
-            assert holding.place in held.places
+            closed = (holding.place[0], UNNAMED) in held.places
+            assert closed or holding.place in held.places
 
     @invariant()
     def the_search_structure_equals_the_bookings(self) -> None:
@@ -291,12 +368,16 @@ class GpuSharing(RuleBasedStateMachine):
         self.list_arrives()
         for _ in range(2):
             self.time_passes(VERIFY_AFTER + HOLD)
+        bookings = self.placer.ledger.bookings()
+        unsure = {booking.request.name for booking in bookings.values() if UNNAMED in booking.gpus}
+        assert all(unsaid(self.cluster[name]) for name in unsure), "a pod that says all is thought to say too little"
         held = {
             (booking.request.name, place, mib)
-            for booking in self.placer.ledger.bookings().values()
+            for booking in bookings.values()
             for place, mib in zip(booking.places, booking.mib, strict=True)
         }
-        assert held == {(holding.name, holding.place, holding.mib) for holding in holdings(self.cluster.values())}
+        said = {(holding.name, holding.place, holding.mib) for holding in holdings(self._as_bound())}
+        assert {one for one in held if one[0] not in unsure} == {one for one in said if one[0] not in unsure}
 
 
 class GpuSharingByScore(GpuSharing):
