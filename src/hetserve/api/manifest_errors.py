@@ -49,6 +49,9 @@ def _message(detail: ErrorDetails) -> str:
             text = f"{_shown(value)} must be a mapping of fields"
         case "list_type":
             text = f"{_shown(value)} must be a list"
+        case "too_short":
+            least = detail["ctx"]["min_length"]
+            text = f"{_shown(value)} must have at least {least} {'entry' if least == 1 else 'entries'}"
         case "literal_error":
             text = f"{_shown(value)} must be one of {detail['ctx']['expected']}"
         case "value_error":

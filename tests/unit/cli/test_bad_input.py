@@ -98,7 +98,7 @@ def test_a_folder_of_nothing_and_a_missing_file_are_named(command: str, tmp_path
 
 
 PROFILES: dict[str, tuple[str, str]] = {
-    "an empty table": ("{table: []}", "spec.latency.table"),
+    "an empty table": ("{table: []}", "spec.latency.table: [] must have at least 1 entry\n"),
     "a negative mean": ("{table: [{batch: 1, mean: -2ms}]}", "spec.latency.table[0].mean: '-2ms' is not a duration"),
     "a mean of zero": ("{table: [{batch: 1, mean: 0ms}]}", "spec.latency.table[0].mean: '0ms'"),
     "a table out of order": (

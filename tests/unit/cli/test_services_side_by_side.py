@@ -89,9 +89,8 @@ def test_a_budget_that_is_missing_is_bad_input_whoever_needs_it(command: str) ->
 
 
 def test_a_space_too_large_to_list_is_searched_by_its_bounds() -> None:
-    result = run(
-        "search", RM2, "--budget", "100", "--evaluations", "1", "--queries", "1000", "--seeds", "1", "-o", "json"
-    )
+    given = ("--budget", "20", "--policy", "fcfs", *COMMANDS["search"])
+    result = run("search", RM2, *given, "-o", "json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)["results"][0]
     assert (found["space"], found["evaluations"]) == (1_208_985, 1)
