@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from hetserve.cli.app import COMMANDS as COMMANDS_OF_THE_GROUP
 from hetserve.cli.app import app
 from hetserve.planning.wording import latency_text
 from hetserve.testing.data import REPOSITORY
@@ -162,3 +165,16 @@ def test_a_hopeless_load_is_told_in_plain_numbers() -> None:
     ).stdout
     assert not re.search(r"\de\+\d", text), text
     assert latency_text(41_910) == "41,910 s"
+
+
+def test_every_command_of_the_help_can_be_called_and_a_plan_loads_no_other() -> None:
+    for name in COMMANDS_OF_THE_GROUP:
+        assert f"Usage: app {name}" in run(name, "--help").output
+        assert f"  {name} " in run("--help").output
+    code = (
+        "import sys; from click.testing import CliRunner; from hetserve.cli.app import app\n"
+        f"assert CliRunner().invoke(app, ['plan', {RM2!r}, '-o', 'json']).exit_code == 0\n"
+        "print([name for name in sys.modules if name in ('hetserve.placement', 'hetserve.cli.gpus')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
