@@ -120,7 +120,8 @@ def extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
     if case == "score":
         settings["mode"] = "score"
     # A crowded machine can hold a renewal up for seconds; what a change of leader costs is measured elsewhere.
-    settings.setdefault("leaderElection", {}).update(leaseDuration="60s", renewDeadline="40s")
+    # No longer than that: the first extender of a cluster waits for as long before it serves.
+    settings.setdefault("leaderElection", {}).update(leaseDuration="15s", renewDeadline="10s")
     path = component.settings_file(cluster.folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(settings))
