@@ -17,6 +17,7 @@ from hetserve.api import names
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods import PodView
+from hetserve.placement.resources import names_gpu
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer, pod_path
 from hetserve_extender.wire import BindArgs
@@ -133,7 +134,8 @@ class Binder:
             return _placeable(self.placer.pods[args.uid])
         if held is not None:  # filter knew the pod before our watch: who sends the bind reads it, and compares
             return held.request
-        pod = self.placer.read((await self._read(args)).json())
+        raw = (await self._read(args)).json()
+        pod = self.placer.read(raw)
         if pod is None:
             raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
         if pod.uid != args.uid:
@@ -141,6 +143,8 @@ class Binder:
         if pod.node is not None:
             _expect_node(pod.node, args)
             return None
+        if not names_gpu(raw["spec"]):  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+            raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
         return _placeable(self.placer.pods.get(args.uid, pod))  # while it was read, the watch may have told more
 
     def _book(self, request: GpuRequest, args: BindArgs) -> Booking | None:
@@ -231,10 +235,17 @@ def binding(args: BindArgs, booking: Booking | None) -> dict[str, object]:
 
 
 def _placeable(pod: PodView) -> GpuRequest:
+    """What a pod asks for that our scheduler asks us to bind.
+
+    Anybody who reaches the port could have others bound past their scheduler's taints and affinities.
+    """
     try:
-        return pod.placeable()
+        request = pod.placeable()
     except ValueError as error:
         raise BindError("refused", str(error)) from None
+    if pod.scheduler != names.SCHEDULER_NAME:
+        raise BindError("refused", f"the pod is for scheduler {pod.scheduler}, not {names.SCHEDULER_NAME}")
+    return request
 
 
 def _expect_node(node: str, args: BindArgs) -> None:

@@ -21,6 +21,9 @@ from hetserve.units import Seconds
 SEEN_WITHIN: Final = 10.0
 """Seconds that a lifted gate may take to show on the watch before the pod counts as gated again."""
 RETRY_AFTER: Final = 5.0
+RETRY_AFTER_AT_MOST: Final = 300.0
+"""Pauses after refused patches double up to this: a policy that refuses 10,000 patches must not be asked 2,000 times a
+second."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ class Gated:
     lifted: dict[str, Seconds] = field(default_factory=dict)
     resting: dict[str, Seconds] = field(default_factory=dict)
     stuck_since: dict[str, Seconds] = field(default_factory=dict)
+    _refused: dict[str, int] = field(default_factory=dict)
     _released: set[str] = field(default_factory=set)
     _unschedulable: set[str] = field(default_factory=set)
     """Those of the released that the scheduler says it cannot place."""
@@ -54,6 +58,7 @@ class Gated:
         if names.QUEUE_GATE not in pod.gates:
             self.lifted.pop(uid, None)
             self.resting.pop(uid, None)
+            self._refused.pop(uid, None)
         self._unschedulable.discard(uid)
         if in_hand(pod):
             self._released.add(uid)
@@ -80,10 +85,13 @@ class Gated:
             self.lifted[uid] = Seconds(self.clock() + SEEN_WITHIN)
 
     def rest(self, uid: str) -> None:
-        """Try a pod again later, the patch was refused."""
+        """Try a pod again later, the patch was refused; later still after each refusal in a row."""
         self.lifted.pop(uid, None)
         if uid in self.placer.pods:
-            self.resting[uid] = Seconds(self.clock() + RETRY_AFTER)
+            refusals = self._refused.get(uid, 0)
+            self._refused[uid] = refusals + 1
+            pause = min(RETRY_AFTER * 2.0 ** min(refusals, 16), RETRY_AFTER_AT_MOST)
+            self.resting[uid] = Seconds(self.clock() + pause)
 
     def tidy(self, now: Seconds) -> None:
         """Put back in line what was not seen in time and what has rested."""
@@ -129,6 +137,7 @@ class Gated:
         self.line.discard(uid)
         for known in (self.lifted, self.resting, self.stuck_since, self._ours_alone_since):
             known.pop(uid, None)
+        self._refused.pop(uid, None)
         self._released.discard(uid)
         self._unschedulable.discard(uid)
         self._held_by_others.discard(uid)

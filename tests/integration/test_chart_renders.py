@@ -65,7 +65,7 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
     left_out = objects() - objects("--set", "components.enabled=false")
 
-    assert {kind for kind, _ in left_out} == {"Deployment", "Service", "PodDisruptionBudget", "Job"}
+    assert {kind for kind, _ in left_out} == {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
         "hetserve-extender",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_CEILING
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,6 +25,17 @@ def gpu_memory(spec: Mapping[str, Any]) -> MiB:
 def gpu_count(spec: Mapping[str, Any]) -> int:
     """Number of GPUs that a pod names; 0 where it names none. Raises InvalidObjectError as `peak` does."""
     return peak(spec, names.RESOURCE_GPU)
+
+
+def names_gpu(spec: Mapping[str, Any]) -> bool:
+    """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
+    containers = [*items(spec.get("containers"), "containers"), *items(spec.get("initContainers"), "initContainers")]
+    return any(
+        name in mapping(mapping(container.get("resources"), "resources").get(kind), kind)
+        for container in containers
+        for kind in ("requests", "limits")
+        for name in _UNIT
+    )
 
 
 def peak(spec: Mapping[str, Any], resource: str) -> int:
@@ -69,6 +80,14 @@ def _whole_number(text: str, resource: str) -> int:
     except ValueError as error:
         raise InvalidObjectError(f"{resource}: {error}") from None
     if not value.is_finite() or value > _LARGEST[resource]:
-        unit = _UNIT[resource]
-        raise InvalidObjectError(f"{resource}: {text} {unit}; at most {_LARGEST[resource]} {unit} is possible")
+        raise InvalidObjectError(f"{resource}: {text} is too much; {_hint(text, value, resource)}")
     return int(value.to_integral_value(ROUND_CEILING))
+
+
+def _hint(text: str, value: Decimal, resource: str) -> str:
+    """What would be right: whoever writes 16Gi means 16384 MiB."""
+    unit = _UNIT[resource]
+    mib = value / (1 << 20) if resource == names.RESOURCE_GPU_MEMORY and text[-1:].isalpha() else value
+    if mib.is_finite() and 1 <= mib <= MAX_MIB and mib != value:
+        return f"it counts {unit}: write {int(mib.to_integral_value(ROUND_CEILING))}"
+    return f"it counts {unit}, at most {_LARGEST[resource]}"

@@ -159,6 +159,19 @@ async def test_a_refused_patch_lets_the_others_go_and_is_tried_again_later(
     assert await _round(bench, controller) == ["p0"]
 
 
+async def test_a_patch_that_is_always_refused_is_sent_ever_more_rarely(
+    bench: Bench, controller: QueueController
+) -> None:
+    _add(bench, 1)
+    bench.api.faults["PATCH"] = deque([403] * 1000)
+    start = bench.clock[0]
+    while bench.clock[0] < start + 1800:
+        await controller.release_round()
+        bench.clock[0] += 5.0
+    tries = sum(method == "PATCH" for method, _, _ in bench.api.calls)
+    assert tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"
+
+
 async def test_pods_without_a_gpu_request_pass_our_gate_too(bench: Bench, controller: QueueController) -> None:
     bench.api.add(gpu_pod("cpu", memory_mib=0, model=None, gates=GATED))
     assert await _round(bench, controller) == ["cpu"]

@@ -99,6 +99,19 @@ async def test_a_pod_without_gpu_memory_passes_everywhere(bench: Bench) -> None:
     assert "annotations" not in _posts(bench)[0][1]["metadata"]
 
 
+async def test_only_what_our_scheduler_asks_for_is_bound(bench: Bench) -> None:
+    plain, foreign = gpu_pod("plain"), gpu_pod("foreign")
+    plain["spec"]["containers"] = [{"name": "c"}]
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    for pod in (plain, foreign):
+        bench.api.add(pod)
+    assert "names no hetserve.io/gpu-memory" in await bench.bind(plain, "n0")
+    assert "is for scheduler default-scheduler" in await bench.bind(foreign, "n0")
+    bench.show()
+    assert "is for scheduler default-scheduler" in await bench.bind(foreign, "n0")
+    assert _posts(bench) == [], "whoever reaches the port binds any pod anywhere"
+
+
 async def test_bind_is_one_call_with_uid_and_gpu(bench: Bench) -> None:
     pod = bench.api.add(gpu_pod(gpu="7"))  # somebody preset a GPU: ignored
     await bench.filter(pod)
