@@ -36,7 +36,7 @@ def test_gpus_are_counted_over_containers_as_kubernetes_counts() -> None:
 
 
 def test_more_gpus_than_any_node_has_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=rf"{names.RESOURCE_GPU}: 4000 GPUs; at most {MAX_GPUS_PER_NODE} GPUs"):
+    with pytest.raises(ValueError, match=f"it counts GPUs, at most {MAX_GPUS_PER_NODE}"):
         parse_pod(gpu_pod(memory_mib=0, gpus=4000))
 
 
