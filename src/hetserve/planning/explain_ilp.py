@@ -119,9 +119,7 @@ def too_little(
     else:
         budget, reason = money_text(problem.budget), Reason.BUDGET_TOO_LOW
         buys = f"with budget {budget} {heuristic} buys" if heuristic else f"budget {budget} buys at most"
-        found = (
-            f"the plan that {heuristic} finds for the load" if heuristic else "the cheapest plan that carries the load"
-        )
+        found = f"the plan that {heuristic} finds" if heuristic else "the cheapest plan"
         why = (
             f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries "
             f"the load costs {money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
