@@ -1,4 +1,4 @@
-"""Every state of the small scopes keeps the laws; `make modelcheck` prints how many there are."""
+"""Every state of these scopes keeps the laws; `make modelcheck` prints how many there are, and visits a wider one."""
 
 from __future__ import annotations
 
