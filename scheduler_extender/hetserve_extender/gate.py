@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from hetserve.api import names
 from hetserve.placement import Waiting
+from hetserve.placement.gating import Stuck
 from hetserve.units import Seconds
 from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
 from hetserve_shell.connection import ApiUnreachableError
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 Lifted = Literal["released", "refused", "lost"]
 FAIL_OPEN_REASON: Final = "QueueFailedOpen"
+STUCK_REASON: Final = "QueueCannotRead"
 
 
 async def lift(api: ApiServer, pod: Waiting) -> tuple[Lifted, str]:
@@ -35,14 +37,14 @@ async def lift(api: ApiServer, pod: Waiting) -> tuple[Lifted, str]:
     return ("released", "") if answer.ok else ("refused", answer.message)
 
 
-async def tell_failed_open(api: ApiServer, pod: Waiting, message: str, now: Seconds) -> None:
-    """Write a warning event about a pod released out of turn; one that cannot be written is only logged."""
+async def tell(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, now: Seconds) -> None:
+    """Write a warning event about a pod; one that cannot be written is only logged."""
     at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     event = {
         "apiVersion": "v1",
         "kind": "Event",
         # One per pod: a second attempt to say the same is refused as a duplicate.
-        "metadata": {"name": f"{pod.name[:200]}.{FAIL_OPEN_REASON.lower()}.{pod.uid}", "namespace": pod.namespace},
+        "metadata": {"name": f"{pod.name[:200]}.{reason.lower()}.{pod.uid}", "namespace": pod.namespace},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -51,7 +53,7 @@ async def tell_failed_open(api: ApiServer, pod: Waiting, message: str, now: Seco
             "uid": pod.uid,
         },
         "type": "Warning",
-        "reason": FAIL_OPEN_REASON,
+        "reason": reason,
         "message": message,
         "source": {"component": "hetserve-extender"},
         "firstTimestamp": at,

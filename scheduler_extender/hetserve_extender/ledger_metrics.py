@@ -33,13 +33,17 @@ class LedgerFigures:
     bookings: tuple[Booking, ...]
     misread: int
     """Pods that cannot be read, or that do not say what they hold."""
+    stuck: int = 0
+    """Those at our gate that cannot be read."""
 
     @classmethod
     def of(cls, placer: Placer) -> LedgerFigures:
         """A copy of references; to be made where the ledger changes, on the event loop."""
         ledger = placer.ledger
         misread = len(placer.unreadable) + len(ledger.unplaced())
-        return cls(tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), misread)
+        return cls(
+            tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), misread, len(placer.stuck())
+        )
 
     def text(self) -> bytes:
         """All figures in the text format of Prometheus."""
@@ -50,6 +54,7 @@ class LedgerFigures:
             shelves.put(booking)
         uses = list(shelves.uses())
         registry = CollectorRegistry()
+        registry.register(_Stuck(self.stuck))
         registry.register(_Totals(self.bookings, uses, self.misread + sum(1 for _ in shelves.problems())))
         labels = [_labels(use) for use in uses]
         per_gpu = (
@@ -89,6 +94,15 @@ class _Totals(Collector):
                 "Share of the free memory that lies on GPUs with less free than the median request.",
                 value=free.fragmentation,
             )
+
+
+@dataclass(frozen=True, eq=False)
+class _Stuck(Collector):
+    pods: int
+
+    def collect(self) -> Iterator[Metric]:
+        words = "Pods at the gate that cannot be read and are in no queue."
+        yield GaugeMetricFamily("hetserve_queue_unreadable", words, value=self.pods)
 
 
 def _labels(use: GpuUse) -> str:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.placement import QueueSettings, Round
+from hetserve.placement.gating import Stuck
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues import Release
 from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 from hetserve_extender.api import ApiServer
-from hetserve_extender.gate import lift, tell_failed_open
+from hetserve_extender.gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
 from hetserve_extender.gated import Gated
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY: Final = 1.0
 """Seconds between looks at the queues, for the metrics and the watchdog, while pods wait and none may go."""
 FAIL_OPEN_AT_ONCE: Final = 64
+EVENT_LENGTH: Final = 1024
+"""Characters of an event's message that the API server takes."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class QueueController:
     _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _looked: float = float("-inf")
     _unseen: bool = False
+    _told: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         line = WaitingLine(self.settings)
@@ -90,6 +94,7 @@ class QueueController:
     def start_round(self) -> asyncio.Task[None] | None:
         """Decide a round and send its patches on their way; None where there is nothing to send."""
         now = self.clock()
+        self._tell_stuck()
         self.pods.tidy(now)
         look = now - self._looked >= LOOK_EVERY
         outstanding = self.pods.outstanding(now, math.inf if look else self.settings.beta)
@@ -126,10 +131,7 @@ class QueueController:
         return found
 
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._lift_all(releases, in_turn=bool(self.pods.stuck_since)))
-        self._patches.add(task)
-        task.add_done_callback(self._sent)
-        return task
+        return self._keep(self._lift_all(releases, in_turn=bool(self.pods.stuck_since)))
 
     def _sent(self, patches: asyncio.Task[None]) -> None:
         """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""
@@ -159,7 +161,26 @@ class QueueController:
             log.warning("release %s/%s: %s", pod.namespace, pod.name, words)
         self.on_lift("failed-open" if outcome == "released" and out_of_turn else outcome)
         if outcome == "released" and out_of_turn:
-            await tell_failed_open(self.api, pod, release.reason, self.wall())
+            await tell(self.api, pod, FAIL_OPEN_REASON, release.reason, self.wall())
+
+    def _tell_stuck(self) -> None:
+        """Say once to each pod at our gate that cannot be read why it waits: it is in no queue."""
+        stuck = self.placer.stuck()
+        new = [pod for pod in stuck if pod.uid not in self._told]
+        self._told = frozenset(pod.uid for pod in stuck)
+        if new:
+            self._keep(self._tell_all(new))
+
+    async def _tell_all(self, stuck: Sequence[Stuck]) -> None:
+        for pod in stuck:
+            message = f"waits at the gate and is in no queue: {pod.why}"
+            await tell(self.api, pod, STUCK_REASON, message[:EVENT_LENGTH], self.wall())
+
+    def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._patches.add(task)
+        task.add_done_callback(self._sent)
+        return task
 
     def _largest_gpu(self) -> MiB:
         return MiB(int(self.placer.ledger.index.memory.max(initial=1)))

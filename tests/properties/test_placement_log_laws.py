@@ -154,7 +154,7 @@ def test_offered_nodes_are_read_back_as_far_as_they_have_gpus(known: frozenset[s
 
 
 READERS = {
-    Placer: {"read", "problems", "changed"},
+    Placer: {"read", "problems", "stuck", "changed"},
     Ledger: {"booking", "bookings", "node", "free", "index", "gpus", "inventories", "problems", "unplaced"},
 }
 

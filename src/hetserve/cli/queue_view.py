@@ -40,6 +40,11 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
             for members in [_members(queue, pods)]
         ],
         "heldByOthers": [_held(pod) for pod in _held_by_others(placer.pods.values(), namespace)],
+        "unreadable": [
+            {"namespace": pod.namespace, "name": pod.name, "why": pod.why}
+            for pod in placer.stuck()
+            if namespace in {None, pod.namespace}
+        ],
         "next": [f"{release.pod.namespace}/{release.pod.name}" for release in made.releases],
     }
 
@@ -57,6 +62,8 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
     if document["heldByOthers"]:
         held = ", ".join(f"{pod['namespace']}/{pod['name']} ({', '.join(pod['gates'])})" for pod in _few(document))
         lines.append(("held", f"{len(document['heldByOthers'])} wait for other gates first: {held}"))
+    unreadable = document["unreadable"]
+    lines += [("stuck", f"{pod['namespace']}/{pod['name']} is in no queue: {pod['why']}") for pod in unreadable]
     tables = [_queues_table(document)] if document["queues"] else []
     if wide and document["queues"]:
         tables.append(_pods_table(document))

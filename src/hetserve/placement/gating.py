@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from hetserve.api import names
 from hetserve.placement.pods import PodView
 from hetserve.placement.queues import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A pod at our gate that cannot be read: it is in no queue, so nothing would ever release it; `why` says what."""
+
+    uid: str
+    namespace: str
+    name: str
+    why: str
+
+
+def stuck(raw: Mapping[str, Any], why: str) -> Stuck | None:
+    """A pod that could not be read, where our gate holds it; None for every other, whatever its shape."""
+    try:
+        metadata = raw["metadata"]
+        gates = {gate.get("name") for gate in raw["spec"].get("schedulingGates") or ()}
+        found = Stuck(str(metadata["uid"]), str(metadata["namespace"]), str(metadata["name"]), why)
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return found if names.QUEUE_GATE in gates else None
 
 
 def ours_alone_holds(pod: PodView) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hetserve.placement.bookings import Booking, LedgerError, State
 from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
+from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.pods import PodView, parse_pod
 from hetserve.placement.requests import GpuRequest, PolicyName
@@ -61,6 +62,7 @@ class Placer:
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+    _at_gate: dict[str, Stuck] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
@@ -154,6 +156,8 @@ class Placer:
         except Exception as error:  # whatever one pod raises must not end the watch of all
             self.unreadable[key] = f"pod {key}: {error}"
             log.warning("pod %s: %s", key, error)
+            if (held := stuck(raw, str(error))) is not None:
+                self._at_gate[key] = held
             return None
         self.unreadable.pop(key, None)
         return pod
@@ -162,6 +166,7 @@ class Placer:
         """Take a pod as it is now."""
         pod = self.read(raw)
         if pod is None:
+            self.on_change()  # it may be stuck at our gate, and be told so
             return None
         self.ledger.observe(pod)
         known = self.pods.pop(pod.uid, None)
@@ -197,6 +202,11 @@ class Placer:
             self.on_pod(uid)
         if self.ledger.release(uid) is not None or known is not None:
             self.on_change()
+
+    def stuck(self) -> tuple[Stuck, ...]:
+        """Pods at our gate that cannot be read, by name: only who made them can help."""
+        self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
+        return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
     def problems(self) -> tuple[str, ...]:
         return tuple(sorted([*self.ledger.problems(), *self.unreadable.values()]))

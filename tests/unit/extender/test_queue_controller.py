@@ -172,6 +172,21 @@ async def test_a_patch_that_is_always_refused_is_sent_ever_more_rarely(
     assert tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"
 
 
+async def test_a_gated_pod_that_cannot_be_read_is_told_why_once(bench: Bench, controller: QueueController) -> None:
+    bench.api.add(gpu_pod("odd", memory_mib="16Gi", gates=GATED))
+    bench.show()
+    for _ in range(3):
+        controller.start_round()
+        await asyncio.gather(*controller._patches)
+    (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
+    assert (event["reason"], event["involvedObject"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
+    assert event["message"].endswith("it counts MiB: write 16384")
+    assert b"hetserve_queue_unreadable 1.0" in await bench.metrics.text()
+    bench.api.remove(bench.api.pod("odd"))
+    bench.show()
+    assert bench.placer.stuck() == ()
+
+
 async def test_pods_without_a_gpu_request_pass_our_gate_too(bench: Bench, controller: QueueController) -> None:
     bench.api.add(gpu_pod("cpu", memory_mib=0, model=None, gates=GATED))
     assert await _round(bench, controller) == ["cpu"]
