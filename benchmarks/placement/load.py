@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import time
@@ -29,6 +30,7 @@ _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=SILENCE)
 
 Json = dict[str, Any]
+_turns = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,17 @@ def _pod(name: str, mib: int, model: str) -> Json:
             "containers": [{"name": "model", "image": "none", "resources": resources}],
         },
     }
+
+
+def renamed(manifests: Sequence[Json]) -> list[Json]:
+    """The same pods under names that none had before.
+
+    KWOK patches and deletes by name: what it has still to do for a pod that is gone would befall the next of that name.
+    """
+    turn = next(_turns)
+    return [
+        pod | {"metadata": pod["metadata"] | {"name": f"{pod['metadata']['name']}-{turn:03d}"}} for pod in manifests
+    ]
 
 
 class Load:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.placement import cases, rates_plot
-from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, seeded
+from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, renamed, seeded
 from benchmarks.placement.results import Json, Scale, table, verdict
 
 from harness.cluster import Cluster
@@ -110,7 +110,7 @@ async def one_case(cluster: Cluster, case: str, workload: Sequence[Json]) -> Jso
     load = await Load.connect(cluster)
     try:
         since = await load.revision()
-        await load.create(workload)
+        await load.create(renamed(workload))
         running = cases.Running()
         with cases.extender(cluster, case, running):
             before = cpu_seconds(running.extender) if running.extender else 0.0
