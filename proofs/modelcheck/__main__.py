@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 from modelcheck.explore import Finding, explore
-from modelcheck.scopes import DEEP, SCOPES, UNFENCED, WIDER
+from modelcheck.scopes import DEEP, SCOPES, UNFENCED
 from modelcheck.telling import HEAD, row, story
 from modelcheck.world import Scope
 
@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes side by side")
     parser.add_argument("--only", default="", help="only scopes whose name contains this")
     options = parser.parse_args()
-    scopes = [scope for scope in SCOPES + WIDER + (DEEP if options.deep else ()) if options.only in scope.name]
+    scopes = [scope for scope in SCOPES + (DEEP if options.deep else ()) if options.only in scope.name]
     began, broken, states = time.perf_counter(), 0, 0
     print(HEAD)
     with ProcessPoolExecutor(options.workers) as pool:

@@ -1,4 +1,4 @@
-"""Every state of these scopes keeps the laws; `make modelcheck` prints how many there are, and visits a wider one."""
+"""Every state of these scopes keeps the laws; `make modelcheck` prints how many there are."""
 
 from __future__ import annotations
 
