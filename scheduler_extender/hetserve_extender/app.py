@@ -102,7 +102,13 @@ class Verbs:
         return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
 
     def _unreadable(self, args: wire.FilterArgs, text: str) -> bytes:
-        """No node, for a reason that nothing but a change of the pod ends: for an `Error` it came back every second."""
+        """No node, for a reason that nothing but a change of the pod ends: for an `Error` it came back every second.
+
+        What has no UID is no pod, and a mistake of the caller.
+        """
+        metadata = args.pod.get("metadata")
+        if not isinstance(metadata, dict) or not metadata.get("uid"):
+            return self._error(text)
         self.metrics.decisions.labels("error").inc()
         log.warning("filter: %s", text)
         return wire.filter_result(args, (), {}, dict.fromkeys(args.names, text))

@@ -113,7 +113,7 @@ async def test_a_bind_with_a_bad_name_reaches_no_api_server(bench: Bench, change
 async def test_a_pod_without_uid_is_an_error_the_scheduler_can_show(bench: Bench) -> None:
     pod = gpu_pod()
     del pod["metadata"]["uid"]
-    assert (await bench.filter(pod, "n0"))["FailedAndUnresolvableNodes"] == {"n0": "metadata.uid is missing"}
+    assert (await bench.filter(pod))["Error"] == "metadata.uid is missing"
 
 
 async def test_a_body_above_the_limit_is_refused_unread(bench: Bench) -> None:
