@@ -112,8 +112,8 @@ MUTANTS: Final = (
     Mutant(
         "init containers are not counted",
         "src/hetserve/placement/resources.py",
-        'items(spec.get("initContainers"), "initContainers")',
-        "()",
+        'for container in items(spec.get("initContainers"), "initContainers"):',
+        "for container in ():",
         "tests/unit/placement/test_pod_requests.py",
         "test_gpu_memory_of_a_pod",
     ),
