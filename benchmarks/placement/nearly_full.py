@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx
 from benchmarks.placement import cases
-from benchmarks.placement.load import NAMESPACE, Load, pods, seeded
+from benchmarks.placement.load import NAMESPACE, Load, pods, renamed, seeded
 from benchmarks.placement.rates import GPU_MIB, GPUS, cluster_of
 from benchmarks.placement.results import Json, Scale, table, verdict
 from prometheus_client.parser import text_string_to_metric_families
@@ -68,7 +68,7 @@ async def _round(cluster: Cluster, case: str) -> Json:
     load = await Load.connect(cluster)
     try:
         since = await load.revision()
-        await load.create(pods(PODS, seeded(1), mib=(GPU_MIB,)))
+        await load.create(renamed(pods(PODS, seeded(1), mib=(GPU_MIB,))))
         running = cases.Running()
         with (
             cases.extender(cluster, case, running),
