@@ -144,4 +144,8 @@ def test_the_witness_sees_a_pod_that_moves_and_one_without_a_gpu() -> None:
         pod["metadata"]["resourceVersion"] = str(revision)
         witness.take("MODIFIED", pod)
 
-    assert witness.wrong == ["pod p moved from ('n0', '0') to ('n0', '1')", "pod p is bound to n0 without a GPU"]
+    assert witness.wrong == [
+        "pod p moved from ('n0', '0') to ('n0', '1')",
+        "pod p is bound to n0 without a GPU",
+        "revision 3: pod default/p runs on 1 GPUs of node n0, and its annotation names 0",
+    ]

@@ -136,10 +136,14 @@ class Kube:
             key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]),
         )
 
-    def watch(self, kind: str, namespace: str | None, revision: str) -> Iterator[tuple[str, Manifest]]:
-        """Events (type, object) from a revision on, until the connection is closed; raises httpx.HTTPError then."""
-        params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "3600"}
-        with self._http.stream("GET", self.resource(kind).path(namespace), params=params, timeout=None) as response:
+    def watch(self, kind: str, namespace: str | None, revision: str, seconds: int) -> Iterator[tuple[str, Manifest]]:
+        """Events (type, object) from a revision on, until the server ends the watch after so many seconds.
+
+        Raises httpx.HTTPError where the connection breaks or falls silent for longer than that.
+        """
+        params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
+        path = self.resource(kind).path(namespace)
+        with self._http.stream("GET", path, params=params, timeout=2.0 * seconds) as response:
             for line in response.iter_lines():
                 event = json.loads(line)
                 yield event["type"], event["object"]

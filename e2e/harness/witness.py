@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import httpx
 
 from harness.kube import Kube, Manifest
 from hetserve.api import names
 from hetserve.placement.check import violations
+
+WATCH_SECONDS: Final = 5
 
 
 class Witness:
@@ -82,15 +86,17 @@ def watching(kubeconfig: Path, namespace: str, nodes: list[Manifest]) -> Iterato
 
 
 def _follow(kube: Kube, namespace: str, witness: Witness) -> None:
-    """Never returns: the server ends a watch whose reader is slow; from the last revision on nothing is missed."""
+    """Never returns: a watch is short, as a busy server may let one fall silent; from the last revision on
+    nothing is missed."""
     path = kube.resource("pods").path(namespace)
     revision = kube.request("GET", path).json()["metadata"]["resourceVersion"]
     while True:
-        for kind, pod in kube.watch("pods", namespace, revision):
-            if kind == "ERROR":
-                raise RuntimeError(f"revisions after {revision} are gone: {pod.get('message')}")
-            witness.take(kind, pod)
-            revision = pod["metadata"]["resourceVersion"]
+        with suppress(httpx.ReadTimeout):
+            for kind, pod in kube.watch("pods", namespace, revision, WATCH_SECONDS):
+                if kind == "ERROR":
+                    raise RuntimeError(f"revisions after {revision} are gone: {pod.get('message')}")
+                witness.take(kind, pod)
+                revision = pod["metadata"]["resourceVersion"]
 
 
 def _said(pod: Manifest) -> tuple[Any, ...]:
