@@ -38,7 +38,8 @@ the SLO, starting empty; a figure is the mean over its seeds. Under
 `hetserve` a rate must also be stable: the age of what waits may not grow over the run, and the rate must be below what
 can be served in the long run (the published criterion, by which the others are judged, asks for neither).
 *Own best*: the best of all 331 configurations for that scheme. *Reference*: independent runs on the raw
-samples (another simulator). The paper's plots state no numbers; its text does, and each of its claims is marked held or missed.
+samples (another simulator). The paper's plots state no numbers; its text does, and
+each of its claims is marked held or missed.
 """
 
 
