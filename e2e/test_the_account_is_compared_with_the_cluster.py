@@ -33,9 +33,11 @@ def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], 
     async def check() -> tuple[Difference, ...]:
         account = cluster.folder.account("hetserve-extender")
         connection = await ApiConnection.connect(account, user_agent="drift-test", connections=4)
+        api = KubernetesApi(connection)
         try:
-            return await DriftCheck(KubernetesApi(connection), placer, tell, no_time, page="3").check()
+            return await DriftCheck(api, placer, tell, no_time, page="3").check()
         finally:
+            api.close()
             await connection.close()
 
     return asyncio.run(check()), told
