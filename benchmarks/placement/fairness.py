@@ -29,7 +29,7 @@ ORDERS: Final[dict[str, Callable[[], Cluster]]] = {
 
 def measure(scale: Scale) -> Json:
     """Medians over seeded traces, by order of waiting."""
-    runs = 2 if scale.quick else 20
+    runs = 2 if scale.quick else 5
     orders = {}
     for name, order in ORDERS.items():
         results = [_run(order(), _trace(seed)) for seed in range(runs)]
