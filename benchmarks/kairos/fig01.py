@@ -7,8 +7,9 @@ from typing import Final
 
 from benchmarks.kairos.measure import Scale, allowable, bound_of
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, qps, table, verdict
+from benchmarks.kairos.results import picture, qps
 from benchmarks.kairos.setting import Case, cost, counts_of, homogeneous, short
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy
 

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from benchmarks.kairos.measure import Scale, in_parallel, looked_up, ranking
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, table, verdict
+from benchmarks.kairos.results import picture
 from benchmarks.kairos.setting import TYPES, Case, homogeneous
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
 from hetserve.planning.search import SearchSpace, search

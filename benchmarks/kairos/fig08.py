@@ -6,7 +6,8 @@ from typing import Final
 
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import Json, kept_or_measured, picture, table, verdict
+from benchmarks.kairos.results import kept_or_measured, picture
+from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 8: Kairos over homogeneous"
 

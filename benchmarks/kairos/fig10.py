@@ -7,8 +7,9 @@ from typing import Final
 from benchmarks.kairos.guided import guided
 from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, table, verdict
+from benchmarks.kairos.results import picture
 from benchmarks.kairos.setting import MODELS, Case, short
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
 

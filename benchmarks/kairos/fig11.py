@@ -10,8 +10,9 @@ from benchmarks.kairos.fig02 import space_of
 from benchmarks.kairos.guided import guided
 from benchmarks.kairos.measure import Scale
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, table, verdict
+from benchmarks.kairos.results import picture
 from benchmarks.kairos.setting import MODELS, Case
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
 from hetserve.planning.search import METHODS, search

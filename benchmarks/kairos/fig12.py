@@ -9,8 +9,9 @@ from benchmarks.kairos.guided import guided
 from benchmarks.kairos.limits import oracle
 from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, qps, table, verdict
+from benchmarks.kairos.results import picture, qps
 from benchmarks.kairos.setting import Case, kairos_plan, short
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
 from hetserve.planning.search import SearchTrace, search

@@ -7,8 +7,9 @@ from typing import Final
 from benchmarks.kairos.measure import Scale, in_parallel, looked_up, ranking
 from benchmarks.kairos.plots import COLOURS, figure
 from benchmarks.kairos.reference import LARGEST_RATIO, SPEARMAN
-from benchmarks.kairos.results import Json, qps, table, verdict
+from benchmarks.kairos.results import qps
 from benchmarks.kairos.setting import MODELS, Case, kairos_plan, short
+from benchmarks.reporting import Json, table, verdict
 from scipy.stats import spearmanr
 
 from hetserve.planning import Counts

@@ -8,8 +8,9 @@ from typing import Final
 from benchmarks.kairos.limits import oracle
 from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
 from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import Json, picture, qps, table, verdict
+from benchmarks.kairos.results import picture, qps
 from benchmarks.kairos.setting import Case, short
+from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 14: the ten highest bounds under other dispatchers (RM2)"
 

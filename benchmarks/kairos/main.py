@@ -8,8 +8,9 @@ from typing import Final
 from benchmarks.kairos.limits import fluid, oracle
 from benchmarks.kairos.measure import SCHEMES, Scale, allowable, at, bound_of, in_parallel, own_best
 from benchmarks.kairos.reference import CONFIGURATIONS, RUNS, TOLERANCE
-from benchmarks.kairos.results import Json, qps, table, verdict
+from benchmarks.kairos.results import qps
 from benchmarks.kairos.setting import MODELS, Case, homogeneous, kairos_plan, short
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy
 

@@ -9,8 +9,9 @@ from benchmarks.kairos.limits import fluid
 from benchmarks.kairos.measure import Scale, at, in_parallel, own_best
 from benchmarks.kairos.plots import COLOURS, figure
 from benchmarks.kairos.reference import OF_LP_GOAL
-from benchmarks.kairos.results import Json, kept_or_measured, picture, qps, table, verdict
+from benchmarks.kairos.results import kept_or_measured, picture, qps
 from benchmarks.kairos.setting import MODELS, Case, kairos_plan, short, system
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy
 from hetserve.simulation.run import simulate

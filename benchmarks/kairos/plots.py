@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import matplotlib as mpl
-from benchmarks.kairos.results import FOLDER
+from benchmarks.kairos.results import KEPT
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ def figure(name: str, wide: float = 7.5, high: float = 3.6, columns: int = 1) ->
 
     wide: of the whole, high: of a row, in inches.
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    KEPT.folder.mkdir(parents=True, exist_ok=True)
     rows, across = -(-columns // 5), min(columns, 5)
     if rows > 1:
         across = -(-columns // rows)
@@ -44,7 +44,7 @@ def figure(name: str, wide: float = 7.5, high: float = 3.6, columns: int = 1) ->
             axis.spines[["top", "right"]].set_visible(False)
             axis.set_axisbelow(True)
             axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
-        fig.savefig(FOLDER / f"{name}.png", dpi=120, metadata={"Software": None})
+        fig.savefig(KEPT.folder / f"{name}.png", dpi=120, metadata={"Software": None})
     finally:
         plt.close(fig)
 

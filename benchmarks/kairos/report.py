@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
-from benchmarks.kairos.results import REPORT, Figure, Json, load
+from benchmarks.kairos.results import KEPT
+from benchmarks.reporting import Json
 
 FIGURES: Final = (
     "main",
@@ -45,20 +45,7 @@ each of its claims is marked held or missed.
 
 def write_report() -> Path:
     """Write the report; a figure that was never measured is named as such."""
-    parts = [_HEAD]
-    for name in FIGURES:
-        module = cast("Figure", import_module(f"benchmarks.kairos.{name}"))
-        kept = load(name)
-        parts.append(f"## {module.TITLE}\n")
-        if kept is None:
-            parts.append(f"Not measured yet: `python -m benchmarks.kairos {name}`.\n")
-            continue
-        about, data = kept
-        parts.append(module.describe(data))
-        parts.append(_facts(about))
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text("\n".join(parts), encoding="utf-8")
-    return REPORT
+    return KEPT.write(_HEAD, FIGURES, "python -m benchmarks.kairos {}", _facts)
 
 
 def _facts(about: Json) -> str:

@@ -10,8 +10,9 @@ from typing import Final
 from benchmarks.kairos.limits import fluid
 from benchmarks.kairos.measure import STEPS, Scale, allowable, bound_of, in_parallel
 from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import Json, picture, table, verdict
+from benchmarks.kairos.results import picture
 from benchmarks.kairos.setting import MODELS, TYPES, Case, homogeneous, kairos_plan, problem, short, system
+from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy
 from hetserve.planning.robust import plan_robust

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from benchmarks.placement.results import Json, Scale, table, verdict
+from benchmarks.placement.results import Scale
+from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from harness.failover import GOAL, Pair

@@ -12,7 +12,8 @@ from statistics import fmean, median
 from typing import Final
 
 from benchmarks.placement.contention import Cluster, Pod, Tenant, fair, fifo
-from benchmarks.placement.results import FOLDER, Json, Scale, table
+from benchmarks.placement.results import FOLDER, Scale
+from benchmarks.reporting import Json, table
 
 TITLE = "Fairness under a burst"
 TENANTS: Final = (

@@ -15,7 +15,8 @@ import httpx
 from benchmarks.placement import cases
 from benchmarks.placement.load import NAMESPACE, Load, pods, renamed, seeded
 from benchmarks.placement.rates import GPU_MIB, GPUS, cluster_of
-from benchmarks.placement.results import Json, Scale, table, verdict
+from benchmarks.placement.results import Scale
+from benchmarks.reporting import Json, table, verdict
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.cluster import Cluster

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from statistics import median, pstdev
 from typing import Final
 
-from benchmarks.placement.results import FOLDER, Json, Scale, table
+from benchmarks.placement.results import FOLDER, Scale
 from benchmarks.placement.testbed import HETSEV_MODELS, MIXED_MODELS, Model, arrivals, testbed
+from benchmarks.reporting import Json, table
 
 from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide
 from hetserve.placement.index import Place

@@ -15,7 +15,8 @@ from typing import Final
 
 from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib
 from benchmarks.placement.rates import cluster_of
-from benchmarks.placement.results import Json, Scale, table, verdict
+from benchmarks.placement.results import Scale
+from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from benchmarks.placement import cases, rates_plot
 from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, renamed, seeded
-from benchmarks.placement.results import Json, Scale, table, verdict
+from benchmarks.placement.results import Scale
+from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from harness.nodes import Gpus, NodeGroup

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.placement.results import FOLDER, Json
+from benchmarks.placement.results import FOLDER
+from benchmarks.reporting import Json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

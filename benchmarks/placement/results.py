@@ -6,22 +6,17 @@ A section is a module of this package with a TITLE, `measure(scale)` that return
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol
+
+from benchmarks.reporting import Json, Kept, machine
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = REPOSITORY / "docs" / "results" / "placement"
-REPORT: Final = REPOSITORY / "docs" / "results" / "placement.md"
+KEPT: Final = Kept("placement")
+FOLDER: Final = KEPT.folder
 
 SECTIONS: Final = ("rates", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")
-
-Json = dict[str, Any]
 
 _HEAD: Final = """# Placement, measured
 
@@ -57,66 +52,17 @@ class Section(Protocol):
 
 def save(name: str, data: Json, scale: Scale, seconds: float) -> None:
     """Keep a measurement with what is needed to repeat it."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     command = f"make bench-placement FLAGS='{name}{' --quick' if scale.quick else ''}'"
-    about = {"command": command, "seconds": round(seconds, 1), "quick": scale.quick, "machine": machine()}
-    text = json.dumps({"about": about, "data": _rounded(data)}, indent=1)
-    (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-
-
-def load(name: str) -> tuple[Json, Json] | None:
-    """(about, data) of a measurement that was kept; None: there is none."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    return kept["about"], kept["data"]
+    KEPT.save(
+        name, {"command": command, "seconds": round(seconds, 1), "quick": scale.quick, "machine": machine()}, data
+    )
 
 
 def write_report() -> Path:
     """Write the report; a section that was never measured is named as such."""
-    parts = [_HEAD]
-    for name in SECTIONS:
-        module = cast("Section", import_module(f"benchmarks.placement.{name}"))
-        kept = load(name)
-        parts.append(f"## {module.TITLE}\n")
-        if kept is None:
-            parts.append(f"Not measured yet: `make bench-placement FLAGS={name}`.\n")
-            continue
-        about, data = kept
-        parts.append(module.describe(data))
-        quick = ", quick" if about["quick"] else ""
-        parts.append(f"*`{about['command']}`: {about['seconds']:.0f} s{quick}; {about['machine']}.*\n")
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text("\n".join(parts), encoding="utf-8")
-    return REPORT
+    return KEPT.write(_HEAD, SECTIONS, "make bench-placement FLAGS={}", _facts)
 
 
-def machine() -> str:
-    """Processor, cores and Python, in one line."""
-    model = platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        lines = (line.partition(":") for line in cpuinfo.read_text(encoding="utf-8").splitlines())
-        model = next((value.strip() for key, _, value in lines if key.strip() == "model name"), model)
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def verdict(held: bool) -> str:
-    return "held" if held else "**missed**"
-
-
-def _rounded(value: Any) -> Any:
-    """Six significant digits: what follows is noise, and makes every run a large diff."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+def _facts(about: Json) -> str:
+    quick = ", quick" if about["quick"] else ""
+    return f"*`{about['command']}`: {about['seconds']:.0f} s{quick}; {about['machine']}.*\n"

@@ -15,7 +15,8 @@ import httpx
 from benchmarks.placement import cases
 from benchmarks.placement.load import Load, cpu_seconds, peak_mib, pods, seeded
 from benchmarks.placement.rates import GPUS, cluster_of
-from benchmarks.placement.results import REPOSITORY, Json, Scale, table, verdict
+from benchmarks.placement.results import REPOSITORY, Scale
+from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY
