@@ -169,8 +169,9 @@ def main() -> None:
     for line in lines():
         print(line, flush=True)
         kept.append(f"- {line}\n")
+    where = machine("numba", "NumPy", "SciPy")
     REPORT.write_text(
-        f"# Speed of dispatching and simulation\n\n`.venv/bin/python benchmarks/bench_dispatch.py`; {machine('numba', 'NumPy', 'SciPy')}.\n"
+        f"# Speed of dispatching and simulation\n\n`.venv/bin/python benchmarks/bench_dispatch.py`; {where}.\n"
         "RM2 at 350 ms; seeds 0 to 199 (scenes), 11 (simulation).\n\n" + "".join(kept),
         encoding="utf-8",
     )
