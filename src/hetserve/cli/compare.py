@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.not_planned import NotPlanned, answered, each, finish, planned
 from hetserve.cli.problems import choose, problem_of, read, refuse
-from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _write(found: list[Compared | NotPlanned], output: str, plot: str | None) ->
 
     results = answered(found)
     if plot is not None and any(result.entries for result in results):
-        save(lambda: _draw(results, plot), plot)
+        draw_or_refuse(lambda: _draw(results, plot), plot)
     for result in results:
         for line in refusals(result):
             click.echo(line, err=True)

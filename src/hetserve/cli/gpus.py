@@ -93,9 +93,9 @@ def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
 
 
 def _plot(placer: Placer, nodes: tuple[str, ...], path: str) -> None:
+    from hetserve.cli.drawing import draw_or_refuse  # noqa: PLC0415
     from hetserve.cli.gpus_plot import draw  # noqa: PLC0415
     from hetserve.cli.placed import gpus_document  # noqa: PLC0415
-    from hetserve.cli.simulate import save  # noqa: PLC0415
 
     document = gpus_document(placer, nodes)
-    save(lambda: draw(document, path), path)
+    draw_or_refuse(lambda: draw(document, path), path)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
+from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.not_planned import NotPlannedError, exit_code
 from hetserve.cli.problems import FORMATS, Overrides, choose, problem_of, read, refuse
-from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, batches_option, numbers, percentile_option, plot_option
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def plan(  # noqa: PLR0917  options arrive by name
     asked = Overrides(**overrides)
     results = [_decide(one, manifests, asked, policy, seed) for one in choose(manifests, service, files)]
     if plot is not None and any(result.feasible for result in results):
-        save(lambda: _draw(results, plot), plot)
+        draw_or_refuse(lambda: _draw(results, plot), plot)
     text = render(results, output)
     for note in manifests.notes:
         click.echo(f"note: {note}", err=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.api.conditions import Reason
+from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.problems import choose, problem_of, read
-from hetserve.cli.simulate import save
 from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
 
 if TYPE_CHECKING:
@@ -159,5 +159,5 @@ def _write(found: list[Searched | NotPlanned], output: str, plot: str | None) ->
 
     results = answered(found)
     if plot is not None and results:
-        save(lambda: _draw(results, plot), plot)
+        draw_or_refuse(lambda: _draw(results, plot), plot)
     click.echo(answers(found, output, document, table), nl=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.problems import choose, problem_of, read, refuse
 from hetserve.cli.simulation_options import POLICIES, Effort, counts, effort_options, manifests_options, rate, take
@@ -117,15 +117,5 @@ def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -
 
     results = answered(found)
     if plot is not None and results:
-        save(lambda: _draw(results, plot), plot)
+        draw_or_refuse(lambda: _draw(results, plot), plot)
     click.echo(answers(found, output, document, table), nl=False)
-
-
-def save(draw: Callable[[], None], path: str) -> None:
-    """Draw to the path; a library that is missing, or what the file system says against it, ends the command."""
-    try:
-        draw()
-    except ImportError as error:
-        refuse(f"--plot needs {error.name}: install hetserve[plot]")
-    except OSError as error:
-        refuse(f"--plot {path}: cannot be written: {error.strerror}")
