@@ -109,16 +109,20 @@ def test_kairos_plus_finds_what_trying_everything_finds(problem: Problem, seed: 
         assert violations(problem, found) == ()
 
 
+def the_order_of_types_changes_nothing(planner: str, problem: Problem, random: object) -> None:
+    shuffled = list(problem.types)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = plan(problem, planner), plan(dataclasses.replace(problem, types=tuple(shuffled)), planner)
+    assert (one.reason, sorted(one.counts), one.cost) == (other.reason, sorted(other.counts), other.cost)
+
+
 @settings(deadline=None, max_examples=40)
 @given(cost_problems(), st.randoms(use_true_random=False))
 @pytest.mark.parametrize("planner", COST_PLANNERS)
 def test_the_order_of_the_types_does_not_change_a_least_cost_plan(
     planner: str, problem: Problem, random: object
 ) -> None:
-    shuffled = list(problem.types)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = plan(problem, planner), plan(dataclasses.replace(problem, types=tuple(shuffled)), planner)
-    assert (one.reason, sorted(one.counts), one.cost) == (other.reason, sorted(other.counts), other.cost)
+    the_order_of_types_changes_nothing(planner, problem, random)
 
 
 @settings(deadline=None, max_examples=40)
@@ -127,10 +131,7 @@ def test_the_order_of_the_types_does_not_change_a_least_cost_plan(
 def test_the_order_of_the_types_does_not_change_a_most_throughput_plan(
     planner: str, problem: Problem, random: object
 ) -> None:
-    shuffled = list(problem.types)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = plan(problem, planner), plan(dataclasses.replace(problem, types=tuple(shuffled)), planner)
-    assert (one.reason, sorted(one.counts), one.cost) == (other.reason, sorted(other.counts), other.cost)
+    the_order_of_types_changes_nothing(planner, problem, random)
 
 
 @settings(deadline=None, max_examples=80)
