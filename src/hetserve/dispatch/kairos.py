@@ -25,18 +25,23 @@ def decide(
     scratch: Scratch,
     answer: Answer,
 ) -> tuple[int, int, float]:
-    """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle."""
+    """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle.
+
+    The solver's rows are the fewer; of as many, the queries: idle instances of one type would be equal rows that all
+    want one column, equal columns are taken one after the other. Of several matchings of least cost the first that the
+    solver finds in this order is sent.
+    """
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
     # No pair can be sent without an idle instance: the matching need not be solved.
     if m == 0 or workers.busy.all():
         return 0, 0, math.inf
-    rows, columns = min(m, n), max(m, n)
+    rows, columns, queries_are_rows = min(m, n), max(m, n), m <= n
     cost = scratch.floats[: rows * columns].reshape(rows, columns)
-    _fill(m < n, now, queue, workers, model, parameters, cost)
+    _fill(queries_are_rows, now, queue, workers, model, parameters, cost)
     work = carve(rows, columns, scratch.floats[rows * columns :], scratch.integers)
     assign(cost, work)
-    matched = work.row_of if m < n else work.column_of
+    matched = work.row_of if queries_are_rows else work.column_of
     sent = 0
     for j in range(n):
         i = matched[j]
