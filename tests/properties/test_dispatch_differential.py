@@ -10,11 +10,11 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hetserve.dispatch import Snapshot, make_policy
+from hetserve.dispatch import Snapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kairos_reference import costs
-from hetserve.testing.dispatching import snapshots
+from hetserve.testing.dispatching import BATCHES, latency_model, snapshot, snapshots
 
 relaxed = settings(deadline=None, max_examples=200)
 
@@ -72,6 +72,22 @@ def test_what_kairos_sends_belongs_to_a_matching_of_least_cost(scene: Snapshot) 
     _assert_least_cost(scene, {d.query: d.worker for d in decision.dispatches}, policy.parameters)
     plain = policy.reference(scene, policy.parameters)
     _assert_least_cost(scene, {d.query: d.worker for d in plain.dispatches}, policy.parameters)
+
+
+@pytest.mark.parametrize("queries", [9, 12, 17, 40], ids=["fewer", "as many", "more", "more than the window"])
+@pytest.mark.parametrize("seed", range(5))
+def test_larger_scenes_are_matched_at_least_cost_whichever_side_has_more(queries: int, seed: int) -> None:
+    """Which side makes the solver's rows depends on who is more; a pairing read the wrong way round costs more."""
+    source = np.random.default_rng(seed)
+    rows = np.sort(source.uniform(0.1, 1.5, (3, len(BATCHES))))
+    workers = [
+        Worker(int(kind), busy=k % 3 == 1, free_at=float(source.uniform(9.0, 11.0)))
+        for k, kind in enumerate(source.integers(0, 3, 12))
+    ]
+    queue = [(float(at), int(source.choice(BATCHES))) for at in np.sort(source.uniform(9.2, 10.0, queries))]
+    scene = snapshot(queue, workers, latency_model(*rows.tolist()), now=10.0)
+    policy = make_policy("kairos")
+    _assert_least_cost(scene, {d.query: d.worker for d in decide(policy, scene).dispatches}, policy.parameters)
 
 
 def _assert_least_cost(scene: Snapshot, sent: dict[int, int], parameters: tuple[float, ...]) -> None:
