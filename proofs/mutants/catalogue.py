@@ -128,8 +128,8 @@ MUTANTS: Final = (
     Mutant(
         "bind ends with its caller",
         BIND,
-        "asyncio.shield(task)",
-        "task",
+        "asyncio.wait((task,), timeout=self.answer_within)",
+        "asyncio.wait_for(task, self.answer_within)",
         FAULT,
         "test_a_caller_that_hangs_up_leaves_no_booking_without_an_end",
     ),

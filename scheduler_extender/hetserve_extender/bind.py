@@ -55,10 +55,11 @@ class Binder:
         """
         try:
             task = self._task(args)
-            await asyncio.wait_for(asyncio.shield(task), self.answer_within)
-        except TimeoutError:
-            self.on_error("slow")
-            return f"bind to node {args.node} is still under way"
+            await asyncio.wait((task,), timeout=self.answer_within)  # which ends no task, whoever gives up
+            if not task.done():
+                self.on_error("slow")
+                return f"bind to node {args.node} is still under way"
+            task.result()
         except BindError as error:
             self.on_error(error.kind)
             log.warning("bind %s/%s to %s: %s", args.namespace, args.name, args.node, error)

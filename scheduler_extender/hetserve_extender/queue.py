@@ -27,7 +27,7 @@ from hetserve_extender.gated import Gated
 log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 1.0
-"""Seconds between looks at the queues, for the metrics and the watchdog, while pods wait and none may go."""
+"""Seconds between looks at the queues, for the metrics and the watchdog, while nothing happens or none may go."""
 FAIL_OPEN_AT_ONCE: Final = 64
 EVENT_LENGTH: Final = 1024
 """Characters of an event's message that the API server takes."""
@@ -58,7 +58,6 @@ class QueueController:
     _patches: set[asyncio.Task[None]] = field(default_factory=set)
     _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _looked: float = float("-inf")
-    _unseen: bool = False
     _told: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -67,8 +66,9 @@ class QueueController:
         self.placer.on_pod = self.pods.see
 
     def wake(self) -> None:
-        """Something changed that may let a pod go."""
-        self._wake.set()
+        """Something changed that may let a pod go; where none waits, the next look is soon enough for the metrics."""
+        if self.pods.line or self.placer.unreadable:
+            self._wake.set()
 
     async def run(self) -> None:
         """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not."""
@@ -98,9 +98,7 @@ class QueueController:
         self.pods.tidy(now)
         look = now - self._looked >= LOOK_EVERY
         outstanding = self.pods.outstanding(now, math.inf if look else self.settings.beta)
-        full = outstanding >= self.settings.beta or not self.pods.line
-        self._unseen = full and not look
-        if self._unseen:
+        if not look and (outstanding >= self.settings.beta or not self.pods.line):
             return None
         releases: list[Release] = []
         if look:
@@ -187,18 +185,16 @@ class QueueController:
 
     async def _event(self) -> None:
         """Wait until something changed, or until a time at which a pod stops or starts to count."""
-        pause = self._next_time()
         try:
-            await asyncio.wait_for(self._wake.wait(), None if pause is None else max(pause - self.clock(), 0.0))
+            await asyncio.wait_for(self._wake.wait(), max(self._next_time() - self.clock(), 0.0))
         except TimeoutError:
             return
 
-    def _next_time(self) -> float | None:
+    def _next_time(self) -> float:
         now = self.clock()
-        times = [self.pods.next_time(now)]
-        if self.pods.line or self._unseen:
-            times.append(max(self._looked + LOOK_EVERY, now))
-        return min((at for at in times if at is not None), default=None)
+        look = max(self._looked + LOOK_EVERY, now)
+        stops_counting = self.pods.next_time(now)
+        return look if stops_counting is None else min(look, stops_counting)
 
 
 def _name(release: Release) -> tuple[str, str, str]:

@@ -62,7 +62,8 @@ REQUESTS = st.builds(
     st.sampled_from([*PolicyName, None]),
     SELECTORS,
 )
-OFFERS = st.lists(st.sampled_from([*NODES, "gone"]), max_size=6)
+MOST_NODES = st.sets(st.sampled_from(NODES), max_size=2).map(lambda without: [n for n in NODES if n not in without])
+OFFERS = st.lists(st.sampled_from([*NODES, "gone"]), max_size=6) | MOST_NODES | MOST_NODES.flatmap(st.permutations)
 
 
 @st.composite

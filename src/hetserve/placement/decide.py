@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.placement.choose import Rows, best_two, node_order
-from hetserve.placement.index import GpuIndex, Place
+from hetserve.placement.index import GpuIndex, Numbers, Place
 from hetserve.placement.inventory import GpuKey
 from hetserve.placement.pods import GpuRequest
 from hetserve.placement.policies import RANKS
@@ -97,8 +97,11 @@ def decide(
     not name the hundreds of others.
     """
     policy = request.policy or policy
+    ranks = RANKS[policy](index)
+    if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
+        return Decision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
-    best, second = best_two(index, masks.fits, RANKS[policy](index), request.gpus)
+    best, second = best_two(index, masks.fits, ranks, request.gpus)
     refused = refusals(index, request, offered, masks) if best is None or explain else ()
     return Decision(request, _candidate(index, best), _candidate(index, second), refused, policy)
 
@@ -133,6 +136,23 @@ def scores(
     by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)  # the last: nodes without a row
     by_row[nodes] = MAX_SCORE - np.where(places == 0, 0, 1 + (places - 1) * (MAX_SCORE - 1) // step)
     return dict(zip(offered, by_row[index.rows_of(offered)].tolist(), strict=True))
+
+
+def _best_anywhere(
+    index: GpuIndex, request: GpuRequest, offered: Sequence[str], ranks: Numbers
+) -> tuple[Candidate, Candidate | None] | None:
+    """The best two of the whole cluster where both are offered, so that they are the best two of the offered nodes too.
+
+    The scheduler mostly offers all nodes: to find two names among a thousand is a tenth of looking each of them up.
+    None where that does not decide it.
+    """
+    if 2 * len(offered) < len(index.nodes):
+        return None
+    rows = best_two(index, Masks.of(index, request, None).fits, ranks, request.gpus)
+    best, second = (_candidate(index, found) for found in rows)
+    if best is None or best.node not in offered or (second is not None and second.node not in offered):
+        return None
+    return best, second
 
 
 def _candidate(index: GpuIndex, rows: Rows | None) -> Candidate | None:

@@ -53,8 +53,9 @@ class Masks:
     """With the memory, or idle."""
 
     @classmethod
-    def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str]) -> Masks:
-        selected = index.offered(offered)
+    def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
+        """Over the offered nodes; None: over all there are."""
+        selected = np.ones(len(index.gpus), dtype=np.bool_) if offered is None else index.offered(offered)
         if not request.selector.accepts_all:
             selected = selected & index.selected(request.selector)
         open_ = selected & index.open
