@@ -8,6 +8,7 @@ side by side in its order, or one after another while the cluster is full: only 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -184,11 +185,14 @@ class QueueController:
         return MiB(int(self.placer.ledger.index.memory.max(initial=1)))
 
     async def _event(self) -> None:
-        """Wait until something changed, or until a time at which a pod stops or starts to count."""
-        try:
-            await asyncio.wait_for(self._wake.wait(), max(self._next_time() - self.clock(), 0.0))
-        except TimeoutError:
-            return
+        """Wait until something changed, or until a time at which a pod stops or starts to count.
+
+        Not by `wait_for`: in Python 3.11 it loses a cancellation that comes in the turn in which the event is set,
+        and a deposed leader then never ends its duties.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(self._next_time() - self.clock(), 0.0)):
+                await self._wake.wait()
 
     def _next_time(self) -> float:
         now = self.clock()

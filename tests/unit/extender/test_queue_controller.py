@@ -220,6 +220,22 @@ async def test_a_restarted_controller_goes_on_where_the_cluster_stands(
     assert await _round(bench, again) == []
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
+    controller: QueueController, turns: int
+) -> None:
+    controller.clock = lambda: Seconds(asyncio.get_running_loop().time())
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(0.01)  # its first look is done: it waits for an event or the next look
+    controller._wake.set()  # as `wake` does while pods wait
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=0.5)
+    task.cancel()
+    assert done, "the duties of a deposed leader never end: it holds the Lease and serves nobody"
+
+
 async def test_events_are_gathered_before_a_round(bench: Bench, controller: QueueController) -> None:
     slept: list[float] = []
     rounds: list[int] = []
