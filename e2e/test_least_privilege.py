@@ -15,7 +15,7 @@ from harness.controlplane import component_log
 from harness.kube import Manifest
 from harness.lab import Lab
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import SYSTEM_NAMESPACE
+from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
 
 OURS: Final = ("hetserve-operator", "hetserve-extender")
 STOCK: Final = "hetserve-scheduler"
@@ -90,6 +90,7 @@ def live(cluster: Cluster, lab: Lab) -> None:
     """Everything that the components are made for, once."""
     kind = a_service_comes_and_is_changed(cluster, lab)
     pods_wait_are_placed_and_released_out_of_turn(cluster, lab)
+    a_pod_at_the_gate_cannot_be_read(cluster, lab)
     somebody_meddles_with_a_deployment(cluster, lab)
     the_leader_is_killed(cluster, lab)
     a_bind_for_a_pod_that_is_gone(cluster)
@@ -125,6 +126,22 @@ def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, lab: Lab) ->
     lab.wait_for_refusal("free")
     lab.deployment("late", "plain", replicas=1, mib=1024, model=None)
     lab.wait_for_bound(1, "app=late")
+
+
+def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, lab: Lab) -> None:
+    """It is in no queue, and is told so: the resource counts MiB, and this quantity has a unit of its own."""
+    limits = {RESOURCE_GPU_MEMORY: "16Gi"}
+    container = {"name": "model", "image": "none", "resources": {"limits": limits}}
+    spec = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": QUEUE_GATE}], "containers": [container]}
+    metadata = {"name": "unreadable", "namespace": lab.namespace}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def told() -> str | Unmet:
+        messages = [str(event.get("message")) for event in cluster.events(lab.namespace, reason="QueueCannotRead")]
+        return messages[0] if messages else Unmet("no event")
+
+    assert RESOURCE_GPU_MEMORY in wait_until(told, 20, "an event that says why the pod is in no queue")
+    cluster.kube.delete("pods", "unreadable", lab.namespace)
 
 
 def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
