@@ -2,7 +2,7 @@
 
 Imported only by modules that hold compiled code, which are themselves imported late: numba costs half a
 second. Compiled code is cached on disk. numba checks only the file of the function that it caches, not those of
-the functions compiled into it, so the cache's name carries a digest of all files that the code came from.
+the functions and constants compiled into it, so the cache's name carries a digest of all that the code came from.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numba.core.registry import CPUDispatcher
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -36,10 +38,28 @@ def njit_uncounted(function: F) -> F:
     return _compile(function, counted=False)
 
 
-def _compile(function: F, *, counted: bool) -> F:
+def njit_inner(function: F) -> F:
+    """As `njit_uncounted`, for a function that only compiled ones call: it has no entry from Python.
+
+    The entry takes arrays and named tuples apart, a third of what there is to compile. Called from Python it raises
+    TypeError; its attribute `py_func` is the plain function.
+    """
+    inner: Any = _compile(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    inner.__class__ = _Inner  # numba has no way to ask for a class of one's own
+    return cast("F", inner)
+
+
+class _Inner(CPUDispatcher):
+    """A compiled function whose entry from Python is missing: numba would jump to address zero."""
+
+    def __call__(self, *_: object, **__: object) -> object:
+        raise TypeError(f"{self.py_func.__name__} has no entry from Python; py_func is the plain function")
+
+
+def _compile(function: F, *, counted: bool, **more: bool) -> F:
     function.__qualname__ = f"{function.__qualname__}_{_digest_of_sources(function)}"
     # "_nrt": numba's runtime, which counts references. numba documents no option to do without.
-    options: dict[str, Any] = {"nogil": True, "_nrt": counted}
+    options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
     try:
         compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # "cannot cache function: no locator available": no folder is writable
@@ -62,19 +82,29 @@ def specialise(template: F, name: str, **bound: object) -> F:
 
 
 def _digest_of_sources(function: Callable[..., object]) -> str:
-    """Digest of the package's files that the function's names lead to, its own file first."""
-    seen: set[str] = set()
+    """Digest of the package's files that the function's names lead to, its own first, and of their constants.
+
+    A constant does not tell where it was imported from: its value stands for its file.
+    """
+    seen: dict[str, str] = {}
     _walk(function.__module__, getattr(function, "__globals__", {}), seen)
     digest = hashlib.blake2b(digest_size=6)
     for name in sorted(seen):
         path = getattr(sys.modules.get(name), "__file__", None)
-        digest.update(b"\0" + (Path(path).read_bytes() if path else b""))
+        digest.update(b"\0" + (Path(path).read_bytes() if path else b"") + seen[name].encode())
     return digest.hexdigest()
 
 
-def _walk(module: str, names: Mapping[str, object], seen: set[str]) -> None:
-    seen.add(module)
+def _walk(module: str, names: Mapping[str, object], seen: dict[str, str]) -> None:
+    constants = sorted((name, value) for name, value in names.items() if name[:2] != "__" and _constant(value))
+    seen[module] = repr(constants)
     for value in names.values():
         owner = getattr(value, "__module__", None)
         if isinstance(owner, str) and owner.startswith(_PACKAGE + ".") and owner not in seen:
             _walk(owner, vars(sys.modules[owner]), seen)
+
+
+def _constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_constant, value))
+    return isinstance(value, int | float | str | bytes | np.generic)

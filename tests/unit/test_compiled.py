@@ -115,6 +115,26 @@ def test_the_name_of_the_cache_follows_the_files_that_a_kernel_calls(monkeypatch
     assert digest() != before, "an edit of the solver would leave the old one running"
 
 
+def test_the_name_of_the_cache_follows_constants_from_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetserve.planning.kbest import search
+
+    def digest() -> str:
+        judge: Any = search.judge
+        return compiled._digest_of_sources(judge.py_func)
+
+    before = digest()
+    monkeypatch.setattr(search, "UNIT", 2.0**15)
+    assert digest() != before, "a constant that is changed where it is defined would stay compiled in"
+
+
+def test_an_inner_function_serves_compiled_ones_and_refuses_python() -> None:
+    inner = compiled.njit_inner(_twice)
+    by_twice = compiled.specialise(_shifted, "shifted_by_twice", _step=inner)
+    assert by_twice(3) == 7
+    with pytest.raises(TypeError, match="_twice has no entry from Python"):
+        inner(3)
+
+
 def test_what_is_compiled_already_cannot_be_a_template() -> None:
     with pytest.raises(TypeError, match="compiled already"):
         compiled.specialise(compiled.njit(_twice), "again")
