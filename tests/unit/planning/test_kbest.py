@@ -4,11 +4,23 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
 from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, Resources
 from hetserve.planning.base import NoBase, choose_base
-from hetserve.planning.kbest import Space, cheapest_reaching, grid_of, list_all, search_best, space_of
+from hetserve.planning.kbest import (
+    Space,
+    cheapest_reaching,
+    explore,
+    grid_of,
+    list_all,
+    parts,
+    search,
+    search_best,
+    space_of,
+    ties,
+)
 from hetserve.planning.rates import derive_rates
 from hetserve.testing.kbest_dp import best_by_dp
 from hetserve.testing.kbest_pools import full_pool, small_pool, space
@@ -109,3 +121,17 @@ def test_an_empty_space_has_no_entries() -> None:
 def test_fewer_configurations_than_asked_are_all_found() -> None:
     pool = space(1000, [300], [3], 1.0, limits=[], f=[], t=[], q_aux=[])
     assert search_best(pool, 10).counts.tolist() == [[3], [2], [1]]
+
+
+def test_no_kernel_of_the_search_is_compiled_twice() -> None:
+    """A number written where a kernel is called, or an array of another layout, has all below compiled once more."""
+    for seed in range(40):
+        search_best(small_pool(seed))  # with and without shared resources
+    kernels = {
+        value
+        for module in (explore, parts, search, ties)
+        for value in vars(module).values()
+        if isinstance(value, CPUDispatcher)
+    }
+    assert len(kernels) > 20
+    assert {kernel.py_func.__name__: len(kernel.signatures) for kernel in kernels if len(kernel.signatures) > 1} == {}

@@ -2,77 +2,63 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit_inner
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.search import (
     BASE_PRICE,
-    BUDGET,
     KEEP,
     LIMIT,
     NODES,
+    ONE,
     TIED,
+    ZERO,
     Best,
     Part,
     Rows,
+    Walk,
     charge,
+    copy,
     judge,
     key,
     note_tie,
     offer,
-    part_of,
     room,
     start_of_part,
     threshold,
 )
-from hetserve.planning.kbest.space import Bools, Floats, Ints
-from hetserve.planning.kbest.tables import Leaders
+from hetserve.planning.kbest.space import Floats, Ints
+from hetserve.planning.kbest.tables import Equals, Leaders
 
 
-class Walk(NamedTuple):
-    """Where a depth-first walk stands, one entry per level: a free type of the leader.
-
-    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: from
-    which counts fall, then rise; most: its highest; falling: which side is being walked.
-    """
-
-    left: Ints
-    rate: Floats
-    spare: Ints
-    now: Ints
-    turn: Ints
-    most: Ints
-    falling: Bools
-
-
-@njit
-def explore(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:
-    """Explore one part; plain: the table whose equal types are not merged."""
-    size = table.size[leader]
-    counts = np.empty(best.counts.shape[1], np.int64)
-    spare = np.empty((size + 1, len(rows.free)), np.int64)
-    if not start_of_part(table, leader, u, rows, counts, spare[0]):
-        return
-    part = part_of(best, table, leader, u)
-    left, rate = np.empty(size + 1, np.int64), np.empty(size + 1)
-    left[0] = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
-    rate[0] = table.first[leader]
+@njit_inner
+def enter_part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
+    """Stand before the first free type of a part; False: nothing of it, or nothing more, is to be visited."""
+    best.numbers[NODES] += 1
+    size, rate = table.size[leader], table.first[leader]
+    left = part.budget - table.entry[leader] - u * best.numbers[BASE_PRICE]
+    before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
+    last, last_cost = threshold(best)
+    if last >= 0.0:
+        verdict = judge(
+            before, served, per_price, size, ZERO, table.common[leader, 0], rate, left, part, last, last_cost
+        )
+        if verdict == TIED:
+            note_tie(best, last, last_cost)
+        if verdict != KEEP:
+            return False
+    if not start_of_part(table, leader, u, rows, walk.counts, walk.spare[0]):
+        return False
     if size == 0:
-        offer(best, key(best, part.base + min(rate[0], part.full)), part.budget - left[0], counts)
-        return
-    now, turn, most = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
-    walk = Walk(left, rate, spare, now, turn, most, np.zeros(size, np.bool_))
-    _depth_first(best, table, plain, leader, rows, part, walk, counts)
+        offer(best, key(best, part.base + min(rate, part.full)), part.budget - left, walk.counts)
+    walk.left[0], walk.rate[0] = left, rate
+    return bool(size > 0)
 
 
-@njit
-def _depth_first(
-    best: Best, table: Leaders, plain: Leaders, leader: int, rows: Rows, part: Part, walk: Walk, counts: Ints
-) -> None:
-    """The free types one by one.
+@njit_inner
+def depth_first(best: Best, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk) -> None:
+    """The free types of a part one by one.
 
     At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
     left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
@@ -82,132 +68,131 @@ def _depth_first(
     before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
     columns, prices, weights = table.column[leader], table.price[leader], table.weight[leader]
     limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
-    left, rate, spare, now, turn, most, falling = walk
-    last, last_cost = threshold(best)
-    size, level, entering = table.size[leader], 0, True
-    while level >= 0:
-        column = columns[level]
-        if entering:
-            most[level] = min(limits[level], left[level] // prices[level])
-            if len(rows.free) > 0:
-                most[level] = min(most[level], room(rows, spare[level], column, placed[column]))
-            turn[level] = _turn(part.full - rate[level], weights[level], most[level])
-            now[level], falling[level], entering = turn[level] + 1, True, False
-        _step(now, turn, falling, level)
-        if now[level] > most[level]:
-            counts[column] = placed[column]
+    size, level = table.size[leader], ZERO
+    _open_level(walk, level, part, rows, columns[0], placed[columns[0]], prices[0], weights[0], limits[0])
+    while level >= 0 and best.numbers[NODES] <= best.numbers[LIMIT]:
+        column, count = columns[level], _next_count(walk, level)
+        if count > walk.most[level]:
+            walk.counts[column] = placed[column]
             level -= 1
             continue
         best.numbers[NODES] += 1
-        if best.numbers[NODES] > best.numbers[LIMIT]:
-            return
         after = level + 1
-        below, money = rate[level] + now[level] * weights[level], left[level] - now[level] * prices[level]
-        verdict, rest = _judge_both(
-            before, served, per_price, size, after, commons[after], below, money, part, last, last_cost
-        )
-        if verdict != KEEP:
-            if TIED in (verdict, rest):  # what is skipped with it may tie although this count does not
-                note_tie(best, last, last_cost)
-            if rest != KEEP:
-                _skip(part, below, last, now, most, falling, level)
+        below, money = walk.rate[level] + count * weights[level], walk.left[level] - count * prices[level]
+        if not _worth(best, walk, level, part, before, served, per_price, size, commons[after], below, money):
             continue
-        counts[column] = placed[column] + now[level]
+        walk.counts[column] = placed[column] + count
         if after == size:
             found = key(best, part.base + min(below, part.full))
-            _enter_all(best, table, plain, leader, now, counts, found, part.budget - money)
-            last, last_cost = threshold(best)
+            _enter_all(best, equals, leader, size, placed, walk, found, part.budget - money)
             continue
-        spare[after] = spare[level]
-        charge(rows, spare[after], column, placed[column], now[level])
-        rate[after], left[after], level, entering = below, money, after, True
+        copy(walk.spare[level], walk.spare[after])
+        charge(rows, walk.spare[after], column, placed[column], count)
+        walk.rate[after], walk.left[after], level, column = below, money, after, columns[after]
+        _open_level(walk, level, part, rows, column, placed[column], prices[level], weights[level], limits[level])
 
 
-@njit
-def _skip(part: Part, below: float, last: float, now: Ints, most: Ints, falling: Bools, level: int) -> None:
+@njit_inner
+def _open_level(
+    walk: Walk, level: int, part: Part, rows: Rows, column: int, placed: int, price: int, weight: float, limit: int
+) -> None:
+    """Prepare to walk the counts of a free type: the highest, where they turn, and on the falling side."""
+    most = min(limit, walk.left[level] // price, room(rows, walk.spare[level], column, placed))
+    turn, lacking = ZERO, part.full - walk.rate[level]
+    if weight > 0.0 and lacking > 0.0:
+        # The fewest instances that reach the plateau, or as many as there may be.
+        turn = int(min(float(most), np.ceil(lacking / weight)))
+    walk.most[level], walk.turn[level] = most, turn
+    walk.now[level], walk.falling[level] = turn + 1, True
+
+
+@njit_inner
+def _next_count(walk: Walk, level: int) -> int:
+    """Next count of a level: one less, or beyond the turning point one more."""
+    if walk.falling[level] and walk.now[level] == 0:
+        walk.falling[level] = False
+        walk.now[level] = walk.turn[level] + 1
+    elif walk.falling[level]:
+        walk.now[level] -= 1
+    else:
+        walk.now[level] += 1
+    return int(walk.now[level])
+
+
+@njit_inner
+def _worth(
+    best: Best,
+    walk: Walk,
+    level: int,
+    part: Part,
+    before: Ints,
+    served: Ints,
+    per_price: Floats,
+    size: int,
+    common: int,
+    below: float,
+    money: int,
+) -> bool:
+    """Whether anything below a node can enter; where nothing can, the counts after it may be skipped as well."""
+    last, last_cost = threshold(best)
+    if last < 0.0:
+        return True
+    start = level + 1
+    sharp = judge(before, served, per_price, size, start, common, below, money, part, last, last_cost)
+    if sharp == KEEP:
+        return True
+    monotone = sharp
+    if common > 1:
+        monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
+    if TIED in (sharp, monotone):  # what is skipped with it may tie although this count does not
+        note_tie(best, last, last_cost)
+    if monotone != KEEP:
+        _skip(part, below, last, walk, level)
+    return False
+
+
+@njit_inner
+def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None:
     """Leave this side of a level where nothing further on it can be better.
 
     Falling, bound and cost floor get worse with every step once what is fixed falls short of the last entry's bound;
     while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
     """
     short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
-    if short or not falling[level]:
-        now[level] = 0 if falling[level] else most[level]
+    if short or not walk.falling[level]:
+        walk.now[level] = 0 if walk.falling[level] else walk.most[level]
 
 
-@njit
+@njit_inner
 def _enter_all(
-    best: Best, table: Leaders, plain: Leaders, leader: int, now: Ints, counts: Ints, found: float, cost: int
+    best: Best, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
 ) -> None:
     """Offer every way to spread merged counts over their types, until one is refused: all are equal."""
-    placed, start, limits = plain.placed[leader], table.start[leader], plain.most[leader]
-    size = plain.size[leader]
-    if size == table.size[leader]:
-        offer(best, found, cost, counts)
+    size = equals.size[leader]
+    if size == merged:
+        offer(best, found, cost, walk.counts)
         return
-    group, after = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
-    for position in range(table.size[leader]):
-        for i in range(start[position + 1] - 1, start[position] - 1, -1):
-            group[i] = position
-            after[i] = limits[i] + (after[i + 1] if i + 1 < start[position + 1] else 0)
-    taken, rest = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
+    columns, limits, group, behind = (
+        equals.column[leader],
+        equals.most[leader],
+        equals.group[leader],
+        equals.behind[leader],
+    )
+    taken, rest, now, counts = walk.taken, walk.rest, walk.now, walk.counts
     i, forward = 0, True
     while i >= 0:
         if i == size:
             for k in range(size):
-                counts[plain.column[leader, k]] = placed[plain.column[leader, k]] + taken[k]
+                counts[columns[k]] = placed[columns[k]] + taken[k]
             if not offer(best, found, cost, counts):
                 return
             i, forward = i - 1, False
             continue
         if forward:
-            rest[i] = now[group[i]] if i == start[group[i]] else rest[i - 1] - taken[i - 1]
+            first = i == 0 or group[i] != group[i - 1]
+            rest[i] = now[group[i]] if first else rest[i - 1] - taken[i - 1]
             taken[i] = min(limits[i], rest[i])
         else:
             taken[i] -= 1
-        least = rest[i] - (after[i] - limits[i])
-        forward = taken[i] >= max(least, 0)
+        forward = taken[i] >= max(rest[i] - behind[i], 0)
         i += 1 if forward else -1
-
-
-@njit
-def _turn(lacking: float, weight: float, most: int) -> int:
-    """Count from which to fall and to rise: the fewest instances that reach the plateau, or as many as there may be."""
-    if weight <= 0.0 or lacking <= 0.0:
-        return 0
-    return int(min(float(most), np.ceil(lacking / weight)))
-
-
-@njit
-def _step(now: Ints, turn: Ints, falling: Bools, level: int) -> None:
-    """Next count of a level: one less, or beyond the turning point one more."""
-    if falling[level] and now[level] == 0:
-        falling[level] = False
-        now[level] = turn[level] + 1
-    elif falling[level]:
-        now[level] -= 1
-    else:
-        now[level] += 1
-
-
-@njit
-def _judge_both(
-    before: Ints,
-    served: Ints,
-    per_price: Floats,
-    size: int,
-    start: int,
-    common: int,
-    rate: float,
-    left: int,
-    part: Part,
-    last: float,
-    last_cost: int,
-) -> tuple[int, int]:
-    """The sharp verdict on a node and, where it is against it, the monotone one."""
-    if last < 0.0:
-        return KEEP, KEEP
-    sharp = judge(before, served, per_price, size, start, common, rate, left, part, last, last_cost)
-    if sharp == KEEP or common <= 1:
-        return sharp, sharp
-    return sharp, judge(before, served, per_price, size, start, 1, rate, left, part, last, last_cost)

@@ -2,73 +2,88 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from hetserve.compiled import njit
-from hetserve.planning.kbest.explore import explore
+from hetserve.compiled import njit_inner, njit_uncounted
+from hetserve.planning.kbest.explore import depth_first, enter_part
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.search import (
     BASE_PRICE,
     BUDGET,
     FOUND,
-    KEEP,
     LIMIT,
     MARGIN,
     NODES,
-    TIED,
     Best,
     Rows,
-    judge,
+    Walk,
     key,
-    note_tie,
+    none,
     offer,
     part_of,
     relaxation,
-    threshold,
 )
 from hetserve.planning.kbest.space import Floats, Ints
-from hetserve.planning.kbest.tables import Leaders
+from hetserve.planning.kbest.tables import Equals, Leaders
 
 _LEFT, _RIGHT = 0, 1
 
 
-@njit
-def search(best: Best, table: Leaders, plain: Leaders, rows: Rows, least: Ints, most: Ints) -> Ints:
-    """Fill `best`; answers, per leader, the base counts looked at: low, high.
+class Frontier(NamedTuple):
+    """Which parts are looked at next, per leader to the left and to the right of its peak.
 
-    plain: the table whose equal types are not merged. least, most: per column.
+    next_u: the base count; limit_u: the last one; bound: the relaxation at next_u, negative when there is none left.
     """
-    leaders = len(table.size)
-    if least[1:].sum() == 0:
-        _base_alone(best, rows, least[0], most[0])
-    next_u = np.zeros((leaders, 2), np.int64)
-    limit_u = np.zeros((leaders, 2), np.int64)
-    bound = np.full((leaders, 2), -1.0)
-    _peaks(best, table, least[0], most[0], next_u, limit_u, bound)
-    while leaders > 0 and best.numbers[NODES] <= best.numbers[LIMIT]:
-        at = int(np.argmax(bound))
-        leader, side = at // 2, at % 2
-        if bound[leader, side] < 0.0:
+
+    next_u: Ints
+    limit_u: Ints
+    bound: Floats
+
+
+@njit_uncounted
+def search(
+    best: Best, table: Leaders, equals: Equals, rows: Rows, least: Ints, most: Ints, frontier: Frontier, walk: Walk
+) -> None:
+    """Fill `best`; `frontier` ends one beyond the base counts looked at. least, most: per column."""
+    next_u, limit_u, bound = frontier
+    if none(least[1:]):
+        _base_alone(best, rows, least[0], most[0], walk.counts)
+    _peaks(best, table, least[0], most[0], frontier)
+    while best.numbers[NODES] <= best.numbers[LIMIT]:
+        leader, side = _highest(bound)
+        if leader < 0:
             break
         if best.numbers[FOUND] == len(best.keys):
             highest = key(best, bound[leader, side] + MARGIN)
             if highest < best.keys[len(best.keys) - 1]:
                 break
         u = next_u[leader, side]
-        _look(best, table, plain, leader, u, rows)
+        part = part_of(best, table, leader, u)
+        if enter_part(best, table, leader, u, rows, part, walk):
+            depth_first(best, table, equals, leader, rows, part, walk)
         step = -1 if side == _LEFT else 1
         next_u[leader, side] = u + step
         done = u == limit_u[leader, side]
         bound[leader, side] = -1.0 if done else relaxation(best, table, leader, u + step)
-    seen = np.empty((leaders, 2), np.int64)
-    seen[:, 0] = next_u[:, _LEFT] + 1
-    seen[:, 1] = next_u[:, _RIGHT] - 1
-    return seen
 
 
-@njit
-def _peaks(best: Best, table: Leaders, least: int, most: int, next_u: Ints, limit_u: Ints, bound: Floats) -> None:
+@njit_inner
+def _highest(bound: Floats) -> tuple[int, int]:
+    """Leader and side of the highest bound, the first of equal ones; -1: none is left."""
+    leader, side, highest = -1, 0, -1.0
+    for i in range(bound.shape[0]):
+        for k in range(2):
+            if bound[i, k] > highest:
+                leader, side, highest = i, k, bound[i, k]
+    return leader, side
+
+
+@njit_inner
+def _peaks(best: Best, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
     """Where each leader's search begins, to the left and to the right of its peak. least, most: of the base."""
+    next_u, limit_u, bound = frontier
     for leader in range(len(table.size)):
         money = best.numbers[BUDGET] - table.entry[leader]
         high = min(most, money // best.numbers[BASE_PRICE]) if money >= 0 else -1
@@ -83,36 +98,9 @@ def _peaks(best: Best, table: Leaders, least: int, most: int, next_u: Ints, limi
             bound[leader, _RIGHT] = relaxation(best, table, leader, peak + 1)
 
 
-@njit
-def _look(best: Best, table: Leaders, plain: Leaders, leader: int, u: int, rows: Rows) -> None:
-    """Explore a part unless its root already is hopeless."""
-    best.numbers[NODES] += 1
-    last, last_cost = threshold(best)
-    if last >= 0.0:
-        verdict = judge(
-            table.before[leader],
-            table.served[leader],
-            table.per_price[leader],
-            table.size[leader],
-            0,
-            table.common[leader, 0],
-            table.first[leader],
-            best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE],
-            part_of(best, table, leader, u),
-            last,
-            last_cost,
-        )
-        if verdict == TIED:
-            note_tie(best, last, last_cost)
-        if verdict != KEEP:
-            return
-    explore(best, table, plain, leader, u, rows)
-
-
-@njit
-def _base_alone(best: Best, rows: Rows, low: int, high: int) -> None:
-    """Configurations without auxiliaries."""
-    counts = np.zeros(best.counts.shape[1], np.int64)
+@njit_inner
+def _base_alone(best: Best, rows: Rows, low: int, high: int, counts: Ints) -> None:
+    """Configurations without auxiliaries. counts: memory for one, zeros."""
     high = min(high, best.numbers[BUDGET] // best.numbers[BASE_PRICE])
     need = rows.demand[:, 0]
     for r in range(len(rows.free)):
@@ -128,7 +116,7 @@ def _base_alone(best: Best, rows: Rows, low: int, high: int) -> None:
         offer(best, key(best, u * best.rates[0]), u * best.numbers[BASE_PRICE], counts)
 
 
-@njit
+@njit_inner
 def _peak(best: Best, table: Leaders, leader: int, low: int, high: int) -> int:
     """Base count with the highest relaxation; thirds, not neighbours, so that rounding does not mislead."""
     while high - low > 2:

@@ -8,17 +8,21 @@ floats, and they err to the safe side by MARGIN.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit_inner
 from hetserve.planning.kbest.grid import UNIT
-from hetserve.planning.kbest.space import Floats, Ints
-from hetserve.planning.kbest.tables import Leaders, least_money, most_rate
+from hetserve.planning.kbest.space import Bools, Floats, Ints
+from hetserve.planning.kbest.tables import Leaders
 
 MARGIN: Final = 8.0
 """Fine steps by which a relaxation may be wrong: its terms are below 2**53 steps, each rounded once."""
+
+ZERO: Final = cast("int", np.int64(0))
+ONE: Final = cast("int", np.int64(1))
+"""For arguments of compiled functions: of a literal each would be compiled once more."""
 
 FOUND: Final = 0
 NODES: Final = 1
@@ -57,6 +61,26 @@ class Part(NamedTuple):
     budget: int
 
 
+class Walk(NamedTuple):
+    """Memory of a depth-first walk through one part, one entry per level: a free type of the leader.
+
+    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: from
+    which counts fall, then rise; most: its highest; falling: which side is being walked. taken, rest: of the same
+    walk over the types that a position stands for. counts: the configuration, by column.
+    """
+
+    left: Ints
+    rate: Floats
+    spare: Ints
+    now: Ints
+    turn: Ints
+    most: Ints
+    falling: Bools
+    taken: Ints
+    rest: Ints
+    counts: Ints
+
+
 class Rows(NamedTuple):
     """Resources that several columns share: need of one new instance, what is free, and what runs already."""
 
@@ -65,20 +89,20 @@ class Rows(NamedTuple):
     running: Ints
 
 
-@njit
+@njit_inner
 def key(best: Best, fine: float) -> float:
     """Key of a bound in fine steps, cut at the highest that counts."""
     return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
 
 
-@njit
+@njit_inner
 def saturation(best: Best, table: Leaders, leader: int, u: int) -> float:
     """Auxiliary rate beyond which the key of a part does not rise: the plateau, or the highest key that counts."""
     enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
     return float(min(u * table.slack[leader], enough))
 
 
-@njit
+@njit_inner
 def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
     """Enter a configuration if it is better than the last entry, or if there is room; whether it was."""
     last, last_cost = threshold(best)
@@ -93,25 +117,27 @@ def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
     while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
         best.keys[at] = best.keys[at - 1]
         best.costs[at] = best.costs[at - 1]
-        best.counts[at] = best.counts[at - 1]
+        copy(best.counts[at - 1], best.counts[at])
         at -= 1
     best.keys[at] = found
     best.costs[at] = cost
-    best.counts[at] = counts
+    copy(counts, best.counts[at])
     best.numbers[FOUND] = min(best.numbers[FOUND] + 1, len(best.keys))
     return True
 
 
-@njit
+@njit_inner
 def relaxation(best: Best, table: Leaders, leader: int, u: int) -> float:
     """Bound of a part in fine steps, fractions of instances allowed; concave in u."""
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
-    more = most_rate(table.before[leader], table.served[leader], table.per_price[leader], table.size[leader], 0, money)
+    more = most_rate(
+        table.before[leader], table.served[leader], table.per_price[leader], table.size[leader], ZERO, money
+    )
     rate = table.first[leader] + more
     return float(u * best.rates[0] + min(rate, saturation(best, table, leader, u)))
 
 
-@njit
+@njit_inner
 def judge(
     before: Ints,
     served: Ints,
@@ -149,7 +175,23 @@ def judge(
     return TIED if cost == last_cost else WORSE
 
 
-@njit
+@njit_inner
+def copy(source: Ints, target: Ints) -> None:
+    """Element by element: of a slice assigned to a slice numba would make a copy first."""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@njit_inner
+def none(counts: Ints) -> bool:
+    """Whether all are zero; none is negative."""
+    total = 0
+    for i in range(len(counts)):
+        total += counts[i]
+    return total == 0
+
+
+@njit_inner
 def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
     """Most further instances of a column that shared resources allow."""
     most = 2**62
@@ -160,7 +202,7 @@ def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
     return most
 
 
-@njit
+@njit_inner
 def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None:
     """Take what `more` further instances of a column need; running ones are charged already."""
     if len(rows.free) > 0 and more > 0:
@@ -169,25 +211,28 @@ def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None
             spare[r] -= rows.demand[r, column] * new
 
 
-@njit
+@njit_inner
 def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints, spare: Ints) -> bool:
     """Counts and free resources of a part before any free type is fixed; False: not even that fits."""
-    counts[:] = table.placed[leader]
+    copy(table.placed[leader], counts)
     counts[0] = u
-    spare[:] = rows.free
+    copy(rows.free, spare)
     for column in range(len(counts)):
-        charge(rows, spare, column, 0, counts[column])
-    return len(spare) == 0 or bool(spare.min() >= 0)
+        charge(rows, spare, column, ZERO, counts[column])
+    enough = True
+    for r in range(len(spare)):
+        enough = enough and spare[r] >= 0
+    return enough
 
 
-@njit
+@njit_inner
 def part_of(best: Best, table: Leaders, leader: int, u: int) -> Part:
     """Numbers of the part of a leader and a base count."""
     base, full = u * best.rates[0], saturation(best, table, leader, u)
     return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
 
 
-@njit
+@njit_inner
 def threshold(best: Best) -> tuple[float, int]:
     """Key and cost to beat; a key of -1 while there is room."""
     if best.numbers[FOUND] < len(best.keys):
@@ -195,8 +240,46 @@ def threshold(best: Best) -> tuple[float, int]:
     return best.keys[-1], best.costs[-1]
 
 
-@njit
+@njit_inner
 def note_tie(best: Best, found: float, cost: int) -> None:
     """Remember that a configuration of this key and cost may have been passed over."""
     best.rates[2] = found
     best.numbers[TIED_COST] = cost
+
+
+@njit_inner
+def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: int, money: int) -> float:
+    """Most rate that `money` buys of the free types from a position on, fractions of instances allowed.
+
+    The first three are a leader's rows: the whole table is too large to be passed at every node.
+    """
+    low, high = start, size
+    money += before[start]
+    while low < high:  # the first position that money does not buy whole
+        middle = (low + high) // 2
+        if before[middle + 1] < money:
+            low = middle + 1
+        else:
+            high = middle
+    rate = float(served[low] - served[start])
+    if low < size:
+        rate += (money - before[low]) * per_price[low]
+    return rate
+
+
+@njit_inner
+def least_money(before: Ints, served: Ints, per_price: Floats, size: int, start: int, rate: float) -> float:
+    """Least money for which the free types from a position on serve `rate`, fractions allowed; inf: none is enough."""
+    if rate <= 0.0:
+        return 0.0
+    low, high = start, size
+    rate += float(served[start])
+    while low < high:
+        middle = (low + high) // 2
+        if served[middle + 1] < rate:
+            low = middle + 1
+        else:
+            high = middle
+    if low == size:
+        return np.inf
+    return float(before[low] - before[start] + (rate - served[low]) / per_price[low])

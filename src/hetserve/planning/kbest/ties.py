@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetserve.compiled import njit
+from hetserve.compiled import njit_inner, njit_uncounted
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.search import (
     BASE_PRICE,
@@ -20,24 +20,37 @@ from hetserve.planning.kbest.search import (
     NODES,
     Best,
     Rows,
+    Walk,
     charge,
+    copy,
     key,
+    none,
     room,
     saturation,
     start_of_part,
 )
 from hetserve.planning.kbest.space import Ints
-from hetserve.planning.kbest.tables import Leaders, gcd
+from hetserve.planning.kbest.tables import ByColumn, Leaders
 
 
-@njit
-def first_by_counts(best: Best, table: Leaders, rows: Rows, least: Ints, most: Ints, seen: Ints, target: float) -> int:
+@njit_uncounted
+def first_by_counts(
+    best: Best,
+    table: Leaders,
+    columns: ByColumn,
+    rows: Rows,
+    least: Ints,
+    most: Ints,
+    seen: Ints,
+    target: float,
+    walk: Walk,
+) -> int:
     """Fill best.counts with those of key `target` that cost exactly the budget of `best`, in order; answers how many.
 
     least, most: per column. seen: per leader, the base counts that may hold one.
     """
     found = 0
-    if least[1:].sum() == 0:
+    if none(least[1:]):
         found = _base_alone(best, rows, least[0], most[0], target)
     low, high = most[0], least[0]
     for leader in range(len(table.size)):
@@ -48,13 +61,13 @@ def first_by_counts(best: Best, table: Leaders, rows: Rows, least: Ints, most: I
             break
         for leader in range(len(table.size)):
             if table.size[leader] >= 0 and seen[leader, 0] <= u <= seen[leader, 1]:
-                found = _part(best, table, leader, u, rows, target, found)
+                found = _part(best, table, columns, leader, u, rows, target, found, walk)
                 if best.numbers[NODES] > best.numbers[LIMIT]:
                     return found
     return found
 
 
-@njit
+@njit_inner
 def _base_alone(best: Best, rows: Rows, low: int, high: int, target: float) -> int:
     u = best.numbers[BUDGET] // best.numbers[BASE_PRICE]
     if u * best.numbers[BASE_PRICE] != best.numbers[BUDGET] or not low <= u <= high:
@@ -65,12 +78,13 @@ def _base_alone(best: Best, rows: Rows, low: int, high: int, target: float) -> i
             return 0
     if key(best, u * best.rates[0]) != target:
         return 0
-    best.counts[0] = 0
+    for column in range(best.counts.shape[1]):
+        best.counts[0, column] = 0
     best.counts[0, 0] = u
     return 1
 
 
-@njit
+@njit_inner
 def _before(one: Ints, other: Ints) -> bool:
     for i in range(len(one)):
         if one[i] != other[i]:
@@ -78,7 +92,7 @@ def _before(one: Ints, other: Ints) -> bool:
     return False
 
 
-@njit
+@njit_inner
 def _after(one: Ints, other: Ints, column: int) -> bool:
     """Whether the columns up to this one, all fixed, already come after those of the other."""
     for i in range(column + 1):
@@ -87,7 +101,7 @@ def _after(one: Ints, other: Ints, column: int) -> bool:
     return False
 
 
-@njit
+@njit_inner
 def _enter(best: Best, found: int, counts: Ints) -> int:
     """Keep a configuration in order; -1: it comes after all of a full list."""
     top = len(best.counts)
@@ -95,20 +109,20 @@ def _enter(best: Best, found: int, counts: Ints) -> int:
         return -1
     at = min(found, top - 1)
     while at > 0 and _before(counts, best.counts[at - 1]):
-        best.counts[at] = best.counts[at - 1]
+        copy(best.counts[at - 1], best.counts[at])
         at -= 1
-    best.counts[at] = counts
+    copy(counts, best.counts[at])
     return min(found + 1, top)
 
 
-@njit
+@njit_inner
 def _can(table: Leaders, leader: int, column: int, money: int, least: float, most: float) -> bool:
     """Whether spending exactly `money` on free types from a column on can serve a rate in [least, most]."""
     rate, left = 0.0, money
     size = table.size[leader]
     for i in range(size):
         if table.column[leader, i] >= column:
-            part = min(left, table.spend[leader, i])
+            part = min(left, table.most[leader, i] * table.price[leader, i])
             rate += part * table.per_price[leader, i]
             left -= part
             if left == 0:
@@ -120,7 +134,7 @@ def _can(table: Leaders, leader: int, column: int, money: int, least: float, mos
     rate, left = 0.0, money
     for i in range(size - 1, -1, -1):
         if table.column[leader, i] >= column:
-            part = min(left, table.spend[leader, i])
+            part = min(left, table.most[leader, i] * table.price[leader, i])
             rate += part * table.per_price[leader, i]
             left -= part
             if left == 0:
@@ -129,49 +143,51 @@ def _can(table: Leaders, leader: int, column: int, money: int, least: float, mos
 
 
 class Aim(NamedTuple):
-    """A walk's aim: to spend this money exactly on a rate from least to most, which has the key that is sought.
+    """A walk's aim: to spend its money exactly on a rate from least to most, which has the key that is sought.
 
     order: free types by column; common: greatest common divisor of the prices from a position of it on.
     """
 
-    money: int
     least: float
     most: float
     order: Ints
     common: Ints
 
 
-@njit
-def _part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, target: float, found: int) -> int:
+@njit_inner
+def _part(
+    best: Best,
+    table: Leaders,
+    columns: ByColumn,
+    leader: int,
+    u: int,
+    rows: Rows,
+    target: float,
+    found: int,
+    walk: Walk,
+) -> int:
     """Enter what one part holds of the key and cost; answers how many there are then."""
     size, base = table.size[leader], u * best.rates[0]
     highest = key(best, base + saturation(best, table, leader, u))
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
-    counts = np.empty(best.counts.shape[1], np.int64)
-    spare = np.empty((size + 1, len(rows.free)), np.int64)
-    if highest < target or money < 0 or not start_of_part(table, leader, u, rows, counts, spare[0]):
+    if highest < target or money < 0 or not start_of_part(table, leader, u, rows, walk.counts, walk.spare[0]):
         return found
     least = target * UNIT - UNIT / 2 - base
     most = np.inf if highest == target else (target + 1) * UNIT - UNIT / 2 - base - 1
     if size == 0:
         fits = money == 0 and least <= table.first[leader] <= most
-        return max(_enter(best, found, counts), found) if fits else found
-    order = np.argsort(table.column[leader, :size], kind="mergesort")
-    common = np.zeros(size + 1, np.int64)
-    for i in range(size - 1, -1, -1):
-        common[i] = gcd(table.price[leader, order[i]], common[i + 1])
-    return _in_order(best, table, leader, rows, Aim(money, least, most, order, common), spare, counts, found)
+        return max(_enter(best, found, walk.counts), found) if fits else found
+    walk.left[0], walk.rate[0] = money, table.first[leader]
+    aim = Aim(least, most, columns.order[leader, :size], columns.common[leader])
+    return _in_order(best, table, leader, rows, aim, walk, found)
 
 
-@njit
-def _in_order(
-    best: Best, table: Leaders, leader: int, rows: Rows, aim: Aim, spare: Ints, counts: Ints, found: int
-) -> int:
+@njit_inner
+def _in_order(best: Best, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
     """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
     size, order, level = len(aim.order), aim.order, 0
-    left, rate = np.empty(size + 1, np.int64), np.empty(size + 1)
-    left[0], rate[0] = aim.money, table.first[leader]
-    now, top = np.full(size + 1, -1, np.int64), np.zeros(size + 1, np.int64)
+    left, rate, spare, now, top, counts = walk.left, walk.rate, walk.spare, walk.now, walk.most, walk.counts
+    now[0] = -1
     top[0] = _most(table, leader, order[0], left[0], rows, spare[0])
     while level >= 0:
         at = order[level]
@@ -200,14 +216,14 @@ def _in_order(
         whole = money % aim.common[after] == 0
         if not whole or not _can(table, leader, first, money, aim.least - below, aim.most - below):
             continue
-        spare[after] = spare[level]
+        copy(spare[level], spare[after])
         charge(rows, spare[after], column, table.placed[leader, column], now[level])
         left[after], rate[after], now[after], level = money, below, -1, after
         top[level] = _most(table, leader, order[level], money, rows, spare[level])
     return found
 
 
-@njit
+@njit_inner
 def _most(table: Leaders, leader: int, at: int, money: int, rows: Rows, spare: Ints) -> int:
     column = table.column[leader, at]
     most = min(table.most[leader, at], money // table.price[leader, at])
