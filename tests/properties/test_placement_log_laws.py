@@ -6,20 +6,22 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, State
 from hetserve.placement.journal import JournaledLedger, JournaledPlacer
 from hetserve.placement.journal_values import offered_names, offered_value, plain
+from hetserve.placement.placer import Mode
 from hetserve.placement.pods import InvalidObjectError, parse_pod
 from hetserve.placement.reduced import reduced_pod
 from hetserve.placement.replay import Player, replay
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 
-NODES = ("n0", "n1", "cpu")
+NODES = ("n0", "n1", "cpu", "cpu2", "odd")
+"""Two without GPUs, one whose inventory cannot be read."""
 Some = st.SearchStrategy[Any]
 odd: Some = st.sampled_from(
     (None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z", [{"name": names.QUEUE_GATE}])
@@ -167,7 +169,13 @@ def test_every_call_is_recorded_or_known_to_only_read(kind: type) -> None:
     assert public - recorded <= READERS[kind], "a change that no record shows makes the replay decide otherwise"
 
 
-PODS = st.integers(0, 5).map(lambda number: f"p{number}")
+def unreadable_node(name: str) -> dict[str, Any]:
+    node = gpu_node(name)
+    node["metadata"]["annotations"] = {names.ANNOTATION_NODE_GPUS: "?"}
+    return node
+
+
+PODS = st.integers(0, 6).map(lambda number: f"p{number}")
 step = st.one_of(
     st.tuples(st.just("filter"), PODS, st.sets(st.sampled_from(NODES), min_size=1)),
     st.tuples(st.just("prioritize"), PODS, st.just({"n0", "n1"})),
@@ -181,6 +189,7 @@ step = st.one_of(
     st.tuples(st.just("relist"), PODS, st.none()),
     st.tuples(st.just("node"), st.just("n0"), st.integers(0, 3)),
     st.tuples(st.just("gone"), st.just("n0"), st.none()),
+    st.tuples(st.just("spoilt"), st.just("n0"), st.none()),
     st.tuples(st.just("wait"), st.just(""), st.sampled_from((1.0, 29.0, 31.0, 80.0))),
     st.tuples(st.just("house"), st.just(""), st.none()),
 )
@@ -189,13 +198,14 @@ step = st.one_of(
 class World:
     """A journaled state machine and what a cluster would say to it; the log grows in `log`."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode) -> None:
         self.now = Seconds(1.0)
         self.log: list[dict[str, Any]] = []
-        self.placer = JournaledPlacer(self.clock, Seconds(30.0), self.log.append)
+        self.placer = JournaledPlacer(self.clock, Seconds(30.0), self.log.append, mode=mode)
         self.header = self.placer.header(0.0)
         self.log.append(self.header)
-        NodeSink(self.placer).replace([gpu_node("n0"), gpu_node("n1", gpus=1, memory_mib=8192)])
+        nodes = [gpu_node("n0"), gpu_node("n1", gpus=1, memory_mib=8192), gpu_node("cpu", gpus=0)]
+        NodeSink(self.placer).replace([*nodes, unreadable_node("odd")])
         PodSink(self.placer).replace([])
 
     def clock(self) -> Seconds:
@@ -205,7 +215,8 @@ class World:
 
     def pod(self, name: str, **changes: Any) -> dict[str, Any]:
         number = int(name[1:])
-        return gpu_pod(name, memory_mib=(2000, 5000, 9000)[number % 3], model=("a", "b")[number % 2], **changes)
+        mib = (2000, 5000, 9000, 0)[number % 4]
+        return gpu_pod(name, memory_mib=mib, model=("a", "b")[number % 2], **changes)
 
     def do(self, kind: str, name: str, value: Any) -> None:
         pods = PodSink(self.placer)
@@ -240,6 +251,8 @@ class World:
             pods.apply("MODIFIED", self.pod(name, phase="Succeeded"))
         elif kind == "node":
             nodes.apply("MODIFIED", gpu_node(name, gpus=value))
+        elif kind == "spoilt":
+            nodes.apply("MODIFIED", unreadable_node(name))
         elif kind == "gone":
             nodes.apply("DELETED", gpu_node(name))
         elif kind == "wait":
@@ -268,10 +281,14 @@ def through_a_file(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(json.dumps(record)) for record in log]
 
 
-@given(st.lists(step, max_size=40))
+@given(st.lists(step, max_size=40), st.sampled_from(Mode))
 @settings(max_examples=120)
-def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(steps: list[tuple[str, str, Any]]) -> None:
-    world = World()
+@example([("filter", "p3", {"cpu", "n0"})], Mode.DECIDE)
+@example([("filter", "p0", {"odd", "cpu"})], Mode.DECIDE)
+def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(
+    steps: list[tuple[str, str, Any]], mode: Mode
+) -> None:
+    world = World(mode)
     for kind, name, value in steps:
         world.do(kind, name, value)
     log = through_a_file(world.log)
@@ -279,12 +296,12 @@ def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(steps: lis
     assert state_after(log) == world.state()
 
 
-@given(st.lists(step, max_size=25), st.lists(step, max_size=25))
+@given(st.lists(step, max_size=25), st.lists(step, max_size=25), st.sampled_from(Mode))
 @settings(max_examples=80)
 def test_a_log_that_begins_with_a_checkpoint_goes_on_the_same(
-    before: list[tuple[str, str, Any]], after: list[tuple[str, str, Any]]
+    before: list[tuple[str, str, Any]], after: list[tuple[str, str, Any]], mode: Mode
 ) -> None:
-    world = World()
+    world = World(mode)
     for kind, name, value in before:
         world.do(kind, name, value)
     world.log[:] = [world.header, plain(world.placer.journaled.checkpoint())]

@@ -77,6 +77,7 @@ def _words(call: str, record: Record) -> str:
         return f"filter: {result['chosen']}" + (f", before {result['runnerUp']}" if result.get("runnerUp") else "")
     refused = "; ".join(f"{count} nodes: {reason}" for reason, count in (result.get("refused") or {}).items())
     passed = result["passed"]["count"] if isinstance(result["passed"], dict) else len(result["passed"])
+    passed += result.get("beside", 0)
     return f"filter: {passed} nodes pass" if passed else f"filter: refused; {refused}"
 
 

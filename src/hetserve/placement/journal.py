@@ -77,11 +77,11 @@ class Recorder:
 
 def _recorded(
     method: Callable[Concatenate[Any, P], T],
-    result: Callable[[Any], Any] | None = None,
+    result: Callable[[Any, frozenset[str]], Any] | None = None,
     *,
     worth: Callable[[Any], bool] = lambda _result: True,
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method with a record of each outermost call; `result` makes what a replay compares."""
+    """The method with a record of each outermost call; `result` makes what a replay compares, given the known nodes."""
     name, parameters = method.__name__, list(inspect.signature(method).parameters)[1:]
 
     @wraps(method)
@@ -100,7 +100,7 @@ def _recorded(
             record: Record = {"call": name, "args": written}
             if refused:
                 return record | {"error": str(made)}
-            return record if result is None else record | {"result": result(made)}
+            return record if result is None else record | {"result": result(made, known)}
 
         return recorder.run(lambda: method(self, *args, **kwargs), describe)
 
@@ -112,11 +112,23 @@ def _uid_of(raw: Any) -> str:
     return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
 
 
-def _uid(made: Booking | None) -> str | None:
+def _uid(made: Booking | None, _known: frozenset[str]) -> str | None:
     return None if made is None else made.request.uid
 
 
-def _deadlines(made: tuple[tuple[Booking, ...], ...]) -> list[list[str]]:
+def _booking(made: Booking, _known: frozenset[str]) -> Record:
+    return booking_value(made)
+
+
+def _scores(made: Mapping[str, int], _known: frozenset[str]) -> Record:
+    return scores_value(made)
+
+
+def _uids(made: Iterable[Booking], _known: frozenset[str]) -> list[str]:
+    return [booking.request.uid for booking in made]
+
+
+def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) -> list[list[str]]:
     return [[booking.request.uid for booking in bookings] for bookings in made]
 
 
@@ -129,9 +141,9 @@ class JournaledLedger(Ledger):
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
     def known(self, _given: Mapping[str, Any] | None = None) -> frozenset[str]:
-        """Names of the nodes with GPUs."""
+        """Names of the nodes that a decision tells apart: those with GPUs, and those that cannot be read."""
         if self._named is None or self._named[0] is not self.index:
-            self._named = (self.index, frozenset(self.index.node_row))
+            self._named = (self.index, self.index.unreadable.union(self.index.node_row))
         return self._named[1]
 
     def holds(self, uid: str) -> bool:
@@ -144,8 +156,8 @@ class JournaledLedger(Ledger):
     observe = _recorded(Ledger.observe)
     relist_pods = _recorded(Ledger.relist_pods)
     release = _recorded(Ledger.release, _uid)
-    reserve = _recorded(Ledger.reserve, booking_value)
-    begin_bind = _recorded(Ledger.begin_bind, booking_value)
+    reserve = _recorded(Ledger.reserve, _booking)
+    begin_bind = _recorded(Ledger.begin_bind, _booking)
     confirm_bind = _recorded(Ledger.confirm_bind)
     verify = _recorded(Ledger.verify)
     expire = _recorded(Ledger.expire, _deadlines)
@@ -189,9 +201,9 @@ class JournaledPlacer(Placer):
         return nodes if held is None or held.node in nodes else nodes | {held.node}
 
     filter = _recorded(Placer.filter, outcome_value)
-    prioritize = _recorded(Placer.prioritize, scores_value)
-    fix_gpus = _recorded(Placer.fix_gpus, booking_value)
-    overdue = _recorded(Placer.overdue, lambda made: [booking.request.uid for booking in made])
+    prioritize = _recorded(Placer.prioritize, _scores)
+    fix_gpus = _recorded(Placer.fix_gpus, _booking)
+    overdue = _recorded(Placer.overdue, _uids)
     believe = _recorded(Placer.believe)
     observe_all = _recorded(Placer.observe_all)
     _forget = _recorded(Placer.forget)

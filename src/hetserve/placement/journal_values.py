@@ -19,7 +19,7 @@ _FEW: Final = 8
 
 
 def argument(name: str, value: Any, known: frozenset[str]) -> Any:
-    """An argument of a call; `known`: names of the nodes with GPUs, against which offered ones are written."""
+    """An argument of a call; `known`: nodes that are told apart, against which offered ones are written."""
     if name == "raw":
         return reduced_pod(value)
     if name == "objects":
@@ -43,14 +43,20 @@ def offered_value(offered: Iterable[str], known: frozenset[str]) -> dict[str, An
 
 
 def offered_names(value: Mapping[str, Any], known: frozenset[str]) -> list[str]:
-    """The nodes that `offered_value` wrote; nodes without GPUs get made-up names, for they only count."""
+    """The nodes that `offered_value` wrote; the others get made-up names, for they only count."""
     inside = known - frozenset(value["without"]) if "without" in value else frozenset(value["only"])
     return sorted(inside) + [f"?{number}" for number in range(value.get("beside", 0))]
 
 
-def outcome_value(outcome: Outcome) -> dict[str, Any]:
-    """Nodes that pass, the choice and the next best in words, and how many nodes each refusal holds for."""
-    made: dict[str, Any] = {"passed": names_value(outcome.passed)}
+def outcome_value(outcome: Outcome, known: frozenset[str]) -> dict[str, Any]:
+    """Nodes that pass, the choice and the next best in words, and how many nodes each refusal holds for.
+
+    A pod that asks for nothing passes nodes beside the known ones, too: of those the record has no names.
+    """
+    passed = frozenset(outcome.passed)
+    made: dict[str, Any] = {"passed": names_value(passed & known)}
+    if beside := len(passed - known):
+        made["beside"] = beside
     decision = outcome.decision
     if decision is not None:
         made["chosen"] = None if decision.chosen is None else str(decision.chosen)
