@@ -8,6 +8,7 @@ from typing import Any
 
 from hetserve.cli.snapshot import Snapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
+from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.fragmentation import free_memory
 from hetserve.units import Seconds
 
@@ -76,5 +77,5 @@ def pod_document(booking: Booking) -> dict[str, Any]:
         "model": request.model,
         "memoryMiB": None if request.whole else request.memory_mib,
         "wholeGpu": request.whole,
-        "gpus": list(booking.gpus),
+        "gpus": [None if gpu == UNNAMED else gpu for gpu in booking.gpus],
     }

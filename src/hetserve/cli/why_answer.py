@@ -11,6 +11,7 @@ from hetserve.cli.placed import placer_of, pod_document
 from hetserve.cli.snapshot import Snapshot
 from hetserve.cli.why_queue import place_in_queue
 from hetserve.placement import Booking, Decision, Placer, PodView, decide
+from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.explain import GpuVerdict, explain
 from hetserve.placement.gating import ours_alone_holds
 from hetserve.placement.pods import InvalidObjectError, parse_pod
@@ -69,14 +70,13 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
     shared = [use for use in placer.ledger.gpus() if (use.node, use.gpu.id) in held.places]
     others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
     scheduled = _scheduled(raw)
-    which = f"{'GPU' if len(held.gpus) == 1 else 'GPUs'} {','.join(held.gpus)}"
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
     amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
     each = " each" if len(held.gpus) > 1 and not held.request.whole else ""
     since = scheduled.get("lastTransitionTime")
     return {
         "state": "Bound",
-        "message": f"holds {which} of node {held.node}, {amount}{each}"
+        "message": f"holds {_which(held)} of node {held.node}, {amount}{each}"
         + (f", since {since}" if since else "")
         + ending,
         "holds": {
@@ -84,8 +84,19 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
             "gpus": [_held_gpu(placer, held.node, gpu) for gpu in held.gpus],
             "since": since,
             "beside": [pod_document(booking) for booking in others.values()],
+            "allNamed": UNNAMED not in held.gpus,
         },
     }
+
+
+def _which(held: Booking) -> str:
+    """Its GPUs in words; of a pod that somebody bound past us not all may be named."""
+    named = [gpu for gpu in held.gpus if gpu != UNNAMED]
+    many = held.request.gpus > 1
+    if not named:
+        return f"{'GPUs' if many else 'a GPU'} that no annotation {names.ANNOTATION_GPU} names,"
+    words = f"{'GPUs' if many else 'GPU'} {','.join(named)}"
+    return words if len(named) == len(held.gpus) else f"{words} and others that its annotation does not name,"
 
 
 def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
@@ -98,7 +109,13 @@ def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
                 "freeMiB": use.free_mib,
                 "healthy": use.gpu.healthy,
             }
-    return {"gpu": gpu, "product": None, "memoryMiB": None, "freeMiB": None, "healthy": None}
+    return {
+        "gpu": None if gpu == UNNAMED else gpu,
+        "product": None,
+        "memoryMiB": None,
+        "freeMiB": None,
+        "healthy": None,
+    }
 
 
 def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, policy: PolicyName) -> Json:

@@ -44,13 +44,17 @@ def _asks(answer: Json) -> str:
 def _holds(holds: Json) -> list[tuple[str, str]]:
     lines = []
     for gpu in holds["gpus"]:
+        if gpu["gpu"] is None:
+            lines.append(("gpu", "not named: the node takes no new pods until the pod names it or ends"))
+            continue
         if gpu["product"] is None:
             lines.append(("gpu", f"{gpu['gpu']}: not in the inventory of the node"))
             continue
         free = f"{gpu['freeMiB']} of {gpu['memoryMiB']} MiB free"
         lines.append(("gpu", f"{gpu['gpu']}: {gpu['product']}, {free}{'' if gpu['healthy'] else ', unhealthy'}"))
     beside = [f"{pod['namespace']}/{pod['name']} ({pod['model'] or 'no model'})" for pod in holds["beside"]]
-    return [*lines, ("beside", ", ".join(beside) or "nobody")]
+    unknown = [] if holds["allNamed"] else ["whoever else is on a GPU that it does not name"]
+    return [*lines, ("beside", ", ".join([*beside, *unknown]) or "nobody")]
 
 
 def _waiting(answer: Json) -> list[tuple[str, str]]:
@@ -76,7 +80,9 @@ def _queue(queue: Json) -> str:
     older = f"{queue['older']} of {queue['samePriority']} at the gate with its priority are older"
     higher = f", {queue['higherPriority']} have a higher priority" if queue["higherPriority"] else ""
     bound = f"out within {queue['releasedWithin']} releases of its priority (beta {queue['beta']})"
-    return f"{waited}; {older}{higher}; {bound}"
+    return (
+        f"{waited}; {older}{higher}; {bound}, sooner where the queues' credits, which the extender alone knows, say so"
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -91,6 +91,7 @@ def test_a_gated_pod_is_told_its_place_and_its_bound() -> None:
     assert (said["queue"]["older"], said["queue"]["samePriority"], said["queue"]["higherPriority"]) == (1, 2, 1)
     assert said["queue"]["releasedWithin"] == 16
     assert said["queue"]["waitedSeconds"] == pytest.approx(1767225700 - 1767225660)
+    assert "credits, which the extender alone knows" in " ".join(run("mine", NODE, older, urgent, mine).stdout.split())
 
 
 def test_gates_of_others_are_named_as_theirs() -> None:
@@ -134,6 +135,47 @@ def test_a_wish_that_cannot_be_read_is_the_answer() -> None:
 def test_a_bound_pod_holds_its_gpu_whatever_its_wishes_say_since() -> None:
     spoilt = gpu_pod("spoilt", node="n0", gpu="0", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
     assert answer("spoilt", NODE, spoilt)["message"] == "holds GPU 0 of node n0, 4096 MiB"
+
+
+UNNAMED = {
+    "one GPU, none named": (
+        {},
+        {},
+        "holds a GPU that no annotation hetserve.io/gpu names, of node n0, 4096 MiB",
+        [None],
+    ),
+    "two GPUs, one named": (
+        {"gpus": 2},
+        {names.ANNOTATION_GPU: "1"},
+        "holds GPUs 1 and others that its annotation does not name, of node n0, 4096 MiB each",
+        [None, "1"],
+    ),
+    "two GPUs, none named": (
+        {"gpus": 2},
+        {},
+        "holds GPUs that no annotation hetserve.io/gpu names, of node n0, 4096 MiB each",
+        [None],
+    ),
+    "a whole GPU, none named": (
+        {"gpus": 1, "memory_mib": 0},
+        {},
+        "holds a GPU that no annotation hetserve.io/gpu names, of node n0, whole",
+        [None],
+    ),
+}
+
+
+@pytest.mark.parametrize(("wants", "annotations", "message", "gpus"), UNNAMED.values(), ids=UNNAMED)
+def test_a_bound_pod_that_does_not_name_its_gpus_is_told_so(
+    wants: Json, annotations: dict[str, str], message: str, gpus: list[str | None]
+) -> None:
+    past_us = gpu_pod("past-us", node="n0", annotations=annotations, **wants)
+    said = answer("past-us", NODE, OTHER, past_us)
+    assert said["message"] == message
+    assert [gpu["gpu"] for gpu in said["holds"]["gpus"]] == gpus
+    text = run("past-us", NODE, OTHER, past_us).stdout
+    assert "the node takes no new pods until the pod names it or ends" in text
+    assert "nobody" not in text, "whom it is beside is not known"
 
 
 def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
