@@ -72,7 +72,7 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
     scheduled = _scheduled(raw)
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
     amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
-    each = " each" if len(held.gpus) > 1 and not held.request.whole else ""
+    each = " each" if held.request.gpus > 1 and not held.request.whole else ""
     since = scheduled.get("lastTransitionTime")
     return {
         "state": "Bound",
