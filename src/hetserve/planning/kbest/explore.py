@@ -70,13 +70,15 @@ def depth_first(best: Best, table: Leaders, equals: Equals, leader: int, rows: R
     limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
     size, level = table.size[leader], ZERO
     _open_level(walk, level, part, rows, columns[0], placed[columns[0]], prices[0], weights[0], limits[0])
-    while level >= 0 and best.numbers[NODES] <= best.numbers[LIMIT]:
+    while level >= 0:
         column, count = columns[level], _next_count(walk, level)
         if count > walk.most[level]:
             walk.counts[column] = placed[column]
             level -= 1
             continue
         best.numbers[NODES] += 1
+        if best.numbers[NODES] > best.numbers[LIMIT]:
+            return
         after = level + 1
         below, money = walk.rate[level] + count * weights[level], walk.left[level] - count * prices[level]
         if not _worth(best, walk, level, part, before, served, per_price, size, commons[after], below, money):
