@@ -70,8 +70,8 @@ class Binder:
         """Read the pods of binds that the watch has not confirmed in time, and believe what is read."""
         for booking in self.placer.overdue():
             request = booking.request
-            if request.uid in self._running:
-                continue
+            if request.uid in self._running or self.placer.ledger.booking(request.uid) is not booking:
+                continue  # bound again while others were read: what of that is in doubt may land yet
             args = BindArgs(request.name, request.namespace, request.uid, booking.node)
             task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))
             await asyncio.wait([task])

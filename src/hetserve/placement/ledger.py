@@ -169,7 +169,7 @@ class Ledger:
             if booking.state is State.RESERVED:
                 self.release(uid)
                 ended.append(booking)
-            else:
+            elif not overdue or overdue[-1] is not booking:  # doubted twice at one moment, it stands there twice
                 overdue.append(booking)
         return tuple(ended), tuple(overdue)
 
