@@ -15,7 +15,17 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.wording import latency_text, qps_text
-from hetserve.simulation import Allowable, RunReport, System, Trial, allowable_throughput, draw_workload, simulate
+from hetserve.simulation import (
+    Allowable,
+    Arrivals,
+    Recording,
+    RunReport,
+    System,
+    Trial,
+    allowable_throughput,
+    draw_workload,
+    simulate,
+)
 from hetserve.simulation.allowable import GRID
 from hetserve.simulation.ceiling import ceiling
 from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
@@ -53,7 +63,8 @@ def run_at(problem: Problem, counts: Mapping[str, int], policy: Policy, rate: fl
     system = system_of(problem)
 
     def run(seed: int) -> RunReport:
-        return simulate(system, counts, policy, draw_workload(problem.mix, effort.queries, seed), rate)
+        workload = draw_workload(problem.mix, effort.queries, seed, _arrivals(effort))
+        return simulate(system, counts, policy, workload, rate, warm_up=effort.warm_up)
 
     with ThreadPoolExecutor(effort.jobs) as pool:
         return list(pool.map(run, effort.seeds))
@@ -70,10 +81,10 @@ def find_allowable(
 
 
 def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
-    """The effort with as many queries as overload needs to show up to this rate [queries/s]. Raises NotPlannedError
-    where they are more than `most`."""
-    least = fewest_queries(problem.slo.latency, rate)
-    if least <= effort.queries:
+    """The effort with as many queries as overload needs to show up to this rate [queries/s]; a recording is as long
+    as it is. Raises NotPlannedError where they are more than `most`."""
+    least = fewest_queries(problem.slo.latency, rate) + effort.warm_up
+    if least <= effort.queries or effort.recording is not None:
         return effort
     if least > most:
         slo = latency_text(problem.slo.latency)
@@ -141,10 +152,16 @@ def _allowable(  # noqa: PLR0917
         queries=effort.queries,
         step=step,
         criterion=criterion,
+        arrivals=_arrivals(effort),
+        warm_up=effort.warm_up,
         ceiling=ceiling_rate(problem, counts),
         threads=effort.jobs,
         progress=note,
     )
+
+
+def _arrivals(effort: Effort) -> Arrivals | Recording:
+    return Arrivals(effort.arrivals) if isinstance(effort.arrivals, str) else effort.arrivals
 
 
 def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:

@@ -28,16 +28,19 @@ _SEEDS_TO_FIND = 3
     help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
 )
 @click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
-@click.option("--rate", metavar="Q/S", callback=rate, help="Offer this load.")
+@click.option(
+    "--rate", metavar="Q/S", callback=rate, help="Offer this load; default with recorded arrivals: as recorded."
+)
 @click.option("--find-allowable", is_flag=True, help="Find the highest load at which the SLO holds.")
 @effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
 def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
     """Simulate the queries of every InferenceService in FILE... on a configuration, at a load or at the most it holds.
 
-    Service times vary as the profiles say, arrivals are a Poisson process, and the same seeds give the same
-    answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of the share of late
-    queries is within the percentile, with fewer if that share is, for each seed alone; and in both cases only if
-    the backlog does not grow without end. Runs are as long as 20 times the SLO at least: --queries is raised to it.
+    Service times vary as the profiles say, arrivals are a Poisson process unless --arrivals says otherwise, and the
+    same seeds give the same answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of
+    the share of late queries is within the percentile, with fewer if that share is, for each seed alone; and in both
+    cases only if the backlog does not grow without end. Runs are as long as 20 times the SLO at least: --queries is
+    raised to it. Recorded arrivals are replayed as they came, or stretched to --rate; of those only late queries count.
 
     \b
     Exit code: 0 the SLO holds (at the load given, or at some load), 3 it does not, 2 bad input.
@@ -48,12 +51,15 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
       hetserve simulate manifests/samples/rm2.yaml --find-allowable --queries 20000
       hetserve simulate manifests/samples/rm2.yaml --find-allowable --policy kairos --counts g4dn.xlarge=4
       hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
+      hetserve simulate manifests/samples/rm2.yaml --arrivals queries.csv --warm-up 1000
     """
     offered, find = options.pop("rate"), options.pop("find_allowable")
-    if (offered is None) != find:
-        refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
     held, policy = options.pop("counts"), options.pop("policy")
     overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
+    if offered is None and not find and effort.recording is not None:
+        offered = effort.recording.rate
+    if (offered is None) != find:
+        refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
     manifests = read(files)
     found = each(
         choose(manifests, service, files),

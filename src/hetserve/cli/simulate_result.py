@@ -120,6 +120,8 @@ def document(result: Simulated) -> dict[str, Any]:
         "violationRatio": result.violation_ratio,
         "worstDelaySeconds": result.worst_delay,
         "queries": result.effort.queries,
+        "warmUp": result.effort.warm_up,
+        "arrivals": result.effort.arrivals_name,
         "seed": result.effort.seeds[0],
         "seeds": list(result.effort.seeds),
         "utilisation": result.utilisation(),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hetserve.simulation.batches import parse_batches
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed, steady_per_seed
 from hetserve.simulation.length import fewest_queries
+from hetserve.simulation.recording import Recording, read_recording
 from hetserve.simulation.stability import Backlog, grows
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload, draw_workload, record_workload
@@ -48,6 +49,7 @@ __all__ = [
     "Decile",
     "PerSeed",
     "PolicyContractError",
+    "Recording",
     "RunReport",
     "System",
     "Trial",
@@ -58,6 +60,7 @@ __all__ = [
     "fewest_queries",
     "grows",
     "parse_batches",
+    "read_recording",
     "record_workload",
     "simulate",
     "steady_per_seed",

@@ -17,6 +17,7 @@ from typing import Final
 from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
+from hetserve.simulation.recording import Recording
 from hetserve.simulation.run import count_violations, run_trace
 from hetserve.simulation.stability import Backlog, backlog_of, grows
 from hetserve.simulation.state import DROPPED
@@ -116,7 +117,7 @@ def allowable_throughput(
     queries: int = DEFAULT_QUERIES,
     step: float = GRID,
     criterion: Criterion | None = None,
-    arrivals: Arrivals = Arrivals.EXPONENTIAL,
+    arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL,
     warm_up: int = 0,
     ceiling: float = math.inf,
     threads: int = 1,
@@ -126,6 +127,7 @@ def allowable_throughput(
     that passes upwards of it.
 
     bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
+    arrivals: a recording is stretched to each rate and has its own number of queries; its backlog need not be steady.
     ceiling: rate from which on a criterion that wants a steady backlog fails without a run, such as
     `hetserve.simulation.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
     and the answer does not depend on it. progress: called with every trial, in order.
@@ -156,7 +158,7 @@ class _Search:
     queries: int
     step: float
     criterion: Criterion
-    arrivals: Arrivals
+    arrivals: Arrivals | Recording
     warm_up: int
     ceiling: float
 
@@ -175,6 +177,7 @@ class _Search:
         return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
 
     def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[Trial, ...]) -> Allowable:
+        recorded = isinstance(self.arrivals, Recording)
         return Allowable(
             rate=rate,
             per_seed=per_seed,
@@ -186,10 +189,10 @@ class _Search:
             slo=self.system.slo,
             bound=self.bound,
             step=self.step,
-            queries=self.queries,
+            queries=len(self.arrivals) if recorded else self.queries,
             warm_up=self.warm_up,
             seeds=self.seeds,
-            arrivals=self.arrivals.value,
+            arrivals=Arrivals.RECORDED.value if recorded else str(self.arrivals),
             trials=trials,
         )
 
@@ -215,7 +218,7 @@ class _Search:
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return Trial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady:
+            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # whose rate is not constant
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetserve.compiled import njit_uncounted, specialise
+from hetserve.compiled import ZERO, njit_inner, specialise
 from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
 from hetserve.simulation.state import DROPPED, Load, Outcome, State, Truth, close_gaps, enqueue
 
@@ -32,7 +32,7 @@ class Asking(NamedTuple):
     answer: Answer
 
 
-@njit_uncounted
+@njit_inner
 def _begin(
     now: float, query: int, worker: int, load: Load, truth: Truth, state: State, outcome: Outcome, warm_up: int
 ) -> int:
@@ -48,7 +48,7 @@ def _begin(
     return 1 if finish > load.deadlines[query] and query >= warm_up else 0
 
 
-@njit_uncounted
+@njit_inner
 def _complete(
     now: float,
     worker: int,
@@ -74,7 +74,7 @@ def _complete(
     return _begin(now, query, worker, load, truth, state, outcome, warm_up)
 
 
-@njit_uncounted
+@njit_inner
 def _hand_over(
     now: float,
     query: int,
@@ -102,7 +102,7 @@ def _hand_over(
     return 0
 
 
-@njit_uncounted
+@njit_inner
 def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: State) -> int:
     """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
@@ -116,7 +116,7 @@ def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: St
     return 0
 
 
-@njit_uncounted
+@njit_inner
 def _apply(
     now: float,
     dispatched: int,
@@ -156,7 +156,7 @@ def _simulate(
     load: Load, truth: Truth, asking: Asking, state: State, outcome: Outcome, warm_up: int, limit: int
 ) -> int:
     """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
-    upcoming, violations, wakes, wake_at = 0, 0, 0, math.inf
+    upcoming, violations, wakes, wake_at = ZERO, 0, 0, math.inf
     total, model, answer = load.arrivals.shape[0], asking.model, asking.answer
     while wakes <= 10 * total + 1000:
         worker = int(np.argmin(state.done_at))

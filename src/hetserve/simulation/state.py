@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetserve.compiled import njit_uncounted
+from hetserve.compiled import njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 
 WAITING, DROPPED = -1, -2
@@ -79,7 +79,7 @@ def new_state(types: Integers, queries: int) -> State:
     )
 
 
-@njit_uncounted
+@njit_inner
 def enqueue(query: int, load: Load, state: State) -> None:
     tail = state.ends[1]
     state.ids[tail] = query
@@ -89,7 +89,7 @@ def enqueue(query: int, load: Load, state: State) -> None:
     state.ends[1] = tail + 1
 
 
-@njit_uncounted
+@njit_inner
 def _move(source: int, target: int, state: State) -> None:
     state.ids[target] = state.ids[source]
     state.sizes[target] = state.sizes[source]
@@ -97,7 +97,7 @@ def _move(source: int, target: int, state: State) -> None:
     state.deadlines[target] = state.deadlines[source]
 
 
-@njit_uncounted
+@njit_inner
 def close_gaps(low: int, high: int, state: State) -> None:
     """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
     head, tail = state.ends[0], state.ends[1]

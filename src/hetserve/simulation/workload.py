@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
+from hetserve.simulation.recording import Recording
 
 
 class Arrivals(StrEnum):
@@ -60,12 +61,19 @@ class Workload:
         return times
 
 
-def draw_workload(mix: BatchMix, queries: int, seed: int, arrivals: Arrivals = Arrivals.EXPONENTIAL) -> Workload:
-    """Workload of so many queries; each kind of draw has a stream of its own."""
+def draw_workload(
+    mix: BatchMix, queries: int, seed: int, arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL
+) -> Workload:
+    """Workload of so many queries; each kind of draw has a stream of its own.
+
+    A recording has its own number of queries, and draws from the mix only the batches that it does not say.
+    """
+    if isinstance(arrivals, Recording):
+        return record_workload(arrivals.times, arrivals.batches or mix, seed)
     if queries < 1:
         raise ValueError(f"queries {queries}: at least one is needed")
     if arrivals is Arrivals.RECORDED:
-        raise ValueError("recorded arrivals are not drawn; use record_workload")
+        raise ValueError("recorded arrivals are not drawn; give the recording")
     gaps, sizes, luck = _streams(seed)
     return _frozen(
         arrivals,

@@ -1,0 +1,81 @@
+"""Queries as they once came: their times and, where the record has them, their batches."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hetserve.demand import BatchMix
+
+_TIMES: Final = ("time", "arrival", "timestamp")
+_BATCHES: Final = ("batch", "batch_bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """times: [query] in seconds, not decreasing. batches: [query] in items; None: not recorded, so drawn from a mix."""
+
+    times: tuple[float, ...]
+    batches: tuple[int, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def rate(self) -> float:
+        """Mean rate [queries/s] as it was recorded."""
+        return (len(self.times) - 1) / (self.times[-1] - self.times[0])
+
+    @property
+    def mix(self) -> BatchMix | None:
+        """How often each batch was recorded; None where none was."""
+        return None if self.batches is None else BatchMix.of((batch, 1.0) for batch in self.batches)
+
+
+def read_recording(path: Path) -> Recording:
+    """Recording from a CSV file with a column `time` [s] and, optionally, `batch` [items], a line per query.
+
+    Raises ValueError naming file, line, column and value; OSError where the file cannot be read.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        columns = rows.fieldnames or []
+        time = next((name for name in _TIMES if name in columns), None)
+        batch = next((name for name in _BATCHES if name in columns), None)
+        if time is None:
+            raise ValueError(f"{path}: no column `time`; columns are: {', '.join(columns) or 'none'}")
+        times: list[float] = []
+        batches: list[int] = []
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            times.append(_time(where, time, row[time], times[-1] if times else -math.inf))
+            if batch is not None:
+                batches.append(_items(where, batch, row[batch]))
+    if len(times) < 2 or times[-1] == times[0]:
+        raise ValueError(f"{path}: {len(times)} lines; at least two queries at different times are needed")
+    return Recording(tuple(times), tuple(batches) if batch is not None else None)
+
+
+def _time(where: str, column: str, text: str | None, before: float) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{where}, column {column}: {text!r} is not a number of seconds")
+    if value < before:
+        raise ValueError(f"{where}, column {column}: {text} comes before the time of the line above, {before:g}")
+    return value
+
+
+def _items(where: str, column: str, text: str | None) -> int:
+    try:
+        value = int(text or "")
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
+    return value
