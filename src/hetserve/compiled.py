@@ -12,13 +12,17 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core.registry import CPUDispatcher
 
 F = TypeVar("F", bound=Callable[..., object])
+
+ZERO: Final = cast("int", np.int64(0))
+ONE: Final = cast("int", np.int64(1))
+"""As arguments of compiled functions: these would be compiled once more for each literal that they are called with."""
 
 _PACKAGE = __name__.rpartition(".")[0]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.compiled import njit, njit_uncounted
+from hetserve.compiled import ZERO, njit, njit_inner, njit_uncounted
 from hetserve.dispatch.kernel import Floats, Integers
 
 Bits = NDArray[np.uint64]
@@ -75,7 +75,7 @@ def assign(cost: Floats, work: Work) -> None:
     work.row_of[:] = -1
     for column in range(cost.shape[1]):
         work.rank[column] = column + cost.shape[1]
-    bits, waiting = work.distance.view(np.uint64), 0
+    bits, waiting = work.distance.view(np.uint64), ZERO
     for row in range(cost.shape[0]):
         for column in range(cost.shape[1]):  # a slice assigned to a slice would be copied first
             work.distance[column] = cost[row, column]
@@ -92,7 +92,7 @@ def assign(cost: Floats, work: Work) -> None:
         _augment(work.waiting[k], cost, work)
 
 
-@njit_uncounted
+@njit_inner
 def _insert(row: int, count: int, work: Work) -> None:
     """Put a row among the `count` waiting ones, dearest first: on matrices of dispatching this order saves up to a
     third of the steps."""
@@ -103,7 +103,7 @@ def _insert(row: int, count: int, work: Work) -> None:
     work.waiting[place] = row
 
 
-@njit_uncounted
+@njit_inner
 def _augment(row: int, cost: Floats, work: Work) -> None:
     """Assign one more row along the shortest path to a free column (Dijkstra on reduced costs)."""
     u, v, distance, rows, scanned = work.u, work.v, work.distance, work.rows, work.scanned
@@ -126,7 +126,7 @@ def _augment(row: int, cost: Floats, work: Work) -> None:
         v[scanned[k]] -= rest
 
 
-@njit_uncounted
+@njit_inner
 def _flip_path(last: int, cost: Floats, work: Work) -> None:
     """Give every column of the path that ends at the `last` scanned one to the row that reached it."""
     work.rank[work.scanned[last]] = work.scanned[last]
@@ -142,13 +142,13 @@ def _flip_path(last: int, cost: Floats, work: Work) -> None:
         last = k - 1
 
 
-@njit_uncounted
+@njit_inner
 def _through(cost: float, v: float, length: float, dual: float) -> float:
     """Distance of a column by a row that is reached at `length`; rounding must not make a step shorter than nothing."""
     return max(length, length + (cost - dual - v))
 
 
-@njit_uncounted
+@njit_inner
 def _relax(costs: Floats, v: Floats, distance: Floats, length: float, dual: float) -> np.uint64:
     """Shorten the distances by one row's; bits of the least."""
     bits, least = distance.view(np.uint64), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -160,7 +160,7 @@ def _relax(costs: Floats, v: Floats, distance: Floats, length: float, dual: floa
     return least
 
 
-@njit_uncounted
+@njit_inner
 def _least(bits: Bits) -> np.uint64:
     least = np.uint64(0xFFFFFFFFFFFFFFFF)
     for column in range(bits.shape[0]):
@@ -169,7 +169,7 @@ def _least(bits: Bits) -> np.uint64:
     return least
 
 
-@njit_uncounted
+@njit_inner
 def _position(bits: Bits, wanted: np.uint64, rank: Integers) -> int:
     """Last position of this value, a free column if one has it: there the path ends."""
     columns = bits.shape[0]

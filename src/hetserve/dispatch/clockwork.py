@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 
-from hetserve.compiled import njit_uncounted
+from hetserve.compiled import njit_inner
 from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
 from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
-@njit_uncounted
+@njit_inner
 def decide(
     now: float,
     queue: QueueArrays,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from hetserve.compiled import njit_uncounted
+from hetserve.compiled import ZERO, njit_inner
 from hetserve.dispatch.hetserve_plan import (
     CHANCE,
     ORDINARY,
@@ -36,7 +36,7 @@ from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, S
 _MOST_TYPES = 256
 
 
-@njit_uncounted
+@njit_inner
 def decide(
     now: float,
     queue: QueueArrays,
@@ -53,11 +53,12 @@ def decide(
     board = carve_board(n, max(int(parameters[2]), 8 * n), types, scratch)
     assign_roles(workers, model, board.role)
     live, hopeless = read_queue(now, queue, model, board)
-    strong_idle = False
+    strong = 0
     for j in range(n):
-        strong_idle |= not workers.busy[j] and board.role[workers.types[j]] == STRONG
+        strong += not workers.busy[j] and board.role[workers.types[j]] == STRONG
+    strong_idle = strong > 0
     count = plan_queue(now, live, strong_idle, queue, workers, model, board)
-    sent = 0
+    sent = ZERO
     if strong_idle:
         sent = _serve_strong(now, live, sent, queue, workers, model, board, answer)
     sent = _serve_ordinary(now, live, count, sent, queue, workers, model, board, answer)
@@ -68,7 +69,7 @@ def decide(
     return sent, 0, math.inf
 
 
-@njit_uncounted
+@njit_inner
 def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -> int:
     """Note the pair; infinite planned work marks the instance as taken."""
     answer.pairs[sent, 0] = position
@@ -77,7 +78,7 @@ def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -
     return sent + 1
 
 
-@njit_uncounted
+@njit_inner
 def _serve_strong(
     now: float,
     live: int,
@@ -104,7 +105,7 @@ def _serve_strong(
     return sent
 
 
-@njit_uncounted
+@njit_inner
 def _fill_strong(
     now: float,
     live: int,
@@ -126,7 +127,7 @@ def _fill_strong(
     return sent
 
 
-@njit_uncounted
+@njit_inner
 def _most_urgent(
     now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
 ) -> int:
@@ -140,7 +141,7 @@ def _most_urgent(
     return best
 
 
-@njit_uncounted
+@njit_inner
 def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> bool:
     i, state, role, last = board.position[e], board.state[e], board.role[kind], board.best[e] == kind
     size, deadline = queue.sizes[i], queue.deadlines[i]
@@ -149,7 +150,7 @@ def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArra
     return in_time
 
 
-@njit_uncounted
+@njit_inner
 def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """The oldest entry that only a service time not above the mean can save, on this type; -1 for none."""
     for e in range(live):
@@ -159,7 +160,7 @@ def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: Mode
     return -1
 
 
-@njit_uncounted
+@njit_inner
 def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """The entry that the ordinary types serve the slowest compared to this one; -1 for none."""
     best, most = -1, 0.0
@@ -180,7 +181,7 @@ def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: M
     return best
 
 
-@njit_uncounted
+@njit_inner
 def _serve_ordinary(
     now: float,
     live: int,
@@ -210,7 +211,7 @@ def _serve_ordinary(
     return sent
 
 
-@njit_uncounted
+@njit_inner
 def _serve_hopeless(
     now: float,
     hopeless: int,

@@ -8,14 +8,17 @@ ordinary type can be in time at its mean. In time means `needed` seconds before 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from hetserve.compiled import njit, njit_uncounted
+import numpy as np
+
+from hetserve.compiled import njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
-READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = 0, 1, 2, 3, 4, 5, 6
-ABSENT, ORDINARY, STRONG = 0, 1, 2
-NONE, NO_RISK, RISK = 0, 1, 2
+# Not literals: functions would be compiled once more for each that they are called with.
+READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = cast("list[int]", list(np.arange(7)))
+ABSENT, ORDINARY, STRONG = cast("list[int]", list(np.arange(3)))
+NONE, NO_RISK, RISK = cast("list[int]", list(np.arange(3)))
 
 
 class Board(NamedTuple):
@@ -45,7 +48,7 @@ def board_sizes(workers: int, window: int) -> tuple[int, int]:
     return workers + 2 * window, 5 * window + workers
 
 
-@njit
+@njit_inner
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
     """Board in memory of `board_sizes` with `types` more."""
     floats, integers = scratch.floats, scratch.integers
@@ -65,7 +68,7 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
     )
 
 
-@njit_uncounted
+@njit_inner
 def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
     """Strong: the types that serve the largest batches within the SLO, the fastest of these; how many are ordinary.
 
@@ -90,7 +93,7 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
     return present - strong
 
 
-@njit_uncounted
+@njit_inner
 def needed(state: int, role: int, last: bool, mean: float, safe: float, target: float) -> float:
     """Seconds before its deadline at which a type must start an entry to be in time.
 
@@ -102,7 +105,7 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
     return last_resort(role, mean, safe, target) if role == STRONG or last else safe
 
 
-@njit_uncounted
+@njit_inner
 def last_resort(role: int, mean: float, safe: float, target: float) -> float:
     """The same on a type after which no other of its role can be in time: half the margin of the safe quantile.
 
@@ -112,7 +115,7 @@ def last_resort(role: int, mean: float, safe: float, target: float) -> float:
     return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
 
 
-@njit_uncounted
+@njit_inner
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
     """Fill the board; the number of live entries and of hopeless positions that were noted."""
     live, hopeless = 0, 0
@@ -141,7 +144,7 @@ def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board)
     return live, hopeless
 
 
-@njit_uncounted
+@njit_inner
 def _expectation(now: float, deadline: float, ordinary: float, strong: float, mean: float) -> int:
     if now <= deadline - ordinary:
         return READY
@@ -150,7 +153,7 @@ def _expectation(now: float, deadline: float, ordinary: float, strong: float, me
     return CHANCE if now <= deadline - mean else HOPELESS
 
 
-@njit_uncounted
+@njit_inner
 def plan_queue(
     now: float,
     live: int,
@@ -181,13 +184,13 @@ def plan_queue(
     return count
 
 
-@njit_uncounted
+@njit_inner
 def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> None:
     for j in range(free.shape[0]):
         free[j] = max(free_at[j], now) if busy[j] else now
 
 
-@njit_uncounted
+@njit_inner
 def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
     """Whether there are entries of this state, and whether an ordinary type can serve one in time at its mean.
 
@@ -210,7 +213,7 @@ def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArr
     return found
 
 
-@njit_uncounted
+@njit_inner
 def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
     """Entries of these two states into `order`, earliest key first, ties by arrival; their number."""
     count = 0
@@ -226,7 +229,7 @@ def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integ
     return count
 
 
-@njit_uncounted
+@njit_inner
 def _plan_group(
     count: int,
     group: int,
@@ -265,7 +268,7 @@ def _plan_group(
             board.place[victim] = -1
 
 
-@njit_uncounted
+@njit_inner
 def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
     best, earliest = -1, math.inf
     for j in range(types.shape[0]):
@@ -274,7 +277,7 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
     return best
 
 
-@njit_uncounted
+@njit_inner
 def _largest_planned(planned: int, entry: int, queue: QueueArrays, board: Board) -> int:
     """The largest of the entry itself and the entries planned so far; of equals the entry, then the earliest."""
     victim, largest = entry, queue.sizes[board.position[entry]]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 
-from hetserve.compiled import njit_uncounted
+from hetserve.compiled import njit_inner
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kairos_reference import PENALTY, UNSERVABLE, WINDOW, XI, reference
 from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
-@njit_uncounted
+@njit_inner
 def decide(
     now: float,
     queue: QueueArrays,
@@ -52,7 +52,7 @@ def decide(
     return sent, 0, math.inf
 
 
-@njit_uncounted
+@njit_inner
 def _fill(
     queries_are_rows: bool,
     now: float,
@@ -74,7 +74,7 @@ def _fill(
             _fill_one(now, left, weight, services, queue, parameters[0], parameters[1], cost[j])
 
 
-@njit_uncounted
+@njit_inner
 def _fill_one(
     now: float,
     left: float,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from hetserve.compiled import njit_uncounted
+from hetserve.compiled import njit_inner
 from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
 from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
@@ -17,7 +17,7 @@ WITHIN_SLO: Final = -1
 """Stands for the largest size that every auxiliary type present serves within the SLO."""
 
 
-@njit_uncounted
+@njit_inner
 def decide(
     now: float,  # noqa: ARG001
     queue: QueueArrays,
@@ -48,7 +48,7 @@ def decide(
     return 0, 0, math.inf
 
 
-@njit_uncounted
+@njit_inner
 def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, model: ModelArrays) -> int:
     """The idle instance of the pool with the largest C_j, ties to the first; -1 for none."""
     best, most = -1, -math.inf
@@ -62,7 +62,7 @@ def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, mo
     return best
 
 
-@njit_uncounted
+@njit_inner
 def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, int]:
     """Index of the largest size for the auxiliaries, and how many instances are of the base type (C_j >= 1)."""
     bases, within = 0, model.mean.shape[1] - 1

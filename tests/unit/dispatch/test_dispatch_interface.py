@@ -32,6 +32,23 @@ def test_the_names_of_policies_are_known_without_loading_the_compiler() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
 
 
+def test_no_kernel_of_the_pull_dispatcher_is_compiled_twice() -> None:
+    """A constant written where a kernel is called has all below compiled once more for its value."""
+    from numba.core.registry import CPUDispatcher
+
+    from hetserve.dispatch import hetserve, hetserve_plan
+
+    decide(make_policy("hetserve"), snapshot([(0.0, 10), (0.5, 1)], [Worker(1), Worker(0)], now=1.0))
+    kernels = {
+        value
+        for module in (hetserve, hetserve_plan)
+        for value in vars(module).values()
+        if isinstance(value, CPUDispatcher)
+    }
+    assert len(kernels) > 15
+    assert {kernel.py_func.__name__: len(kernel.signatures) for kernel in kernels if len(kernel.signatures) > 1} == {}
+
+
 def test_fcfs_sends_the_head_of_the_queue_to_the_idle_instance_of_highest_coefficient() -> None:
     scene = snapshot([(0.0, 10), (0.5, 1)], [Worker(1), Worker(0, busy=True), Worker(0)], now=1.0)
     assert [(d.query, d.worker) for d in decide(make_policy("fcfs"), scene).dispatches] == [(100, 2)]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetserve.compiled import njit_inner
+from hetserve.compiled import ONE, ZERO, njit_inner
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.search import (
     BASE_PRICE,
     KEEP,
     LIMIT,
     NODES,
-    ONE,
     TIED,
-    ZERO,
     Best,
     Part,
     Rows,

@@ -8,21 +8,17 @@ floats, and they err to the safe side by MARGIN.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from hetserve.compiled import njit_inner
+from hetserve.compiled import ZERO, njit_inner
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.space import Bools, Floats, Ints
 from hetserve.planning.kbest.tables import Leaders
 
 MARGIN: Final = 8.0
 """Fine steps by which a relaxation may be wrong: its terms are below 2**53 steps, each rounded once."""
-
-ZERO: Final = cast("int", np.int64(0))
-ONE: Final = cast("int", np.int64(1))
-"""For arguments of compiled functions: of a literal each would be compiled once more."""
 
 FOUND: Final = 0
 NODES: Final = 1
