@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from modelcheck.explore import Finding, explore
 from modelcheck.scopes import DEEP, SCOPES, UNFENCED
 from modelcheck.telling import HEAD, row, story
-from modelcheck.world import Scope
+from modelcheck.truth import Scope
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Snapshots of worlds as bytes. Values that never change are kept once and named by number: a copy shares them.
+"""What a process remembers, as bytes. Values that never change are kept once and named by number: a copy shares them.
 
 Of a search structure only what bookings change is written; the rest follows from its nodes.
 """
@@ -13,10 +13,8 @@ import numpy as np
 
 from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
 from hetserve.placement.index import GpuIndex
-from modelcheck.extender import NodeEvent, PodEvent
-from modelcheck.truth import PodTruth
 
-_SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView, PodTruth, PodEvent, NodeEvent)
+_SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
 _ARRAYS: Final = ("free", "pods", "idle", "open")
 _KINDS: Final = (np.int64, np.int64, np.bool_, np.bool_)
 _TABLES: Final = ("_strangers", "_holders")
@@ -63,9 +61,9 @@ def _index(key: tuple[Any, ...], arrays: list[bytes], tables: list[Any]) -> GpuI
     return index
 
 
-def dumps(world: Any) -> bytes:
+def dumps(memory: Any) -> bytes:
     buffer = io.BytesIO()
-    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(world)
+    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(memory)
     return buffer.getvalue()
 
 

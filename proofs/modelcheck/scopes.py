@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hetserve.placement.placer import Mode
-from modelcheck.truth import PodSpec, Shape
-from modelcheck.world import Scope
+from modelcheck.truth import PodSpec, Scope, Shape
 
 ONE_NODE: Final = {"n0": 2}
 TWO_NODES: Final = {"n0": 1, "n1": 1}

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from hetserve.placement import LedgerError
-from hetserve_extender.wire import BindArgs
-from modelcheck.extender import Extender
+from modelcheck.process import SHORT
 from modelcheck.truth import NodeTruth, PodTruth
 from modelcheck.world import World
 
 Step = tuple[Any, ...]
-
-SHORT: Final = 1.0
-"""Seconds: longer than any number of reservations after one another, shorter than what ends a doubt."""
 
 _WORLD: Final = {"delete", "terminate", "finish", "create", "relabel", "strip", "node gone", "node back"}
 _WIRE: Final = {"lose", "refuse", "list", "repeat", "hang up", "filter again", "bind again"}
@@ -38,12 +33,11 @@ def possible(world: World) -> Iterator[Step]:
 
 
 def perform(world: World, step: Step) -> None:
-    """Take a step and let every coroutine run until it waits again."""
+    """Take a step; raises what the shipped code raises."""
     kind, *about = step
     if kind in FAULTS:
         world.spent[kind] = world.spent.get(kind, 0) + 1
     PERFORM[kind](world, *about)
-    world.loop.settle()
 
 
 def _all(world: World) -> Iterator[Step]:
@@ -51,8 +45,8 @@ def _all(world: World) -> Iterator[Step]:
     yield from _api(world)
     yield from _users(world)
     yield from _hardware(world)
-    for who, extender in enumerate(world.extenders):
-        yield from _process(world, who, extender)
+    for who in range(len(world.processes)):
+        yield from _process(world, who)
     yield from _time(world)
 
 
@@ -81,7 +75,7 @@ def _seen_otherwise(world: World, slot: int, incarnation: int) -> bool:
     """Whether the scheduler would not ask, did it see what is: the pod is gone, on a node, or its bind runs."""
     pod = world.pods[slot]
     gone = pod is None or pod.incarnation != incarnation or pod.node is not None
-    return gone or f"pod{slot}-{incarnation}" in world.running[world.leader].binder._running
+    return gone or f"pod{slot}-{incarnation}" in world.processes[world.leader].running
 
 
 def _model(world: World, slot: int, incarnation: int) -> str:
@@ -100,26 +94,15 @@ def _filter_again(world: World, slot: int, incarnation: int, offered: tuple[str,
 
 
 def _filter_as(world: World, pod: PodTruth, offered: tuple[str, ...]) -> None:
-    raw = world.scope.shape.pod(pod)
-    try:
-        world.extenders[world.leader].placer.filter(raw, offered)
-    except (LedgerError, ValueError):
-        return
+    world.tell(world.leader, "filter", pod, offered)
 
 
 def _bind(world: World, slot: int, incarnation: int, node: str) -> None:
-    running = world.running[world.leader]
-    pod = PodTruth(slot, incarnation)
-    task = world.loop.create_task(running.binder.bind(BindArgs(pod.name, "default", pod.uid, node)))
-    running.callers.add(task)
-    task.add_done_callback(running.callers.discard)
+    world.tell(world.leader, "bind", PodTruth(slot, incarnation), node)
 
 
 def _hang_up(world: World, slot: int, incarnation: int, node: str) -> None:
-    _bind(world, slot, incarnation, node)
-    world.loop.settle()
-    for caller in list(world.running[world.leader].callers):
-        caller.cancel()
+    world.tell(world.leader, "hang_up", PodTruth(slot, incarnation), node)
 
 
 # What becomes of requests
@@ -129,11 +112,11 @@ def _api(world: World) -> Iterator[Step]:
     for number, request in enumerate(world.requests):
         if request.answer is None:
             yield ("carry out", number)
-            if request.waiting is not None:
+            if request.waits:
                 yield ("refuse", number)
         else:
             yield ("answer", number)
-        if request.waiting is not None and (request.method == "POST" or request.answer is None):
+        if request.waits and (request.method == "POST" or request.answer is None):
             yield ("lose", number)
 
 
@@ -220,50 +203,38 @@ def _node_back(world: World, name: str) -> None:
 # What happens to a process
 
 
-def _process(world: World, who: int, extender: Extender) -> Iterator[Step]:
-    if extender.listing is not None:
+def _process(world: World, who: int) -> Iterator[Step]:
+    process, wire = world.processes[who], world.wires[who]
+    if wire.listing is not None:
         yield ("list arrives", who)
     else:
-        for slot in extender.pods:
+        for slot in wire.pods:
             yield ("watch", who, slot)
-        for slot in extender.seen:
+        for slot in wire.seen:
             yield ("repeat", who, slot)
-        if who not in world.lists:
+        if not wire.asked:
             yield ("list", who)
-    for name in extender.nodes:
+    for name in wire.nodes:
         yield ("watch node", who, name)
-    if who != world.leader or len(world.extenders) == 1:
+    if who != world.leader or len(world.processes) == 1:
         yield ("restart", who)
-    if who != world.leader and extender.ready:
+    if who != world.leader and process.ready:
         yield ("promote", who)
-    running = world.running[who]
-    idle = running.housekeeping is None or running.housekeeping.done()
-    if idle and extender.next_deadline(world.clock.now)[0]:
+    if process.due and not process.tidying:
         yield ("tidy", who)
 
 
 def _restart(world: World, who: int) -> None:
     """The process is killed and a new one lists; what it sent is cut off with its connection, or was carried out."""
     world.requests = [request for request in world.requests if request.who != who]
-    world.extenders[who] = Extender.started(world.clock, world.scope.mode)
-    world.list_nodes(who)
-    world.extenders[who].begin_list(world.unfinished())
-    world.lists.pop(who, None)
-    world.running[who] = world.started(who)
+    world.start(who)
 
 
 def _promote(world: World, who: int) -> None:
     """The Lease changes hands: the old leader believes no longer that it leads, the new one takes over."""
+    world.tell(world.leader, "follow")
     world.leader, world.term = who, world.term + 1
-    world.outcomes.clear()
-    takeover = world.running[who].takeover
-    assert takeover is not None
-    takeover.task = world.loop.create_task(takeover.leadership.take_over(world.term))
-
-
-def _tidy(world: World, who: int) -> None:
-    running = world.running[who]
-    running.housekeeping = world.loop.create_task(running.binder.verify_overdue())
+    world.tell(who, "lead", world.term)
 
 
 # Time
@@ -271,30 +242,28 @@ def _tidy(world: World, who: int) -> None:
 
 def _time(world: World) -> Iterator[Step]:
     """Time passes up to the next deadline; before, everything due is looked after, and clients stop waiting."""
-    now, nexts = world.clock.now, []
-    for extender in world.extenders:
-        due, later = extender.next_deadline(now)
-        if due:
-            return
-        nexts += [] if later is None else [later]
-    if not nexts:
+    if any(process.due for process in world.processes):
         return
-    waits = any(request.waiting is not None for request in world.requests)
-    then = min(nexts)
-    if then - now <= SHORT:
+    seconds = _until_next(world)
+    if seconds is None:
+        return
+    if seconds <= SHORT:
         yield ("time", "until reservations end")
-    elif not waits:
+    elif not any(request.waits for request in world.requests):
         yield ("time", "until doubts are looked up")
 
 
+def _until_next(world: World) -> float | None:
+    return min((process.later for process in world.processes if process.later is not None), default=None)
+
+
 def _pass_time(world: World, until: str) -> None:
-    """A short time ends no request; a long one ends all of them, and every deadline of its scale has come."""
-    nexts = [extender.next_deadline(world.clock.now)[1] for extender in world.extenders]
-    then = min(at for at in nexts if at is not None)
-    if until == "until reservations end":
-        world.clock.now = then
-    else:
-        world.clock.now = then + SHORT
+    """A short time ends no request; a long one ends all of them."""
+    short = until == "until reservations end"
+    seconds = _until_next(world)
+    for who in range(len(world.processes)):
+        world.tell(who, "wait_for_reservations" if short else "wait_for_doubts", seconds)
+    if not short:
         world.requests.clear()
 
 
@@ -304,10 +273,10 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "filter again": _filter_again,
     "bind again": _bind,
     "hang up": _hang_up,
-    "carry out": lambda world, number: world.carry_out(world.requests[number]),
-    "answer": lambda world, number: world.answer(world.requests[number]),
-    "lose": lambda world, number: world.lose(world.requests[number]),
-    "refuse": lambda world, number: world.refuse(world.requests[number]),
+    "carry out": World.carry_out,
+    "answer": World.answer,
+    "lose": World.lose,
+    "refuse": World.refuse,
     "create": _create,
     "delete": _delete,
     "terminate": _terminate,
@@ -316,13 +285,13 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "strip": lambda world, slot: _edit(world, slot, stripped=True),
     "node gone": _node_gone,
     "node back": _node_back,
-    "list": lambda world, who: world.extenders[who].begin_list(world.unfinished()),
-    "list arrives": lambda world, who: world.take_list(who),
-    "watch": lambda world, who, slot: world.extenders[who].deliver_pod(world.scope.shape, slot),
-    "repeat": lambda world, who, slot: world.extenders[who].repeat_pod(world.scope.shape, slot),
-    "watch node": lambda world, who, name: world.extenders[who].deliver_node(world.scope.shape, name),
+    "list": World.begin_list,
+    "list arrives": World.take_list,
+    "watch": World.deliver_pod,
+    "repeat": World.repeat_pod,
+    "watch node": World.deliver_node,
     "restart": _restart,
     "promote": _promote,
-    "tidy": _tidy,
+    "tidy": lambda world, who: world.tell(who, "tidy"),
     "time": _pass_time,
 }

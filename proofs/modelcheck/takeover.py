@@ -29,7 +29,7 @@ class Election:
     """The election as one process sees it."""
 
     who: int
-    term_of: Callable[[int], int | None]
+    believed: Callable[[], int | None]
     fenced: bool
     candidate: Candidate = field(init=False)
 
@@ -37,7 +37,7 @@ class Election:
         self.candidate = Candidate(f"process{self.who}", handed_over=not self.fenced)
 
     def term(self) -> int | None:
-        return self.term_of(self.who)
+        return self.believed()
 
     def continues(self, term: int) -> bool:  # noqa: ARG002  (here every term comes after another's)
         return False

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 
 from hetserve.api import names
 from hetserve.placement.check import violations
+from hetserve.placement.placer import Mode
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
 CAPACITY = 100
 """MiB of every GPU; a pod of 60 fits alone, two of 40 fit together."""
-
-OWN: dict[int, Raw] = {}
-"""Raw pods by their address; they live as long as the process, so an address means one pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,6 @@ class Shape:
         asked = raw["spec"]["containers"][0]["resources"]
         for kind in ("limits", "requests"):
             asked[kind] = {k: v for k, v in asked[kind].items() if spec.mib} | dict(spec.resources)
-        OWN[id(raw)] = raw
         return raw
 
     @cache  # noqa: B019
@@ -105,6 +102,28 @@ class Shape:
         nodes = [self.node(NodeTruth(name, 0)) for name in self.nodes]
         there = [pod._replace(stripped=False) for pod in pods if pod is not None]
         return violations([self.pod(pod) for pod in there], nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is explored: the cluster, who runs, and how often each kind of fault may happen at most.
+
+    `faults` bounds their sum. Kinds that `limits` does not name do not happen. With two processes one leads;
+    `fenced` False takes the fence between their binds away.
+    """
+
+    name: str
+    shape: Shape
+    limits: Mapping[str, int]
+    faults: int
+    processes: int = 1
+    mode: Mode = Mode.DECIDE
+    fenced: bool = True
+
+    @property
+    def incarnations(self) -> int:
+        """How often a pod may be born."""
+        return 1 + self.limits.get("create", 0)
 
 
 @cache

@@ -1,258 +1,260 @@
-"""The true cluster and the processes that hear of it late: what exists, and how it is kept and copied."""
+"""The true cluster and the processes that hear of it late: what exists, and what is on its way.
+
+A process is a state of its automaton, so a world is small: it is copied for every step.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import orjson
 
-from hetserve.placement.placer import Mode
-from hetserve.placement.sinks import NodeSink
 from hetserve_extender.api import Answer
-from hetserve_extender.bind import Binder
-from hetserve_extender.fence import FencedApi
-from hetserve_shell.connection import ApiUnreachableError
-from modelcheck.copying import dumps, loads
-from modelcheck.extender import ApiPort, Clock, Extender, NodeEvent, PodEvent, Running
-from modelcheck.loop import StepLoop
-from modelcheck.takeover import Election, Takeover
-from modelcheck.truth import NodeTruth, PodTruth, Shape
+from modelcheck.automaton import Automaton, Known
+from modelcheck.process import Sent, Ticket
+from modelcheck.truth import NodeTruth, PodTruth, Scope, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is explored: the cluster, who runs, and how often each kind of fault may happen at most.
+class PodEvent(NamedTuple):
+    """An event of the pod watch, not yet delivered."""
 
-    `faults` bounds their sum. Kinds that `limits` does not name do not happen. With two processes one leads;
-    `fenced` False takes the fence between their binds away.
-    """
+    kind: str
+    pod: PodTruth
 
-    name: str
-    shape: Shape
-    limits: Mapping[str, int]
-    faults: int
-    processes: int = 1
-    mode: Mode = Mode.DECIDE
-    fenced: bool = True
+
+class NodeEvent(NamedTuple):
+    """An event of the node watch, not yet delivered."""
+
+    kind: str
+    node: NodeTruth
 
 
 @dataclass(slots=True)
+class Wire:
+    """What the watches have for one process and it has not heard, and the list that it waits for.
+
+    Events are kept per object: the order of events of different objects is left open, which allows more
+    orders than one watch connection can produce.
+    """
+
+    pods: dict[int, tuple[PodEvent, ...]] = field(default_factory=dict)
+    nodes: dict[str, tuple[NodeEvent, ...]] = field(default_factory=dict)
+    seen: dict[int, PodEvent] = field(default_factory=dict)
+    listing: tuple[PodTruth, ...] | None = None
+    asked: bool = False
+    """Whether the process itself has asked for the list."""
+
+    def copy(self) -> Wire:
+        return Wire(dict(self.pods), dict(self.nodes), dict(self.seen), self.listing, self.asked)
+
+    def hear_pod(self, event: PodEvent) -> None:
+        slot = event.pod.slot
+        self.pods[slot] = (*self.pods.get(slot, ()), event)
+
+    def hear_node(self, event: NodeEvent) -> None:
+        name = event.node.name
+        self.nodes[name] = (*self.nodes.get(name, ()), event)
+
+    def read(self, pods: tuple[PodTruth, ...]) -> None:
+        """The API server reads the list; what changes from now on comes on the watch that follows it."""
+        self.listing = pods
+        self.pods.clear()
+        self.seen.clear()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A request at the API server: sent, then carried out (with an answer that may not have arrived).
 
-    `waiting` None: the client is gone, and the request may still be carried out.
+    `waits` False: the client is gone, and the request may still be carried out.
     """
 
     who: int
-    method: str
-    slot: int
-    uid: str
-    node: str
-    notes: tuple[tuple[str, str], ...]
-    version: str = ""
+    sent: Sent
     answer: Answer | None = None
     saw: PodTruth | None = None
-    waiting: asyncio.Future[Answer] | None = None
+    waits: bool = True
+
+    @property
+    def ticket(self) -> Ticket:
+        return self.sent.ticket
+
+    @property
+    def slot(self) -> int:
+        return self.sent.ticket.slot
+
+    @property
+    def method(self) -> str:
+        return self.sent.ticket.method
 
 
 @dataclass(slots=True)
 class World:
-    """Everything that a state consists of."""
+    """Everything that a state consists of; `automata` are shared by all worlds of a search."""
 
     scope: Scope
-    clock: Clock
+    automata: tuple[Automaton, ...]
     pods: list[PodTruth | None]
     born: list[int]
     nodes: dict[str, int]
     absent: set[str]
-    extenders: list[Extender]
+    wires: list[Wire]
+    processes: list[Known]
     requests: list[Request]
     spent: dict[str, int]
     leader: int = 0
     term: int = 1
-    loop: StepLoop = field(default_factory=StepLoop)
-    running: list[Running] = field(default_factory=list)
-    lists: dict[int, asyncio.Future[None]] = field(default_factory=dict)
-    outcomes: list[tuple[int, int, int]] = field(default_factory=list)
-    """(process, pod, status or 0) of the fence's own requests, while a process takes over."""
-
-    # Making and copying
 
     @classmethod
-    def new(cls, scope: Scope) -> World:
+    def new(cls, scope: Scope, *, remember: bool = True) -> Self:
         """All nodes and pods are there, and every process has listed them."""
-        shape, clock = scope.shape, Clock()
+        shape = scope.shape
         count = len(shape.pods)
+        automata = tuple(Automaton(scope, who, remember) for who in range(scope.processes))
         pods: list[PodTruth | None] = [PodTruth(slot, 1) for slot in range(count)]
         nodes = dict.fromkeys(shape.nodes, 1)
-        world = cls(scope, clock, pods, [1] * count, nodes, set(), [], [], {})
+        wires = [Wire() for _ in automata]
+        world = cls(scope, automata, pods, [1] * count, nodes, set(), wires, [a.fresh() for a in automata], [], {})
         for who in range(scope.processes):
-            world.extenders.append(Extender.started(clock, scope.mode))
-            world.list_nodes(who)
-            world.extenders[who].begin_list(world.unfinished())
-            world.extenders[who].take_list(shape)
-        for extender in world.extenders[:1]:
-            extender.serving = world.term
-        world.start_binders()
+            world.start(who)
+            world.take_list(who)
+        world.tell(0, "begin_serving", world.term)
         return world
 
-    def start_binders(self) -> None:
-        self.running = [self.started(who) for who in range(len(self.extenders))]
-
-    def started(self, who: int) -> Running:
-        """What runs in a process whose ledger is there."""
-        extender, api = self.extenders[who], ApiPort(who, self)
-        if self.scope.processes == 1:
-            fenced = FencedApi(api, extender.sink, lambda: 1, str, extender.placer.changed)
-            return Running(Binder(fenced, extender.placer))
-        election = Election(who, self.term_of, self.scope.fenced)
-        takeover = Takeover.made(election, api, extender.placer, lambda: self.begin_list(who))
-        takeover.leadership._serving = extender.serving
-        return Running(Binder(takeover.fenced(extender.sink) if self.scope.fenced else api, extender.placer), takeover)
-
-    def term_of(self, who: int) -> int | None:
-        return self.term if who == self.leader else None
-
-    def serves(self, who: int) -> bool:
-        """Whether a process answers the verbs."""
-        takeover = self.running[who].takeover
-        return self.extenders[who].ready and (takeover is None or not takeover.leadership.refusal())
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no coroutine is under way, so that the world can be copied."""
-        return not any(running.busy for running in self.running)
-
-    def snapshot(self) -> bytes:
-        for extender, running in zip(self.extenders, self.running, strict=True):
-            if running.takeover is not None:
-                extender.serving = running.takeover.leadership._serving
-        return dumps(
-            (
-                self.clock,
-                self.pods,
-                self.born,
-                self.nodes,
-                self.absent,
-                self.extenders,
-                self.requests,
-                self.spent,
-                self.leader,
-                self.term,
-            )
+    def copy(self) -> World:
+        return World(
+            self.scope,
+            self.automata,
+            list(self.pods),
+            list(self.born),
+            dict(self.nodes),
+            set(self.absent),
+            [wire.copy() for wire in self.wires],
+            list(self.processes),
+            list(self.requests),
+            dict(self.spent),
+            self.leader,
+            self.term,
         )
 
-    @classmethod
-    def restored(cls, scope: Scope, snapshot: bytes) -> World:
-        world = cls(scope, *loads(snapshot))
-        world.start_binders()
-        return world
+    # Processes
+
+    def tell(self, who: int, *what: Any) -> None:
+        """Give an input to a process, and take what it sends."""
+        outcome = self.automata[who].after(self.processes[who], what)
+        self.processes[who] = outcome.state
+        self.requests += [Request(who, sent) for sent in outcome.sent]
+        if outcome.asked:
+            self.begin_list(who)
+            self.wires[who].asked = True
+
+    def start(self, who: int) -> None:
+        """A process starts: it knows the nodes, and waits for its list of pods."""
+        self.processes[who], self.wires[who] = self.automata[who].fresh(), Wire()
+        present = tuple(NodeTruth(name, number) for name, number in self.nodes.items() if name not in self.absent)
+        self.tell(who, "take_nodes", present)
+        self.begin_list(who)
+
+    def serves(self, who: int) -> bool:
+        return self.processes[who].serves
 
     # The cluster
 
     def unfinished(self) -> tuple[PodTruth, ...]:
         return tuple(pod for pod in self.pods if pod is not None and not pod.finished)
 
-    def begin_list(self, who: int) -> asyncio.Future[None]:
-        """A process lists the pods again; the future is done when the list has arrived."""
-        self.extenders[who].begin_list(self.unfinished())
-        self.lists[who] = self.loop.create_future()
-        return self.lists[who]
+    def begin_list(self, who: int) -> None:
+        self.wires[who].read(self.unfinished())
 
     def take_list(self, who: int) -> None:
-        self.extenders[who].take_list(self.scope.shape)
-        waiting = self.lists.pop(who, None)
-        if waiting is not None:
-            waiting.set_result(None)
+        wire = self.wires[who]
+        pods, wire.listing, wire.asked = wire.listing, None, False
+        self.tell(who, "take_pods", pods)
 
-    def list_nodes(self, who: int) -> None:
-        extender = self.extenders[who]
-        extender.nodes.clear()
-        present = [NodeTruth(name, number) for name, number in self.nodes.items() if name not in self.absent]
-        NodeSink(extender.placer).replace([self.scope.shape.node(node) for node in present])
+    def deliver_pod(self, who: int, slot: int) -> None:
+        wire = self.wires[who]
+        event, *rest = wire.pods.pop(slot)
+        if rest:
+            wire.pods[slot] = tuple(rest)
+        wire.seen[slot] = event
+        self.tell(who, "hear_pod", *event)
+
+    def repeat_pod(self, who: int, slot: int) -> None:
+        self.tell(who, "hear_pod", *self.wires[who].seen.pop(slot))
+
+    def deliver_node(self, who: int, name: str) -> None:
+        wire = self.wires[who]
+        event, *rest = wire.nodes.pop(name)
+        if rest:
+            wire.nodes[name] = tuple(rest)
+        self.tell(who, "hear_node", *event)
 
     def change_pod(self, slot: int, pod: PodTruth | None, kind: str, shown: PodTruth) -> None:
         self.pods[slot] = pod
-        for extender in self.extenders:
-            extender.hear_pod(PodEvent(kind, shown))
+        for wire in self.wires:
+            wire.hear_pod(PodEvent(kind, shown))
 
     def change_node(self, node: NodeTruth, kind: str) -> None:
-        for extender in self.extenders:
-            extender.hear_node(NodeEvent(kind, node))
+        for wire in self.wires:
+            wire.hear_node(NodeEvent(kind, node))
 
     # Requests
 
-    def send(self, who: int, method: str, path: str, body: Any) -> asyncio.Future[Answer]:
-        """A process asks the API server for a pod, or to bind one."""
-        name = path.partition("/pods/pod")[2].split("/")[0]
-        metadata = body["metadata"] if body else {}
-        notes = tuple(sorted(metadata.get("annotations", {}).items()))
-        node = body["target"]["name"] if method == "POST" else ""
-        waiting = self.loop.create_future()
-        what = (method, int(name) if name else -1, metadata.get("uid", ""), node, notes)
-        self.requests.append(Request(who, *what, metadata.get("resourceVersion", ""), waiting=waiting))
-        return waiting
-
-    def carry_out(self, request: Request) -> None:
-        pod = request.saw = self.pods[request.slot] if request.slot >= 0 else None
-        if request.slot < 0:
-            request.answer = _unbound(self.scope.shape, self.unfinished())
-        elif pod is None:
-            request.answer = _answer(404)
-        elif request.method == "GET":
-            request.answer = _found(self.scope.shape, pod)
-        elif _fails_precondition(request, pod):
-            request.answer = _answer(409)
-        elif request.method == "PATCH":
-            self._change(request, pod, pod, 200)
-        elif pod.node is not None or pod.terminating:
-            request.answer = _answer(409)
+    def carry_out(self, number: int) -> None:
+        request = self.requests[number]
+        pod = self.pods[request.slot] if request.slot >= 0 else None
+        answer = _unbound(self.scope.shape, self.unfinished()) if request.slot < 0 else self._carried_out(request, pod)
+        if request.waits:
+            self.requests[number] = replace(request, answer=answer, saw=pod)
         else:
-            self._change(request, pod, pod._replace(node=request.node, notes=request.notes), 201)
-        if request.waiting is None:
-            self.requests.remove(request)
+            del self.requests[number]
 
-    def _change(self, request: Request, pod: PodTruth, changed: PodTruth, status: int) -> None:
-        changed = changed._replace(version=pod.version + (self.scope.processes > 1))
-        request.answer = _answer(status)
-        self.change_pod(request.slot, changed, "DELETED" if pod.finished else "MODIFIED", changed)
-
-    def answer(self, request: Request) -> None:
-        assert request.waiting is not None
-        assert request.answer is not None
-        self.requests.remove(request)
-        self._note(request, request.answer.status)
-        if not request.waiting.done():
-            request.waiting.set_result(request.answer)
-
-    def lose(self, request: Request) -> None:
-        """The client hears nothing; a request that is not carried out yet may still be."""
-        assert request.waiting is not None
-        waiting, request.waiting = request.waiting, None
-        self._note(request, 0)
-        if request.answer is not None or request.method != "POST":
-            self.requests.remove(request)
-        if not waiting.done():
-            waiting.set_exception(ApiUnreachableError("no answer"))
-
-    def _note(self, request: Request, status: int) -> None:
+    def _carried_out(self, request: Request, pod: PodTruth | None) -> Answer:
+        """What becomes of a request about a pod, and of the pod."""
+        if pod is None:
+            return _answer(404)
+        if request.method == "GET":
+            return _found(self.scope.shape, pod)
+        if _fails_precondition(request.sent, pod):
+            return _answer(409)
         if request.method == "PATCH":
-            self.outcomes.append((request.who, request.slot, status))
+            return self._change(pod, pod, 200)
+        if pod.node is not None or pod.terminating:
+            return _answer(409)
+        return self._change(pod, pod._replace(node=request.sent.node, notes=request.sent.notes), 201)
 
-    def refuse(self, request: Request) -> None:
+    def _change(self, pod: PodTruth, changed: PodTruth, status: int) -> Answer:
+        changed = changed._replace(version=pod.version + (self.scope.processes > 1))
+        self.change_pod(pod.slot, changed, "DELETED" if pod.finished else "MODIFIED", changed)
+        return _answer(status)
+
+    def answer(self, number: int) -> None:
+        request = self.requests.pop(number)
+        assert request.waits
+        assert request.answer is not None
+        self.tell(request.who, "answer", request.ticket, request.answer)
+
+    def lose(self, number: int) -> None:
+        """The client hears nothing; a request that is not carried out yet may still be."""
+        request = self.requests[number]
+        if request.answer is not None or request.method != "POST":
+            del self.requests[number]
+        else:
+            self.requests[number] = replace(request, waits=False)
+        self.tell(request.who, "lose", request.ticket)
+
+    def refuse(self, number: int) -> None:
         """The API server is too busy and says so; nothing is carried out."""
-        request.answer = _answer(429)
-        self.answer(request)
+        self.requests[number] = replace(self.requests[number], answer=_answer(429))
+        self.answer(number)
 
 
-def _fails_precondition(request: Request, pod: PodTruth) -> bool:
+def _fails_precondition(sent: Sent, pod: PodTruth) -> bool:
     """As the API server: what a request does not name is no condition."""
-    other_pod = request.uid not in ("", pod.uid)
-    return other_pod or request.version not in ("", str(pod.version))
+    other_pod = sent.uid not in ("", pod.uid)
+    return other_pod or sent.version not in ("", str(pod.version))
 
 
 @cache

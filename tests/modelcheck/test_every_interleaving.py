@@ -7,7 +7,7 @@ import pytest
 from modelcheck.explore import explore
 from modelcheck.scopes import SCOPES, UNFENCED
 from modelcheck.telling import story
-from modelcheck.world import Scope
+from modelcheck.truth import Scope
 
 
 @pytest.mark.timeout(600)  # a minute of processor time, which other tests beside it may share

@@ -7,8 +7,7 @@ import pytest
 from modelcheck.explore import explore
 from modelcheck.scopes import ALONE, ONE_NODE, OTHER, SMALL
 from modelcheck.telling import story
-from modelcheck.truth import PodSpec, Shape
-from modelcheck.world import Scope
+from modelcheck.truth import PodSpec, Scope, Shape
 
 ONE_GPU = {"n0": 1}
 
@@ -26,6 +25,10 @@ def test_a_pod_created_again_under_its_name_is_another_pod() -> None:
 
 def test_a_bind_without_an_answer_keeps_its_gpu() -> None:
     assert_kept("no answer", 2, ONE_GPU, {"lose": 2})
+
+
+def test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one() -> None:
+    assert_kept("lost again", 2, ONE_NODE, {"lose": 2})
 
 
 def test_a_caller_that_hangs_up_leaves_no_booking_without_an_end() -> None:

@@ -1,0 +1,145 @@
+"""What tells two states of a process apart: equal portraits mean that equal inputs have equal effects.
+
+One part per pod, which does not name it, and one about all else. Times count from now, in two scales: what ends a
+reservation is short beside what ends a doubt, so deadlines that are a reservation apart are one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+from collections.abc import Hashable, Iterator
+from functools import cache
+from typing import Any, Final
+
+from hetserve.placement import Booking, GpuRequest, PodView, State
+from hetserve.placement.placer import VERIFY_AFTER
+from hetserve_extender.api import Answer
+from hetserve_extender.wire import BindArgs
+from modelcheck.process import HOLD, Memory, Process
+
+_ITERATORS: Final[tuple[Any, ...]] = (type(iter(())), type(iter([])))
+
+Portrait = tuple[str, tuple[str, ...]]
+"""All but the pods, and a part per pod in their order."""
+
+
+def portrait(process: Process) -> Portrait:
+    memory = process.memory
+    nodes = sorted((node.name, node.uid) for node in memory.placer.ledger.index.nodes)
+    whole = repr((memory.ready, nodes, _takeover(process), process.loop.errors))
+    return whole, tuple(
+        without_name(repr(list(_pod(process, slot))), slot) for slot in range(len(process.scope.shape.pods))
+    )
+
+
+def without_name(text: str, slot: int) -> str:
+    return text.replace(f"pod{slot}", "pod*").replace(f"slot={slot}", "slot=*")
+
+
+@cache
+def _text(value: Hashable) -> str:
+    """Text of a value that never changes; there are few of them, and writing them takes long."""
+    return repr(value)
+
+
+def _pod(process: Process, slot: int) -> Iterator[Any]:
+    memory = process.memory
+    for incarnation in range(1, process.scope.incarnations + 1):
+        uid = f"pod{slot}-{incarnation}"
+        booking = memory.placer.ledger.booking(uid)
+        yield None if booking is None else (*_booking(booking, memory.clock.now), _rank(memory, booking))
+        yield _timed(memory, uid, booking)
+        yield _text(memory.placer.pods.get(uid))
+        yield _coroutine(process, uid)
+        yield memory.sink.get(uid)
+    yield _housekeeping(process, f"pod{slot}-")
+    yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
+    yield sorted(status for about, status in process.fenced if about == slot)
+
+
+def _booking(booking: Booking, now: float) -> tuple[Any, ...]:
+    left = None if booking.deadline is None else _left(booking.deadline - now)
+    return _text(booking.request), booking.places, booking.mib, booking.state.value, left, *_settled(booking)
+
+
+def _left(seconds: float) -> tuple[Any, ...]:
+    """How long until a deadline; of a doubt also whether it is of this moment: of two, the older is looked up first."""
+    return seconds > 0, round(seconds), seconds >= VERIFY_AFTER - HOLD / 2
+
+
+def _settled(booking: Booking) -> tuple[Any, ...]:
+    return booking.confirmed, booking.other_models
+
+
+def _timed(memory: Memory, uid: str, booking: Booking | None) -> bool:
+    """Whether its deadline will end or name a booking; another's entry about its pod does nothing, now or later."""
+    return booking is not None and (booking.deadline, uid) in memory.placer.ledger._deadlines
+
+
+def _rank(memory: Memory, booking: Booking) -> int:
+    """Place among bookings that are due together: housekeeping reads them in the order of their UIDs."""
+    if booking.deadline is None or booking.state is State.RESERVED:
+        return 0
+    others = memory.placer.ledger.bookings().values()
+    return sum(o.deadline is not None and (o.deadline, o.request.uid) < _due(booking) for o in others)
+
+
+def _due(booking: Booking) -> tuple[float, str]:
+    return booking.deadline or 0.0, booking.request.uid
+
+
+def _takeover(process: Process) -> Any:
+    """Whether it serves, in which term it believes, and where taking over stands."""
+    takeover = process.takeover
+    if takeover is None:
+        return None
+    standing = [] if takeover.task is None else list(_frames(takeover.task))
+    return process.serves, process.memory.term, standing, process.listing is not None
+
+
+def _coroutine(process: Process, uid: str) -> Any:
+    entry = process.binder._running.get(uid)
+    return None if entry is None else (entry[0], list(_frames(entry[1])))
+
+
+def _housekeeping(process: Process, prefix: str) -> Any:
+    """Where housekeeping stands, told in the part of the pod that it is about."""
+    task = process.housekeeping
+    if task is None or task.done():
+        return None
+    frames = list(_frames(task))
+    return frames if prefix in repr(frames) else "elsewhere"
+
+
+def _frames(task: asyncio.Task[Any]) -> Iterator[Any]:
+    """Where a coroutine of the process and those it awaits stand, with their plain local values."""
+    coroutine: Any = task.get_coro()
+    while coroutine is not None and hasattr(coroutine, "cr_frame"):
+        frame, code = coroutine.cr_frame, coroutine.cr_code
+        if frame is None or "hetserve_extender" not in code.co_filename:
+            return  # the check's own request, or asyncio's: told by what the API server knows of it
+        yield code.co_name, frame.f_lasti, [(name, _plain(value)) for name, value in sorted(frame.f_locals.items())]
+        yield [_plain(value) for value in _still_to_come(coroutine)]
+        coroutine = coroutine.cr_await
+
+
+def _still_to_come(coroutine: Any) -> Iterator[Any]:
+    """What the loops of a coroutine have not reached: no local variable names it."""
+    for held in gc.get_referents(coroutine):
+        if isinstance(held, _ITERATORS):
+            yield from copy.copy(held)
+
+
+def _plain(value: Any) -> Any:
+    """A local value without identity or time; of an object that may change, its type."""
+    if isinstance(value, Booking):
+        return _text(value.request), value.places, value.mib, value.state.value, *_settled(value)
+    if isinstance(value, (BindArgs, GpuRequest, PodView)):
+        return _text(value)
+    if isinstance(value, Answer):
+        return value.status
+    if isinstance(value, (str, bool, int, type(None), Exception, dict)):
+        return repr(value)
+    return type(value).__name__

@@ -1,0 +1,26 @@
+"""What a process did once is not done again: that must find the same states, steps and verdicts as doing it."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelcheck.explore import Finding, explore
+from modelcheck.scopes import ALONE, EDITED, FAILOVER, HAND, ONE_NODE, OTHER, SMALL, TWO_NODES
+from modelcheck.truth import Scope, Shape
+
+SCOPES = (
+    Scope("1 pod, any fault or edit", Shape((ALONE,), ONE_NODE), EDITED, 1),
+    Scope("2 pods that share, an edit or a lost request", Shape((SMALL, OTHER), {"n0": 1}), {**HAND, "lose": 1}, 1),
+    Scope("2 equal pods, a lost request", Shape((ALONE, ALONE), TWO_NODES), {"lose": 1, "restart": 1}, 1),
+    Scope("2 processes, a fault beside the change of leader", Shape((ALONE,), ONE_NODE), FAILOVER, 2, processes=2),
+    Scope("2 processes without the fence", Shape((ALONE, ALONE), {"n0": 1}), FAILOVER, 2, processes=2, fenced=False),
+)
+
+
+def told(finding: Finding) -> tuple[object, ...]:
+    return finding.states, finding.transitions, finding.depth, finding.wrong, finding.trace, finding.complete
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
+def test_a_search_that_runs_the_code_on_every_path_finds_the_same(scope: Scope) -> None:
+    assert told(explore(scope)) == told(explore(scope, remember=False))
