@@ -79,8 +79,10 @@ class Verbs:
         return answer
 
     def _filter(self, args: wire.FilterArgs) -> bytes:
-        if refusal := self.refusal():
-            return self._error(refusal)
+        if refusal := self.refusal():  # the scheduler tells it too, and asks again and again
+            self.metrics.decisions.labels("error").inc()
+            log.debug("filter: %s", refusal)
+            return wire.filter_error(refusal)
         try:
             outcome = self.placer.filter(args.pod, args.names)
         except LedgerError as error:

@@ -16,6 +16,8 @@ from hetserve.api import names
 
 RawObject = Mapping[str, Any]
 Place = tuple[str, str]
+_MOST_GPUS, _MOST_MIB = 1024, 2**27
+"""Of a node and of a GPU: larger numbers are slips."""
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
@@ -82,19 +84,52 @@ def _names(pod: RawObject) -> frozenset[str]:
 
 
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
-    """MiB of every GPU by (node name, GPU id), from the nodes' annotation or labels."""
+    """MiB of every GPU by (node name, GPU id), from the nodes' annotation or labels.
+
+    Raises ValueError for a node whose GPUs are not written as they must be: of such a node none can be used.
+    """
     capacity: dict[Place, int] = {}
     for node in nodes:
         metadata = node["metadata"]
         listed = (metadata.get("annotations") or {}).get(names.ANNOTATION_NODE_GPUS)
         labels = metadata.get("labels") or {}
-        if listed is not None:
-            for gpu in json.loads(listed):
-                capacity[metadata["name"], gpu["uuid"]] = gpu["memoryMiB"]
-        elif names.GFD_COUNT in labels:
-            for number in range(int(labels[names.GFD_COUNT])):
-                capacity[metadata["name"], str(number)] = int(labels[names.GFD_MEMORY])
+        found = [] if names.GFD_COUNT not in labels else _labelled(labels)
+        for gpu, mib in found if listed is None else _listed(listed):
+            capacity[metadata["name"], gpu] = mib
     return capacity
+
+
+def _listed(text: str) -> list[tuple[str, int]]:
+    try:
+        entries = json.loads(text)
+    except RecursionError:
+        raise ValueError("the list of GPUs is nested too deeply") from None
+    if not isinstance(entries, list) or len(entries) > _MOST_GPUS:
+        raise ValueError("no list of GPUs")
+    found = [(str(entry["uuid"]), entry["memoryMiB"]) for entry in entries if _is_gpu(entry)]
+    if len(dict(found)) != len(entries):
+        raise ValueError("an entry is no GPU, or one is listed twice")
+    return found
+
+
+def _is_gpu(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not entry.keys() <= {"uuid", "product", "memoryMiB", "healthy"}:
+        return False
+    texts, memory = (entry.get("uuid"), entry.get("product")), entry.get("memoryMiB")
+    return (
+        all(isinstance(text, str) and text for text in texts)
+        and not set(entry["uuid"]) & set(", \t\r\n")
+        and type(memory) is int
+        and 0 < memory <= _MOST_MIB
+        and isinstance(entry.get("healthy", True), bool)
+    )
+
+
+def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
+    count, mib = int(labels[names.GFD_COUNT]), int(labels[names.GFD_MEMORY])
+    if not 0 <= count <= _MOST_GPUS or not 0 < mib <= _MOST_MIB or names.GFD_PRODUCT not in labels:
+        raise ValueError(f"labels that say {count} GPUs of {mib} MiB")
+    return [(str(number), mib) for number in range(count)]
 
 
 def holdings(pods: Iterable[RawObject]) -> list[Holding]:

@@ -20,7 +20,7 @@ from hetserve.placement.index import Numbers
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.requests import GpuRequest
 
-_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError)
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class Kind(Enum):

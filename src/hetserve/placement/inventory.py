@@ -98,10 +98,11 @@ def _from_annotation(text: str) -> list[Gpu]:
     if len(entries) > MAX_GPUS_PER_NODE:
         raise InvalidObjectError(f"{where} lists {len(entries)} GPUs; at most {MAX_GPUS_PER_NODE} are possible")
     gpus = [_entry(entry, f"{where}[{index}]") for index, entry in enumerate(entries)]
-    ids = [gpu.id for gpu in gpus]
-    for id_ in ids:
-        if ids.count(id_) > 1:
-            raise InvalidObjectError(f"{where}: uuid {id_!r} is listed twice")
+    seen: set[str] = set()
+    for gpu in gpus:
+        if gpu.id in seen:
+            raise InvalidObjectError(f"{where}: uuid {gpu.id!r} is listed twice")
+        seen.add(gpu.id)
     return gpus
 
 
