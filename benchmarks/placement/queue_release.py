@@ -20,7 +20,7 @@ from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
-from hetserve.placement.queues import oldest_turn
+from hetserve.placement.queues import OLDEST_EVERY
 from hetserve_extender.api import KubernetesApi
 from hetserve_extender.cluster import Reflector
 from hetserve_shell.connection import ApiConnection
@@ -68,7 +68,7 @@ def describe(data: Json) -> str:
     words = [
         f"{data['pods']} gated pods of 20 shapes (model and size) wait before the extender starts, on {data['nodes']}",
         "nodes of 8 GPUs; default settings of the chart. Releases are gates seen lifted on a watch, in the API",
-        "server's order. The bound of a pod with n older ones is p x (n + 1) releases, p = max(beta, 2)",
+        "server's order. The bound of a pod with n older ones is p x (n + 1) releases, p = 2",
         f"(docs/queues.md). Idle: one pod at a time, {idle['samples']} times, from the answer to its creation.\n",
     ]
     return "\n".join(words) + "\n" + table(("", "measured", "goal", ""), rows)
@@ -196,8 +196,7 @@ async def _drain(cluster: Cluster, seen: Seen, count: int) -> Json:
 def _ratios(seen: Seen) -> list[float]:
     """Of every pod: the releases up to its own, over its bound p x (older ones + 1)."""
     age = {name: rank for rank, name in enumerate(sorted(seen.created, key=lambda name: (seen.created[name], name)))}
-    period = oldest_turn(BETA)
-    return [(number + 1) / (period * (age[name] + 1)) for number, name in enumerate(seen.lifted)]
+    return [(number + 1) / (OLDEST_EVERY * (age[name] + 1)) for number, name in enumerate(seen.lifted)]
 
 
 async def _idle(load: Load, seen: Seen) -> Json:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
 from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.weights import Weights
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
@@ -35,7 +36,12 @@ def waiting_pods(draw: st.DrawFn, most: int = 30) -> list[Waiting]:
 
 
 SETTINGS = st.builds(
-    QueueSettings, queues=st.sampled_from([1, 2, 3, 4, 5, "auto"]), beta=st.integers(1, 9), seed=st.integers(0, 3)
+    QueueSettings,
+    queues=st.sampled_from([1, 2, 3, 4, 5, "auto"]),
+    beta=st.integers(1, 9),
+    seed=st.integers(0, 3),
+    weights=st.sampled_from(Weights),
+    oldest_every=st.sampled_from([1, 2, 2, 3, 8]),
 )
 
 

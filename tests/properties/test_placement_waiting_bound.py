@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import QueueSettings, Waiting
-from hetserve.placement.queues import oldest_turn
 from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.weights import Weights
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
@@ -45,7 +45,7 @@ class Simulation:
         self.line.put(pod)
 
     def round(self, refused: int) -> None:
-        beta = self.line.settings.beta
+        beta, period = self.line.settings.beta, self.line.settings.oldest_every
         made = self.line.round(outstanding=len(self.outstanding), now=Seconds(self.now), largest_gpu=LARGEST)
         assert len(self.outstanding) + len(made.releases) <= max(beta, len(self.outstanding)), "beta was not kept"
         bounds = made.wait_bounds()
@@ -53,14 +53,14 @@ class Simulation:
             pod = release.pod
             self.released[pod.priority] = self.released.get(pod.priority, 0) + 1
             waited = self.released[pod.priority] - self.start[pod.uid]
-            most = oldest_turn(beta) * (self.older[pod.uid] + 1)
+            most = period * (self.older[pod.uid] + 1)
             assert waited <= most, f"{pod.uid} left after {waited} releases of its priority; its bound is {most}"
             self.line.discard(pod.uid)
             (self.hidden if number < refused else self.outstanding).append(pod)
         for pod in self.line:
             gone = self.released.get(pod.priority, 0) - self.start[pod.uid]
-            assert gone < oldest_turn(beta) * (self.older[pod.uid] + 1), f"{pod.uid} still waits past its bound"
-            assert bounds[pod.priority] >= oldest_turn(beta), "the exported bound forgets a waiting pod"
+            assert gone < period * (self.older[pod.uid] + 1), f"{pod.uid} still waits past its bound"
+            assert bounds[pod.priority] >= period, "the exported bound forgets a waiting pod"
 
 
 STEPS = st.one_of(
@@ -82,7 +82,13 @@ STEPS = st.one_of(
 
 @settings(max_examples=120, deadline=None)
 @given(
-    rules=st.builds(QueueSettings, queues=st.sampled_from([1, 2, 4, "auto"]), beta=st.integers(1, 9)),
+    rules=st.builds(
+        QueueSettings,
+        queues=st.sampled_from([1, 2, 4, "auto"]),
+        beta=st.integers(1, 9),
+        weights=st.sampled_from(Weights),
+        oldest_every=st.sampled_from([1, 2, 2, 3, 8]),
+    ),
     steps=st.lists(STEPS, min_size=10, max_size=60),
 )
 def test_nobody_waits_longer_than_the_bound_whatever_happens(

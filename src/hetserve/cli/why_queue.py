@@ -11,7 +11,7 @@ from typing import Any
 
 from hetserve.placement import Placer, PodView
 from hetserve.placement.gating import ours_alone_holds, waiting
-from hetserve.placement.queues import oldest_turn
+from hetserve.placement.queues import OLDEST_EVERY
 
 
 def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: i
         "older": older,
         "alike": len(alike),
         "olderAlike": sum(_age(other) < _age(pod) for other in alike),
-        "releasedWithin": oldest_turn(beta) * (older + 1),
+        "releasedWithin": OLDEST_EVERY * (older + 1),
         "beta": beta,
         "waitedSeconds": round(max(now - pod.created_at, 0.0), 3),
     }

@@ -1,9 +1,9 @@
 """Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
 
 Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`, kept stable
-by `partition`); line 3 picks up to beta of them by weight = length x (1 s + median wait), paid out by credits.
+by `partition`); line 3 picks up to beta of them by weight (`Weights`), paid out by credits.
 
-**Bound on waiting.** The last of every p = max(beta, 2) releases of a priority goes to whoever waits longest
+**Bound on waiting.** The last of every p releases of a priority (`oldest_every`, 2) goes to whoever waits longest
 there. So a pod with n older ones of its priority is released within p x (n + 1) releases of that priority,
 whatever arrives, however shapes and queues change, and however many pods are outstanding or stuck: those
 decide when there is a release, not whose it is. Higher priorities go first, without a bound for lower ones.
@@ -15,10 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
+from typing import Final
 
 from hetserve.placement.clustering import Queues, Shape
 from hetserve.placement.partition import Clustering, Partition, carried, renewed
+from hetserve.placement.weights import Weights, weight
 from hetserve.units import MiB, Seconds
+
+OLDEST_EVERY: Final = 2
+"""Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,21 @@ Entry = tuple[float, str, str, str, Waiting]
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """k queues ("auto": by silhouette), beta released and unbound pods at most, seed of the clustering."""
+    """k queues ("auto": by silhouette), beta released and unbound pods at most, seed of the clustering.
+
+    `weights` is what is due to a queue; the longest waiting pod of a priority has every `oldest_every`-th of its
+    releases (1: all, plain order of age). Raises ValueError for `oldest_every` < 1.
+    """
 
     queues: Queues = 4
     beta: int = 8
     seed: int = 0
+    weights: Weights = Weights.HETSEV
+    oldest_every: int = OLDEST_EVERY
+
+    def __post_init__(self) -> None:
+        if self.oldest_every < 1:
+            raise ValueError(f"oldest_every: {self.oldest_every} gives the oldest pod no turn; at least 1 is needed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +153,6 @@ def entry(pod: Waiting) -> Entry:
     return pod.since, pod.namespace, pod.name, pod.uid, pod
 
 
-def oldest_turn(beta: int) -> int:
-    """Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
-    return max(beta, 2)
-
-
 @dataclass(slots=True)
 class RoundInProgress:
     """A round as it is made: priority by priority, highest first, `partition` and then `release`."""
@@ -179,7 +189,8 @@ class RoundInProgress:
         shapes: dict[int, list[Shape]] = {}
         for shape in sorted(counts):
             shapes.setdefault(self.partitions[priority].queue_of[shape], []).append(shape)
-        lanes = [_Lane.of(id_, tuple(shapes[id_]), lines[id_], self.now) for id_ in sorted(shapes)]
+        rule = self.settings.weights
+        lanes = [_Lane.of(id_, tuple(shapes[id_]), lines[id_], self.now, rule) for id_ in sorted(shapes)]
         take = min(self.slots - len(self.releases), sum(len(lane.pods) for lane in lanes))
         since = self.before.since_oldest.get(priority, 0)
         self.since_oldest[priority] = since if take <= 0 else self._pick(lanes, take, since)
@@ -191,11 +202,11 @@ class RoundInProgress:
         state = Fairness(
             MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
         )
-        return Round(tuple(self.releases), tuple(self.queues), state, reason, oldest_turn(self.settings.beta))
+        return Round(tuple(self.releases), tuple(self.queues), state, reason, self.settings.oldest_every)
 
     def _pick(self, lanes: Sequence[_Lane], take: int, since: int) -> int:
         """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
-        period, credit = oldest_turn(self.settings.beta), self.credit
+        period, credit = self.settings.oldest_every, self.credit
         for _ in range(take):
             live = [lane for lane in lanes if lane.next < len(lane.pods)]
             total = sum(lane.weight for lane in live)
@@ -225,10 +236,10 @@ class _Lane:
     next: int = 0
 
     @classmethod
-    def of(cls, id_: int, shapes: tuple[Shape, ...], pods: Sequence[Entry], now: Seconds) -> _Lane:
+    def of(cls, id_: int, shapes: tuple[Shape, ...], pods: Sequence[Entry], now: Seconds, rule: Weights) -> _Lane:
         middle = pods[(len(pods) - 1) // 2 : len(pods) // 2 + 1]
         wait = Seconds(sum(max(now - since, 0.0) for since, *_ in middle) / len(middle))
-        return cls(id_, shapes, pods, wait, len(pods) * (1.0 + wait))
+        return cls(id_, shapes, pods, wait, weight(rule, len(pods), wait))
 
     def head(self) -> Entry:
         return self.pods[self.next]

@@ -89,7 +89,7 @@ def test_a_gated_pod_is_told_its_place_and_its_bound() -> None:
     assert said["state"] == "Gated"
     assert said["queue"]["waiting"] == 3
     assert (said["queue"]["older"], said["queue"]["samePriority"], said["queue"]["higherPriority"]) == (1, 2, 1)
-    assert said["queue"]["releasedWithin"] == 16
+    assert said["queue"]["releasedWithin"] == 4
     assert said["queue"]["waitedSeconds"] == pytest.approx(1767225700 - 1767225660)
     assert "credits, which the extender alone knows" in " ".join(run("mine", NODE, older, urgent, mine).stdout.split())
 
@@ -205,12 +205,12 @@ def test_many_gpus_are_cut_to_those_nearest_to_fitting_unless_all_are_wanted() -
 
 
 @pytest.mark.parametrize(
-    ("settings", "policy", "within"),
+    ("settings", "policy", "beta"),
     [("policy: BestFit\nqueue: {beta: 3}", "BestFit", 3), ("[", "WorstFit", 8), (None, "WorstFit", 8)],
     ids=["as configured", "settings that cannot be read", "no ConfigMap"],
 )
 def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
-    tmp_path: Path, settings: str | None, policy: str, within: int
+    tmp_path: Path, settings: str | None, policy: str, beta: int
 ) -> None:
     mine = gpu_pod("mine", namespace="team", gates=(names.QUEUE_GATE,))
     with HttpApi.serving([NODE], [mine]) as api:
@@ -220,7 +220,7 @@ def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
         arguments = ["why", "mine", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
         said = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert said["decision"]["policy"] == policy
-    assert said["queue"]["releasedWithin"] == within
+    assert said["queue"]["beta"] == beta
 
 
 TOLERATIONS = {

@@ -9,6 +9,7 @@ import pytest
 from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.clustering import Shape, cluster
 from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.weights import Weights
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
@@ -35,10 +36,43 @@ def test_weight_is_length_times_one_second_plus_the_median_wait() -> None:
     assert [(queue.weight, queue.median_wait) for queue in queues] == [(2 * 11.0, 10.0), (3 * 4.0, 3.0)]
 
 
-def test_releases_follow_the_weights() -> None:
-    pods = [*_pods("a", 60), *_pods("b", 20)]
-    result = next_round(pods, outstanding=0, now=Seconds(9), largest_gpu=LARGEST, settings=QueueSettings(beta=40))
-    assert [queue.released for queue in result.queues] == [30, 10]
+@pytest.mark.parametrize(
+    ("rule", "released"),
+    [
+        pytest.param(Weights.HETSEV, [30, 10], id="HetSev: every pod is due alike"),
+        pytest.param(Weights.WAIT, [20, 20], id="wait: queues that waited alike are due alike"),
+        pytest.param(Weights.EQUAL, [20, 20], id="equal: every queue is due alike"),
+    ],
+)
+def test_releases_follow_the_weights(rule: Weights, released: list[int]) -> None:
+    result = _round([*_pods("a", 60), *_pods("b", 20)], beta=40, weights=rule, oldest_every=1000)
+    assert [queue.released for queue in result.queues] == released
+
+
+@pytest.mark.parametrize(
+    ("rule", "released"),
+    [
+        pytest.param(Weights.HETSEV, [32, 8], id="HetSev"),
+        pytest.param(Weights.WAIT, [32, 8], id="wait"),
+        pytest.param(Weights.EQUAL, [20, 20], id="equal: a wait counts for nothing"),
+    ],
+)
+def test_a_queue_that_waited_longer_is_due_more_unless_all_are_due_alike(rule: Weights, released: list[int]) -> None:
+    pods = [*_pods("a", 60, since=1.0), *_pods("b", 60, since=76.0)]  # 99 s and 24 s: weights of 4 to 1
+    result = _round(pods, beta=40, weights=rule, oldest_every=1000)
+    assert [queue.released for queue in result.queues] == released
+
+
+def test_the_oldest_always_is_the_order_of_age() -> None:
+    pods = [*_pods("a", 9, since=50.0), *_pods("b", 3, since=20.0), *_pods("c", 2, since=30.0)]
+    result = _round(pods, beta=7, oldest_every=1)
+    assert [release.pod.uid for release in result.releases] == ["b0", "b1", "b2", "c0", "c1", "a0", "a1"]
+    assert result.wait_bounds() == {0: 7}
+
+
+def test_a_turn_of_the_oldest_that_never_comes_is_no_bound() -> None:
+    with pytest.raises(ValueError, match="oldest_every: 0 gives the oldest pod no turn; at least 1 is needed"):
+        QueueSettings(oldest_every=0)
 
 
 def test_an_idle_cluster_releases_the_first_pod_at_once() -> None:
@@ -66,7 +100,7 @@ def test_the_bound_on_waiting_is_told_for_every_priority() -> None:
         _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
     )
     assert len(result.releases) == 2
-    assert result.wait_bounds() == {0: 8 * 3}
+    assert result.wait_bounds() == {0: 2 * 3}
 
 
 def test_auto_finds_the_groups_there_are() -> None:
