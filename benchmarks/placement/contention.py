@@ -1,4 +1,8 @@
-"""Virtual time over HetSev's testbed: pods arrive, wait at the gate or in plain order, hold a GPU for a while, end."""
+"""Virtual time over HetSev's testbed: pods arrive, wait at the gate or in plain order, hold a GPU for a while, end.
+
+The scheduler tries its pods in the order in which it got them, whenever something changed; each bind takes
+`bind_seconds` of its time, 0 where it is never what the pods wait for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Final
 
 from benchmarks.placement.testbed import testbed
 
-from hetserve.placement import GpuRequest, Ledger, QueueSettings, Waiting, decide
+from hetserve.placement import GpuRequest, Ledger, NodeInventory, Waiting, decide
 from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 
@@ -55,6 +59,10 @@ class Cluster:
     """The testbed under one order of waiting: `line` None is plain FIFO, without gates."""
 
     line: WaitingLine | None
+    stuck_after: float = STUCK_AFTER
+    bind_seconds: float = 0.0
+    testbeds: int = 1
+    busy_until: float = 0.0
     ledger: Ledger = field(default_factory=Ledger)
     released: dict[str, Pod] = field(default_factory=dict)
     released_at: dict[str, float] = field(default_factory=dict)
@@ -63,7 +71,7 @@ class Cluster:
 
     def run(self, trace: list[Pod]) -> dict[str, tuple[str, float]]:
         """Wait [s] from arrival to placement by pod, with its tenant."""
-        self.ledger.relist_nodes(testbed())
+        self.ledger.relist_nodes(_nodes(self.testbeds))
         order = count()
         events: list[tuple[float, int, Pod | None]] = [(pod.arrives, next(order), pod) for pod in trace]
         heapq.heapify(events)
@@ -76,10 +84,10 @@ class Cluster:
                 self._arrive(pod)
             for placed in self._settle(now):
                 heapq.heappush(events, (now + placed.lasts, next(order), placed))
-            later = self._next_stuck(now)
-            if later is not None and later not in alarms:
-                alarms.add(later)
-                heapq.heappush(events, (later, next(order), None))
+            for later in self._alarms(now):
+                if later not in alarms:
+                    alarms.add(later)
+                    heapq.heappush(events, (later, next(order), None))
         return self.waits
 
     def _arrive(self, pod: Pod) -> None:
@@ -105,7 +113,7 @@ class Cluster:
     def _release(self, now: float) -> bool:
         if self.line is None or not self.gated:
             return False
-        counting = sum(1 for uid in self.released if now - self.released_at[uid] < STUCK_AFTER)
+        counting = sum(1 for uid in self.released if now < self.released_at[uid] + self.stuck_after)
         made = self.line.round(outstanding=counting, now=Seconds(now), largest_gpu=MiB(32768))
         for release in made.releases:
             self.line.discard(release.pod.uid)
@@ -119,6 +127,8 @@ class Cluster:
         placed: list[Pod] = []
         refused: set[tuple[int, str | None]] = set()
         for uid, pod in list(self.released.items()):
+            if now < self.busy_until:
+                break
             kind = (pod.request.memory_mib, pod.request.model)
             if kind in refused:  # room only shrinks within a pass
                 continue
@@ -130,20 +140,22 @@ class Cluster:
             del self.released[uid]
             self.waits[uid] = (pod.tenant, now - pod.arrives)
             placed.append(pod)
+            self.busy_until = now + self.bind_seconds
         return placed
 
-    def _next_stuck(self, now: float) -> float | None:
-        if not self.gated:
-            return None
-        times = (self.released_at[uid] + STUCK_AFTER for uid in self.released)
-        return min((at for at in times if at > now), default=None)
+    def _alarms(self, now: float) -> list[float]:
+        """Times at which something changes without an event: a pod stops counting, the scheduler is free again."""
+        times = [self.busy_until]
+        if self.gated:
+            stuck = [self.released_at[uid] + self.stuck_after for uid in self.released]
+            times.append(min((at for at in stuck if at > now), default=now))
+        return [at for at in times if at > now]
 
 
-def fair(queues: int = 4, beta: int = 8) -> Cluster:
-    """HetSev's queues with the extender's defaults."""
-    return Cluster(WaitingLine(QueueSettings(queues=queues, beta=beta)))
-
-
-def fifo() -> Cluster:
-    """No gates: the scheduler tries every pod, oldest first, whenever something may have changed."""
-    return Cluster(None)
+def _nodes(testbeds: int) -> list[NodeInventory]:
+    """So many testbeds side by side."""
+    return [
+        NodeInventory(f"{node.name}-{number}", f"{node.uid}-{number}", node.gpus)
+        for number in range(testbeds)
+        for node in testbed()
+    ]
