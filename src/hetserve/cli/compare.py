@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli.drawing import draw_or_refuse
+from hetserve.cli.effort import Effort, effort_options, take
 from hetserve.cli.not_planned import NotPlanned, answered, each, finish, planned
 from hetserve.cli.problems import choose, problem_of, read, refuse
-from hetserve.cli.simulation_options import POLICIES, Effort, effort_options, manifests_options, names_of, take
+from hetserve.cli.simulation_options import POLICIES, manifests_options, names_of
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService

@@ -9,9 +9,10 @@ import click
 
 from hetserve.cli import values
 from hetserve.cli.drawing import draw_or_refuse
+from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError, exit_code
 from hetserve.cli.problems import FORMATS, Overrides, choose, problem_of, read, refuse
-from hetserve.cli.simulation_options import POLICIES, Effort, batches_option, numbers, percentile_option, plot_option
+from hetserve.cli.simulation_options import POLICIES, batches_option, numbers, percentile_option, plot_option
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
+from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError
-from hetserve.cli.simulation_options import Effort
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary

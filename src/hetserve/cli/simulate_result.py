@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
+from hetserve.cli.effort import Effort
 from hetserve.cli.serving import Held
-from hetserve.cli.simulation_options import Effort
 from hetserve.cli.terminal import Block, text_of
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, summary
