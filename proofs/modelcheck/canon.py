@@ -35,7 +35,6 @@ def _number(value: Hashable) -> int:
 
 
 def _whole(world: World) -> Hashable:
-    lists = [_request(request, -1) for request in world.requests if request.slot < 0]
     return (
         tuple(sorted(world.nodes.items())),
         frozenset(world.absent),
@@ -43,7 +42,6 @@ def _whole(world: World) -> Hashable:
         frozenset(world.spent.items()),
         tuple((frozenset(wire.nodes.items()), wire.listing is None) for wire in world.wires),
         tuple(_number(process.portrait[0]) for process in world.processes),
-        tuple(lists),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from hetserve.placement import Booking, GpuRequest, PodView, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve_extender.api import Answer
+from hetserve_extender.fencing import Fence
 from hetserve_extender.wire import BindArgs
 from modelcheck.process import HOLD, Memory, Process
 
@@ -53,10 +54,16 @@ def _pod(process: Process, slot: int) -> Iterator[Any]:
         yield _timed(memory, uid, booking)
         yield _text(memory.placer.pods.get(uid))
         yield _coroutine(process, uid)
-        yield memory.sink.get(uid)
+        yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid)
     yield _housekeeping(process, f"pod{slot}-")
     yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
     yield sorted(status for about, status in process.fenced if about == slot)
+
+
+def _awaited(memory: Memory, uid: str) -> bool:
+    """Whether a fence is being put up that the watch has not shown on this pod."""
+    fence = getattr(memory.sink.on_seen, "__self__", None)
+    return isinstance(fence, Fence) and uid in fence._left
 
 
 def _booking(booking: Booking, now: float) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ class Ticket(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A request as it left the process; `slot` -1: the list of all pods."""
+    """A request as it left the process."""
 
     ticket: Ticket
     uid: str
@@ -126,9 +126,9 @@ class Process:
             self.binder = Binder(FencedApi(self, sink, lambda: 1, str, placer.changed), placer)
             return
         election = Election(self.who, lambda: self.memory.term, self.scope.fenced)
-        self.takeover = Takeover.made(election, self, placer, self._list_again)
+        self.takeover = Takeover.made(election, self, sink, placer, self._list_again)
         self.takeover.leadership._serving = self.memory.serving
-        self.binder = Binder(self.takeover.fenced(sink) if self.scope.fenced else self, placer)
+        self.binder = Binder(self.takeover.fenced() if self.scope.fenced else self, placer)
 
     def take(self, what: Input) -> None:
         """Do what an input asks for and let every coroutine run until it waits again."""
@@ -179,7 +179,7 @@ class Process:
         metadata = body["metadata"] if body else {}
         notes = tuple(sorted(metadata.get("annotations", {}).items()))
         node = body["target"]["name"] if method == "POST" else ""
-        ticket = Ticket(self._owner(), method, int(name) if name else -1)
+        ticket = Ticket(self._owner(), method, int(name))
         assert ticket not in self.waiting, "a task waits for one request"
         self.sent.append(Sent(ticket, metadata.get("uid", ""), node, notes, metadata.get("resourceVersion", "")))
         self.waiting[ticket] = self.loop.create_future()

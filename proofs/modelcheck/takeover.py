@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.leader import Leadership
@@ -72,12 +72,17 @@ class Takeover:
 
     @classmethod
     def made(
-        cls, election: Election, api: ApiServer, placer: Any, begin: Callable[[], asyncio.Future[None]]
+        cls,
+        election: Election,
+        api: ApiServer,
+        revisions: Revisions,
+        placer: Placer,
+        begin: Callable[[], asyncio.Future[None]],
     ) -> Takeover:
-        return cls(Leadership(election, api, Listing(begin), placer, _at_once))  # type: ignore[arg-type]
+        return cls(Leadership(election, api, Listing(begin), revisions, placer, _at_once))  # type: ignore[arg-type]
 
-    def fenced(self, revisions: Revisions) -> FencedApi:
-        return self.leadership.fenced(revisions)
+    def fenced(self) -> FencedApi:
+        return self.leadership.fenced()
 
     @property
     def under_way(self) -> bool:

@@ -41,6 +41,8 @@ class PodTruth(NamedTuple):
     """What its label was changed to; empty: that of its spec."""
     stripped: bool = False
     """Whether somebody removed what the binding wrote: it still runs where `notes` say, and no longer says so."""
+    stamp: str = ""
+    """What the last fence wrote."""
 
     @property
     def name(self) -> str:
@@ -87,6 +89,8 @@ class Shape:
         )
         raw["metadata"]["resourceVersion"] = str(truth.version)
         raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(() if truth.stripped else truth.notes)
+        if truth.stamp:
+            raw["metadata"]["annotations"] |= {names.ANNOTATION_FENCE: truth.stamp}
         asked = raw["spec"]["containers"][0]["resources"]
         for kind in ("limits", "requests"):
             asked[kind] = {k: v for k, v in asked[kind].items() if spec.mib} | dict(spec.resources)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
+from hetserve.api import names
 from hetserve_extender.api import Answer
 from modelcheck.automaton import Automaton, Known
 from modelcheck.process import Sent, Ticket
@@ -204,15 +205,15 @@ class World:
 
     def carry_out(self, number: int) -> None:
         request = self.requests[number]
-        pod = self.pods[request.slot] if request.slot >= 0 else None
-        answer = _unbound(self.scope.shape, self.unfinished()) if request.slot < 0 else self._carried_out(request, pod)
+        pod = self.pods[request.slot]
+        answer = self._carried_out(request, pod)
         if request.waits:
             self.requests[number] = replace(request, answer=answer, saw=pod)
         else:
             del self.requests[number]
 
     def _carried_out(self, request: Request, pod: PodTruth | None) -> Answer:
-        """What becomes of a request about a pod, and of the pod."""
+        """What becomes of a request and of the pod that it is about."""
         if pod is None:
             return _answer(404)
         if request.method == "GET":
@@ -220,7 +221,7 @@ class World:
         if _fails_precondition(request.sent, pod):
             return _answer(409)
         if request.method == "PATCH":
-            return self._change(pod, pod, 200)
+            return self._change(pod, pod._replace(stamp=dict(request.sent.notes)[names.ANNOTATION_FENCE]), 200)
         if pod.node is not None or pod.terminating:
             return _answer(409)
         return self._change(pod, pod._replace(node=request.sent.node, notes=request.sent.notes), 201)
@@ -265,9 +266,3 @@ def _answer(status: int) -> Answer:
 @cache
 def _found(shape: Shape, pod: PodTruth) -> Answer:
     return Answer(200, orjson.dumps(shape.pod(pod)))
-
-
-@cache
-def _unbound(shape: Shape, pods: tuple[PodTruth, ...]) -> Answer:
-    items = [shape.pod(pod) for pod in pods if pod.node is None]
-    return Answer(200, orjson.dumps({"metadata": {"resourceVersion": "1"}, "items": items}))

@@ -17,15 +17,18 @@ import orjson
 
 from hetserve.placement.reduced import reduced_pod
 from hetserve_extender import garbage
-from hetserve_extender.api import Answer, ApiServer, ApiStatusError
+from hetserve_extender.api import ApiServer, ApiStatusError
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = "300"
 """The server ends a watch after this time and we go on from the last revision."""
-PAGE: Final = "500"
-"""Objects that a list brings at a time: a few milliseconds of work, between which verbs and probes are answered."""
+PAGE_BYTES: Final = 512 << 10
+"""What a page of a list should have: a few milliseconds of work, between which verbs and probes are answered."""
+FIRST_PAGE: Final = 100
+LEAST_PAGE: Final = 20
+MOST_PAGE: Final = 500
 TURN: Final = 8
 """Events of a burst taken in a row (under a millisecond); then a filter call that waits has its turn."""
 _FIRST_PAUSE: Final = 0.1
@@ -50,7 +53,11 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Reflector:
-    """Keeps a sink equal to the API server's collection at `path`; `reduce` cuts listed objects down for it."""
+    """Keeps a sink equal to the API server's collection at `path`; `reduce` cuts listed objects down for it.
+
+    Lists and watches come from one task, never side by side: an event that is older than a list cannot come after
+    it, and one that is younger comes on the watch that follows it.
+    """
 
     api: ApiServer
     path: str
@@ -61,14 +68,43 @@ class Reflector:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _revision: str = ""
     _pause: float = _FIRST_PAUSE
-    _lists: int = 0
-    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _page: int = FIRST_PAGE
+    _wanted: list[asyncio.Future[None]] = field(default_factory=list)
+    """Those who wait for a list that has not begun yet."""
+    _following: asyncio.Timeout | None = None
+    """What is under way; it has no time limit until a list is asked for."""
 
     async def run(self) -> None:
         """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
+        try:
+            while True:
+                following = self._following = asyncio.timeout(None)
+                try:
+                    async with following:
+                        await self._follow()
+                except TimeoutError:
+                    if not following.expired():
+                        raise
+        finally:
+            self._following = None
+
+    async def relist(self) -> None:
+        """List again: when it returns, the sink has seen all that was written before the call. `run` does the work.
+
+        What is under way ends at once. An older list does not count, and an event that the watch of before brought
+        during the list would be lost when that takes its place. Raises ApiStatusError, ApiUnreachableError.
+        """
+        loop = asyncio.get_running_loop()
+        listed: asyncio.Future[None] = loop.create_future()
+        if self._following is not None and not self._wanted:  # else the next thing is a list anyway
+            self._following.reschedule(loop.time())
+        self._wanted.append(listed)
+        await listed
+
+    async def _follow(self) -> None:
         while True:
             try:
-                if not self._revision:
+                if self._wanted or not self._revision:
                     await self._list()
                 await self._watch()
             except ApiStatusError as error:
@@ -82,36 +118,46 @@ class Reflector:
                 log.warning("%s: %s", self.path, error)
                 await self._back_off()
 
-    async def relist(self) -> None:
-        """List again: when it returns, the sink has seen all that was written before the call.
-
-        A watch under way goes on from the new list: what it still delivers of the time before is dropped.
-        Raises ApiStatusError, ApiUnreachableError.
-        """
-        await self._list()
-
     async def _list(self) -> None:
-        async with self._listing:  # of two lists side by side the older could arrive last
+        waiting, self._wanted = self._wanted, []
+        try:
             objects, revision = await self._pages()
-            with garbage.paused():
-                self.sink.replace(objects)
-            del objects
-            garbage.settle(thorough=not self.synced.is_set())
-            self._revision = revision
-            self._lists += 1
-            self._pause = _FIRST_PAUSE
-            self.synced.set()
+        except asyncio.CancelledError:
+            self._wanted = waiting + self._wanted  # the list that was asked for meanwhile serves all
+            raise
+        except (ApiStatusError, ApiUnreachableError) as error:
+            for listed in waiting:
+                if not listed.done():  # else its caller has gone
+                    listed.set_exception(error)
+            raise
+        with garbage.paused():
+            self.sink.replace(objects)
+        del objects
+        garbage.settle(thorough=not self.synced.is_set())
+        self._revision = revision
+        self._pause = _FIRST_PAUSE
+        self.synced.set()
+        for listed in waiting:
+            if not listed.done():
+                listed.set_result(None)
 
     async def _pages(self) -> tuple[list[RawObject], str]:
         """All objects as of one revision, reduced page by page: whole ones of a large cluster take gigabytes."""
-        query = {"limit": PAGE} | ({"fieldSelector": self.selector} if self.selector else {})
+        query = {"fieldSelector": self.selector} if self.selector else {}
         objects: list[RawObject] = []
         while True:
+            query["limit"] = str(self._page)
             answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
-            _expect_ok(answer)
-            with garbage.paused():
-                content = answer.json()
-                objects += map(self.reduce, content.pop("items", None) or [])
+            if not answer.ok:
+                raise ApiStatusError(answer.status, answer.message)
+            try:
+                with garbage.paused():
+                    content = answer.json()
+                    items = content.pop("items", None) or []
+                    objects += map(self.reduce, items)
+            except orjson.JSONDecodeError as error:
+                raise ApiUnreachableError(f"the list is no JSON: {error}") from None
+            self._page = next_page(self._page, len(items), len(answer.body))
             if not (more := content["metadata"].get("continue")):
                 return objects, content["metadata"]["resourceVersion"]
             query["continue"] = more
@@ -125,11 +171,9 @@ class Reflector:
         }
         if self.selector:
             query["fieldSelector"] = self.selector
-        taken, lists = 0, self._lists
+        taken = 0
         async with aclosing(self.api.watch(self.path, query)) as lines:
             async for line in lines:
-                if lists != self._lists:
-                    return
                 self._take(orjson.loads(line))
                 taken += 1
                 if taken % TURN == 0:
@@ -158,6 +202,10 @@ def listed_pod(raw: RawObject) -> RawObject:
     return reduced
 
 
-def _expect_ok(answer: Answer) -> None:
-    if not answer.ok:
-        raise ApiStatusError(answer.status, answer.message)
+def next_page(asked: int, came: int, size: int) -> int:
+    """How many objects to ask for after a page of `came` objects and `size` bytes.
+
+    At most twice as many as before: those that come first may be the smallest.
+    """
+    fitting = PAGE_BYTES * came // size if came else asked
+    return max(LEAST_PAGE, min(fitting, asked * 2, MOST_PAGE))

@@ -2,67 +2,76 @@
 
 Time alone cannot hold back a request that is under way, or a process that is paused between its check and its
 send. So every Binding names the resourceVersion of the pod as we knew it while we provably led, and a new leader
-first writes to every pod that could still be bound (an annotation, which moves the resourceVersion), then lists.
-An earlier leader's Binding has landed before that list, or is refused by the API server for ever.
+writes to every pod that could still be bound (`fencing`), which moves the resourceVersion. An earlier leader's
+Binding has landed before that write, or is refused by the API server for ever.
 """
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from hetserve.api import names
-from hetserve.placement import parse_pod
-from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.api import MERGE_PATCH, NOT_SENT, Answer, ApiServer, ApiStatusError, pod_path
+from hetserve_extender.api import NOT_SENT, Answer, ApiServer
 from hetserve_extender.cluster import Sink
-from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
+from hetserve_shell.connection import JSON, RawObject
 
-log = logging.getLogger(__name__)
-
-UNBOUND_PODS: Final = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"
 TRIES: Final = 3
-AT_ONCE: Final = 32
-"""Pods fenced side by side."""
-LANDED_BY: Final = VERIFY_AFTER
-"""Seconds after which no request of before can land any more."""
-_PAUSE: Final = 0.2
+
+
+class Unbound(NamedTuple):
+    """A pod that the API server would bind, as last seen; `stamp`: of the last fence that it shows."""
+
+    namespace: str
+    name: str
+    revision: str
+    stamp: str
+
+
+def nobody(_uid: str | None) -> None:
+    """Who listens to `Revisions` where nobody takes over."""
 
 
 @dataclass(slots=True)
 class Revisions:
-    """A sink beside the ledger's: the last resourceVersion seen of every pod that has no node, by UID."""
+    """A sink beside the ledger's: every pod that could be bound, by UID.
+
+    `on_seen` is called after an event with the UID, after a list with None; the ledger knows of it by then.
+    """
 
     sink: Sink
-    _known: dict[str, str] = field(default_factory=dict)
+    unbound: dict[str, Unbound] = field(default_factory=dict)
+    on_seen: Callable[[str | None], None] = nobody
 
     def get(self, uid: str) -> str | None:
-        return self._known.get(uid)
+        """Last resourceVersion seen of a pod that could be bound."""
+        pod = self.unbound.get(uid)
+        return pod.revision if pod is not None else None
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        self._known.clear()
+        self.unbound.clear()
         for raw in objects:
             self._take(raw)
         self.sink.replace(objects)
+        self.on_seen(None)
 
     def apply(self, event: str, raw: RawObject) -> None:
         if event == "DELETED":
-            self._known.pop(_uid(raw), None)
+            self.unbound.pop(_uid(raw), None)
         else:
             self._take(raw)
         self.sink.apply(event, raw)
+        self.on_seen(_uid(raw))
 
     def _take(self, raw: RawObject) -> None:
-        if is_unbound(raw) and (revision := revision_of(raw)):
-            self._known[_uid(raw)] = revision
+        if can_be_bound(raw) and (revision := revision_of(raw)):
+            self.unbound[_uid(raw)] = _unbound(raw["metadata"], revision)
         else:
-            self._known.pop(_uid(raw), None)
+            self.unbound.pop(_uid(raw), None)
 
 
 @dataclass(slots=True)
@@ -140,56 +149,9 @@ class FencedApi:
         return revision, self.changed(raw)
 
 
-async def fence_pods(
-    api: ApiServer,
-    stamp: str,
-    clock: Callable[[], float],
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-) -> int:
-    """Write `stamp` to every pod that an earlier leader could still bind; returns how many.
-
-    A pod that cannot be written (a policy refuses it) is waited out: `LANDED_BY` after the start no request of
-    before is left. Raises ApiStatusError, ApiUnreachableError where the pods cannot be listed.
-    """
-    start = clock()
-    answer = await api.request("GET", "/api/v1/pods", query={"fieldSelector": UNBOUND_PODS}, timeout=60.0)
-    if not answer.ok:
-        raise ApiStatusError(answer.status, answer.message)
-    pods = [raw for raw in answer.json().get("items") or [] if can_be_bound(raw)]
-    left = pods
-    limit = asyncio.Semaphore(AT_ONCE)
-    while left and clock() - start < LANDED_BY:
-        done = await asyncio.gather(*(_fence(api, raw, stamp, limit) for raw in left))
-        left = [raw for raw, fenced in zip(left, done, strict=True) if not fenced]
-        if left:
-            await sleep(_PAUSE)
-    return len(pods)
-
-
-async def _fence(api: ApiServer, raw: RawObject, stamp: str, limit: asyncio.Semaphore) -> bool:
-    metadata = raw["metadata"]
-    patch = {"metadata": {"uid": metadata["uid"], "annotations": {names.ANNOTATION_FENCE: stamp}}}
-    path = pod_path(metadata["namespace"], metadata["name"])
-    async with limit:
-        try:
-            answer = await api.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
-        except ApiUnreachableError as error:
-            log.warning("fence %s/%s: %s", metadata["namespace"], metadata["name"], error)
-            return False
-    if answer.ok or answer.status in (404, 409):  # gone, or another pod of that name
-        return True
-    log.warning("fence %s/%s: %s", metadata["namespace"], metadata["name"], answer.message)
-    return False
-
-
 def can_be_bound(raw: RawObject) -> bool:
-    """Whether a Binding of an extender could be accepted for this pod: the API server refuses gated ones."""
-    if not is_unbound(raw) or (raw.get("spec") or {}).get("schedulingGates"):
-        return False
-    try:
-        return parse_pod(raw).concerns_us
-    except Exception:  # another version of ours may have read it
-        return True
+    """Whether a Binding could be accepted for this pod: the API server refuses gated ones."""
+    return is_unbound(raw) and not (raw.get("spec") or {}).get("schedulingGates")
 
 
 def is_unbound(raw: RawObject) -> bool:
@@ -202,6 +164,12 @@ def revision_of(raw: RawObject) -> str:
 
 def _uid(raw: RawObject) -> str:
     return str((raw.get("metadata") or {}).get("uid", ""))
+
+
+def _unbound(metadata: Mapping[str, Any], revision: str) -> Unbound:
+    annotations = metadata.get("annotations")
+    stamp = annotations.get(names.ANNOTATION_FENCE) if isinstance(annotations, Mapping) else None
+    return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))
 
 
 def _at(body: Any, revision: str) -> RawObject:

@@ -7,19 +7,28 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from hetserve.placement import State
 from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_extender.cluster import Reflector
 from hetserve_extender.election import Elector
-from hetserve_extender.fence import FencedApi, Revisions, fence_pods
+from hetserve_extender.fence import FencedApi, Revisions
+from hetserve_extender.fencing import Fence, bindable
 from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 
 _PAUSE: Final = 0.2
+
+
+class Pods(Protocol):
+    """The list-watch of the pods, which fills the ledger."""
+
+    async def relist(self) -> None:
+        """List again: when it returns, the ledger has all that was written before. Raises what the API server's
+        failure raises."""
+        ...
 
 
 @dataclass(slots=True)
@@ -28,7 +37,8 @@ class Leadership:
 
     elector: Elector
     api: ApiServer
-    pods: Reflector
+    pods: Pods
+    revisions: Revisions
     placer: Placer
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     _serving: int = 0
@@ -40,9 +50,9 @@ class Leadership:
             return f"not the leader (leader is {self.elector.leader()})"
         return "" if term == self._serving else "the leader is taking over and has not listed the pods yet"
 
-    def fenced(self, revisions: Revisions) -> FencedApi:
+    def fenced(self) -> FencedApi:
         """The API server for binds, which must end with our leadership."""
-        return FencedApi(self.api, revisions, self.elector.term, self.refusal, self.placer.changed)
+        return FencedApi(self.api, self.revisions, self.elector.term, self.refusal, self.placer.changed)
 
     async def run(self, duties: Callable[[], Awaitable[None]]) -> None:
         """Contend, and do the duties in every term that is won. Never returns; raises what ends the duties."""
@@ -92,18 +102,24 @@ class Leadership:
     async def _rebuild(self, term: int) -> None:
         """Book all that any earlier leader bound or could still bind, and nothing else.
 
-        Order matters: first the fence, then the list; what landed before the fence is in the list.
+        Order matters: a list that begins in this term says what could still be bound; that is fenced; and what
+        landed before the fence is known when the watch, or another list, has shown the fence.
         """
+        await self.pods.relist()
         if self.elector.candidate.handed_over:
             log.info("the last leader ended in order: no bind of it is under way")
-        else:
-            stamp = f"{self.elector.candidate.identity}/{term}"
-            fenced = await fence_pods(self.api, stamp, self.elector.clock, self.sleep)
-            log.info("fenced %d pods that could still have been bound", fenced)
-        await self.pods.relist()
+        elif not await self._fence(f"{self.elector.candidate.identity}/{term}"):
+            await self.pods.relist()
         for uid, booking in list(self.placer.ledger.bookings().items()):
             if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list
                 self.placer.ledger.release(uid)
+
+    async def _fence(self, stamp: str) -> bool:
+        uids = bindable(self.revisions, self.placer)
+        fence = Fence(self.api, self.revisions, stamp, self.elector.clock, self.sleep)
+        shown = await fence.put_up(uids)
+        log.info("fenced %d pods that could still have been bound", len(uids))
+        return shown
 
 
 async def _end(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:

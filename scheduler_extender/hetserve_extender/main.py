@@ -108,15 +108,15 @@ class Extender:
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
         self.recall = Recall(api, self.placer, lambda: str(time.time()))
-        revisions = Revisions(PodSink(self.placer))
-        self.pods = Reflector(api, "/api/v1/pods", revisions, UNFINISHED_PODS, listed_pod)
+        self.revisions = Revisions(PodSink(self.placer))
+        self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         self.binder = Binder(
             # Without an election too: what is bound must be what was looked at.
-            self.leadership.fenced(revisions)
+            self.leadership.fenced()
             if self.leadership
-            else FencedApi(api, revisions, lambda: 1, str, self.placer.changed),
+            else FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed),
             self.placer,
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
@@ -228,7 +228,7 @@ class Extender:
         who = options.identity or pod or socket.gethostname()
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate)
-        return Leadership(elector, api, self.pods, self.placer)
+        return Leadership(elector, api, self.pods, self.revisions, self.placer)
 
     async def _keep_house(self) -> None:
         while True:

@@ -84,11 +84,11 @@ class Replica:
         clock = lambda: Seconds(self.attack.now)  # noqa: E731
         self.placer = Placer(clock=clock, hold=Seconds(30.0))
         self.revisions = Revisions(PodSink(self.placer))
-        pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS)
+        self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS)
         candidate = Candidate(self.name, Terms())
         elector = Elector(api, SYSTEM_NAMESPACE, "hetserve-extender", candidate, clock, lambda: 0.0)
-        self.leadership = Leadership(elector, api, pods, self.placer)
-        self.binder = Binder(self.leadership.fenced(self.revisions) if self.election else api, self.placer)
+        self.leadership = Leadership(elector, api, self.pods, self.revisions, self.placer)
+        self.binder = Binder(self.leadership.fenced() if self.election else api, self.placer)
         self.watch()
 
     def watch(self) -> None:
@@ -110,7 +110,10 @@ class Replica:
         await self.leadership.elector.step()
         term = self.leadership.elector.term()
         if term is not None and term != self.term:
+            watch = asyncio.create_task(self.pods.run())  # at other times it lags
             await self.leadership.take_over(term)
+            watch.cancel()
+            await asyncio.wait([watch])
         self.term = term
 
 

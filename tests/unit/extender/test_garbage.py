@@ -48,7 +48,11 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
 
     gc.unfreeze()
     reflector = Reflector(api, "/api/v1/nodes", Sink(), reduce=reduce)
-    await asyncio.wait_for(reflector.relist(), 5.0)
+    task = asyncio.create_task(reflector.run())
+    async with asyncio.timeout(5.0):
+        await reflector.relist()
+    task.cancel()
+    await asyncio.wait([task])
     try:
         assert set(seen) == {False}
         assert gc.isenabled()

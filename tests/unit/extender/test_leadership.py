@@ -139,6 +139,22 @@ async def test_a_leader_whose_lease_another_took_stops_listening_and_comes_back(
         assert (await a.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
 
 
+async def test_who_follows_a_killed_leader_lists_the_pods_once() -> None:
+    """And again only where the watch does not show the fence: of a large cluster a list takes seconds."""
+    api = cluster()
+    killed = released_lease()
+    killed["spec"] |= {"holderIdentity": "killed", "leaseDurationSeconds": 0}
+    api.add(killed)
+    api.add(gpu_pod())
+    quick = LeaderElectionOptions(lease_duration="60ms", renew_deadline="40ms", retry_period="10ms")
+    async with running(Extender(settings().model_copy(update={"leader_election": quick}), api)) as a:
+        await until(lambda: leads(a.extender))
+        asked = [(method, path) for method, path, _ in api.calls if path.startswith("/api/v1/") and "pods" in path]
+    assert asked[:2] == [("GET", "/api/v1/pods")] * 2, "its own first list, and one that began when it led"
+    assert asked[2][0] == "PATCH"
+    assert ("GET", "/api/v1/pods") not in asked[2:]
+
+
 async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_again() -> None:
     api = cluster()
     api.add(gpu_pod())

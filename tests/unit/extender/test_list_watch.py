@@ -15,7 +15,15 @@ import pytest_asyncio
 from hetserve.placement import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.api import Answer, ApiStatusError
-from hetserve_extender.cluster import Reflector, listed_pod
+from hetserve_extender.cluster import (
+    FIRST_PAGE,
+    LEAST_PAGE,
+    MOST_PAGE,
+    PAGE_BYTES,
+    Reflector,
+    listed_pod,
+    next_page,
+)
 from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.connection import ApiUnreachableError
 
@@ -177,6 +185,21 @@ async def test_a_list_of_many_pages_arrives_whole_or_begins_anew(expired: bool, 
     assert (api.asked, sink.lists) == (asked, 1)
     task.cancel()
     await asyncio.wait([task])
+
+
+PAGES = {
+    "small objects: more of them, but no more than twice as many": (FIRST_PAGE, FIRST_PAGE, 50_000, 2 * FIRST_PAGE),
+    "small ones again and again: not without end": (MOST_PAGE, MOST_PAGE, 50_000, MOST_PAGE),
+    "objects of 9 KB": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE * 9216, PAGE_BYTES // 9216),
+    "huge objects: not one request for each": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE << 20, LEAST_PAGE),
+    "a short last page tells as much about the next list": (200, 1, 5_243, 99),
+    "no objects": (FIRST_PAGE, 0, 80, FIRST_PAGE),
+}
+
+
+@pytest.mark.parametrize(("asked", "came", "size", "expected"), PAGES.values(), ids=PAGES)
+def test_pages_are_as_long_as_the_loop_may_be_held(asked: int, came: int, size: int, expected: int) -> None:
+    assert next_page(asked, came, size) == expected
 
 
 def test_a_listed_pod_keeps_what_placement_and_the_fence_read_and_little_else() -> None:
