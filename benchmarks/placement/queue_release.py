@@ -68,7 +68,7 @@ def describe(data: Json) -> str:
     words = [
         f"{data['pods']} gated pods of 20 shapes (model and size) wait before the extender starts, on {data['nodes']}",
         "nodes of 8 GPUs; default settings of the chart. Releases are gates seen lifted on a watch, in the API",
-        f"server's order. The bound of a pod with n older ones is p x (n + 1) releases, here p = {data['oldest_every']}",
+        f"server's order. The bound of a pod with n older ones is p x (n + 1) releases, p = {data['oldest_every']}",
         f"(docs/queues.md). Idle: one pod at a time, {idle['samples']} times, from the answer to its creation.\n",
     ]
     return "\n".join(words) + "\n" + table(("", "measured", "goal", ""), rows)
