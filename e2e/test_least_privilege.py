@@ -95,7 +95,14 @@ def live(cluster: Cluster, lab: Lab) -> None:
     the_leader_is_killed(cluster, lab)
     a_bind_for_a_pod_that_is_gone(cluster)
     the_service_moves(lab, kind)
+    the_service_is_deleted(cluster, lab)
+
+
+def the_service_is_deleted(cluster: Cluster, lab: Lab) -> None:
+    """What it owned is deleted here: the garbage collector looks for new kinds every 30 s, and does it no otherwise."""
     cluster.kube.delete("inferenceservices", "svc", lab.namespace)
+    for deployment in cluster.kube.list("deployments", lab.namespace):
+        cluster.kube.delete("deployments", deployment["metadata"]["name"], lab.namespace)
     wait_until(lambda: not cluster.service_pods("svc", lab.namespace), 40, "the service's pods to be gone")
 
 

@@ -13,16 +13,21 @@ GPUS = 4
 
 
 def one_more_than_there_are_gpus(lab: Lab, *, model: str | None) -> None:
-    """G + 1 instances on G half-empty GPUs: G bind, each on a GPU of its own, the last is refused with the reason."""
+    """G + 1 instances for G half-empty GPUs."""
     lab.nodes("small", count=2, gpus=GPUS // 2)
     lab.deployment("first", "small", replicas=GPUS + 1, mib=4096, model=model)
-    lab.wait_for_refusal("same model on every GPU", timeout=20)
+
+
+def the_last_is_refused(lab: Lab, timeout: float = 20) -> None:
+    """G are bound, each on a GPU of its own, and the scheduler says why the last is not."""
+    lab.wait_for_refusal("same model on every GPU", timeout)
     lab.wait_for_bound(GPUS, "app=first")
 
 
 def test_the_instance_that_finds_its_model_on_every_gpu_waits_and_says_why(cluster: Cluster, namespace: str) -> None:
     with Lab.cleared(cluster, namespace) as lab:
         one_more_than_there_are_gpus(lab, model="resnet50")
+        the_last_is_refused(lab)
         mine = {g: h for g, h in cluster.gpu_holders().items() if h[0].namespace == namespace}
         assert [len(holders) for holders in mine.values()] == [1] * GPUS
 
@@ -37,6 +42,7 @@ def test_the_instance_that_finds_its_model_on_every_gpu_waits_and_says_why(clust
 def test_the_scenario_fails_where_pods_carry_no_model(cluster: Cluster, namespace: str) -> None:
     """The rule is what holds the last instance back: without a model there is none, and all five bind."""
     with Lab.cleared(cluster, namespace) as lab:
-        with pytest.raises(WaitTimeoutError, match="same model on every GPU"):
-            one_more_than_there_are_gpus(lab, model=None)
+        one_more_than_there_are_gpus(lab, model=None)
         lab.wait_for_bound(GPUS + 1, "app=first")
+        with pytest.raises(WaitTimeoutError, match="same model on every GPU"):
+            the_last_is_refused(lab, timeout=0)  # all are bound: nobody is left to be refused
