@@ -17,6 +17,8 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
+from hetserve.cli.visible import visible
+
 RawObject = dict[str, Any]
 PAGE: Final = 500
 JSON_PATCH: Final = "application/json-patch+json"
@@ -35,6 +37,10 @@ class ClusterError(click.ClickException):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
+
+    def format_message(self) -> str:
+        """For people: what the words quote of a cluster is no command to the terminal."""
+        return visible(self.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
 from rich.table import Table
-from rich.text import Text
 
-from hetserve.cli.terminal import Block
+from hetserve.cli.terminal import Block, Styled, styled
 
 BAR: Final = 26
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
@@ -82,17 +81,17 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
     for gpu in gpus:
         node = gpu["node"] if gpu["node"] != shown else ""
         shown = gpu["node"]
-        product = Text(gpu["product"]) if gpu["healthy"] else Text(f"{gpu['product']} unhealthy", "bold red")
-        free = Text(str(gpu["freeMiB"]), "bold red" if gpu["freeMiB"] < 0 else "")
+        product = gpu["product"] if gpu["healthy"] else styled(f"{gpu['product']} unhealthy", "bold red")
+        free = styled(str(gpu["freeMiB"]), "bold red" if gpu["freeMiB"] < 0 else "")
         held = _pods(gpu) if wide else _held(gpu, legend)
         table.add_row(node, gpu["gpu"], product, bar(gpu, largest, legend), free, held)
     return table
 
 
-def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Text:
+def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
     """A GPU's memory as characters: pods by the letters of their models, dots for what is free, ! for over-use."""
     width = max(1, round(BAR * gpu["memoryMiB"] / largest))
-    text, end, cells = Text(), 0, 0
+    text, end, cells = styled(""), 0, 0
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
         end += gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]
         # Rounded at the running sum, so that many small pods do not add up to more than the bar.
@@ -108,15 +107,16 @@ def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Text:
     return text
 
 
-def _held(gpu: Mapping[str, Any], legend: Legend) -> Text:
+def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     if not gpu["pods"]:
-        return Text("idle", "dim")
+        return styled("idle", "dim")
     parts = []
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
         amount = "whole" if pod["wholeGpu"] else str(pod["memoryMiB"])
-        parts.append(Text(f"{legend.letter(pod['model'])}:{amount}", legend.colour(pod["model"])))
-    return Text(" ").join(parts)
+        parts.append(styled(f"{legend.letter(pod['model'])}:{amount}", legend.colour(pod["model"])))
+    return styled(" ").join(parts)
 
 
-def _pods(gpu: Mapping[str, Any]) -> str:
-    return "\n".join(f"{pod['namespace']}/{pod['name']}" for pod in gpu["pods"]) or "idle"
+def _pods(gpu: Mapping[str, Any]) -> Styled:
+    pods = [styled(f"{pod['namespace']}/{pod['name']}") for pod in gpu["pods"]]
+    return Styled("\n").join(pods) if pods else styled("idle")

@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 
 from hetserve.cli.gpus_picture import NO_MODEL, Legend
 from hetserve.cli.plots import COLOURS, new_figure, save
+from hetserve.cli.visible import visible
 
 _OVER = "#c00000"
 _FREE = "#eceff1"
@@ -33,19 +34,24 @@ def draw(document: Mapping[str, Any], path: str) -> None:
             start += width
         if gpu["freeMiB"] < 0:
             axes.barh(row, -gpu["freeMiB"] / 1024, left=gpu["memoryMiB"] / 1024, color="none", edgecolor=_OVER, lw=1.5)
-    axes.set_yticks(range(len(gpus)), [f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}" for gpu in gpus], fontsize=7)
+    names = [visible(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus]
+    axes.set_yticks(range(len(gpus)), names, fontsize=7, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("GiB")
     axes.spines[["top", "right"]].set_visible(False)
     patches = _legend(gpus, legend)
-    figure.legend(handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False)
+    drawn = figure.legend(
+        handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
+    )
+    for text in drawn.get_texts():  # a model or product may be called what matplotlib takes for a formula
+        text.set_parse_math(False)
     save(figure, path)
 
 
 def _legend(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Patch]:
     """What the colours mean, of those that are there."""
     named = [model for model in legend.models if model != NO_MODEL]
-    patches = [Patch(color=COLOURS[number % len(COLOURS)], label=model) for number, model in enumerate(named)]
+    patches = [Patch(color=COLOURS[number % len(COLOURS)], label=visible(model)) for number, model in enumerate(named)]
     patches += [Patch(color=_NO_MODEL, label="no model")] if NO_MODEL in legend.models else []
     patches.append(Patch(color=_FREE, label="free"))
     if not all(gpu["healthy"] for gpu in gpus):

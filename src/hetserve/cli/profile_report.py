@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import io
-import sys
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
+from hetserve.cli.terminal import drawn, styled
 from hetserve.profiles.fit import Entry, Fit, thinned
 from hetserve.profiles.samples import Samples
 from hetserve.profiles.to_spec import milliseconds
 
-_PLAIN_WIDTH = 120
 _COLUMNS = ("min", "p50", "p90", "p99", "max")
 
 
 def as_table(samples: Samples, fit: Fit, title: str) -> str:
     """What was measured and how far the line is off, batch by batch; coloured only on a terminal."""
-    terminal = sys.stdout.isatty()
-    buffer = io.StringIO()
-    console = Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False)
-    console.print(Text(f"{title}: {_chosen(fit)}", style="bold"))
-    for label, text in (
+    lines = (
         ("samples", f"{samples.count} at {len(fit.entries)} batches"),
         ("kind", f"{fit.kind}: {fit.why}"),
         ("line", f"{_line(fit)}; worst at batch {fit.worst[0]}: {fit.worst[1] * 100:.1f} % off"),
-    ):
-        console.print(Text(f"  {label:<8} ", style="dim"), Text(text), sep="")
-    console.print(Padding(_entries(fit), (1, 0, 0, 2)))
-    return "\n".join(row.rstrip() for row in buffer.getvalue().splitlines()) + "\n"
+    )
+
+    def draw(console: Console) -> None:
+        console.print(styled(f"{title}: {_chosen(fit)}", "bold"))
+        for label, text in lines:
+            console.print(styled(f"  {label:<8} ", "dim"), styled(text), sep="")
+        console.print(Padding(_entries(fit), (1, 0, 0, 2)))
+
+    return drawn(draw)
 
 
 def _chosen(fit: Fit) -> str:

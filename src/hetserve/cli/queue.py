@@ -10,6 +10,7 @@ import click
 
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
 from hetserve.cli.snapshot import source_options, system_option
+from hetserve.cli.visible import visible
 
 if TYPE_CHECKING:
     from hetserve.cli.queue_release import Outcome
@@ -141,7 +142,7 @@ def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
 
 
 def _say(outcome: Outcome) -> None:
-    click.echo(str(outcome), err=bool(outcome.error))
+    click.echo(visible(str(outcome)), err=bool(outcome.error))
 
 
 def _settings(
@@ -150,12 +151,13 @@ def _settings(
     """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
     from hetserve.cli.installed import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
+    from hetserve.placement.weights import Weights  # noqa: PLC0415
 
-    ask = queues is None or beta is None
-    installed = extender_settings(cluster if ask else None, system_namespace).get("queue") or {}
+    installed = extender_settings(cluster, system_namespace).get("queue") or {}
     defaults = QueueSettings()
     k = installed.get("queues", defaults.queues) if queues is None else _k(queues)
-    return QueueSettings(k, beta or installed.get("beta", defaults.beta))
+    weights = Weights(installed.get("weights", defaults.weights))
+    return QueueSettings(k, beta or installed.get("beta", defaults.beta), weights=weights)
 
 
 def _k(text: str) -> Any:

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from hetserve.cli.result import Result
+from hetserve.cli.terminal import drawn, line_of, styled
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.wording import latency_text, money_text, qps_text
 from hetserve.units import format_money
 
-_PLAIN_WIDTH = 120
-
 
 def tables(results: Sequence[Result]) -> str:
     """One block per service; coloured only on a terminal."""
-    terminal = sys.stdout.isatty()
-    buffer = io.StringIO()
-    console = Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False)
-    for number, result in enumerate(results):
-        if number:
-            console.print()
-        if isinstance(result.plan, Plan) and result.problem is not None:
-            _print_plan(console, result, result.problem, result.plan)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n" if results else ""
+
+    def draw(console: Console) -> None:
+        for number, result in enumerate(results):
+            if number:
+                console.print()
+            if isinstance(result.plan, Plan) and result.problem is not None:
+                _print_plan(console, result, result.problem, result.plan)
+
+    return drawn(draw) if results else ""
 
 
 def _print_plan(console: Console, result: Result, problem: Problem, plan: Plan) -> None:
-    console.print(Text(f"{result.service}: {summary(plan.counts)}", style="bold"))
+    console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
     _line(console, "asked", _asked(result, problem))
     what = "upper bound" if plan.bound_qps is not None else "capacity"
     _line(console, "plan", f"{money_text(plan.cost)}, {what} {qps_text(plan.qps or 0.0)}, by planner {plan.planner}")
@@ -45,11 +41,7 @@ def _print_plan(console: Console, result: Result, problem: Problem, plan: Plan) 
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=11)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(f"  {label}", style="dim"), Text(text))
-    console.print(grid)
+    console.print(line_of(label, text))
 
 
 def _asked(result: Result, problem: Problem) -> str:

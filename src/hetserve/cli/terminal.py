@@ -1,23 +1,32 @@
-"""Blocks of labelled lines and tables as text; coloured only on a terminal."""
+"""Blocks of labelled lines and tables as text; coloured only on a terminal.
+
+The one place where rich is given text: whatever a cluster or a file calls itself is shown as it is written, never
+taken as markup, an emoji's name or a terminal's command.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-_PLAIN_WIDTH = 120
+from hetserve.cli.visible import visible
+
+_PLAIN_WIDTH: Final = 120
+Styled = Text
+"""Text with colours, made by `styled`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A title, lines of (label, text), and tables below them."""
+    """A title, lines of (label, text), and tables below them, whose cells are plain or `styled`."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -26,19 +35,44 @@ class Block:
 
 def text_of(blocks: Sequence[Block]) -> str:
     """Text that ends with a newline."""
+
+    def draw(console: Console) -> None:
+        for number, block in enumerate(blocks):
+            if number:
+                console.print()
+            console.print(styled(block.title, "bold"))
+            for label, text in block.lines:
+                console.print(line_of(label, text))
+            for table in block.tables:
+                console.print(Padding(table, (1, 0, 0, 2)))
+
+    return drawn(draw)
+
+
+def line_of(label: str, text: str) -> Table:
+    """A dimmed label, and a text that wraps beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=11)
+    grid.add_column(overflow="fold")
+    grid.add_row(styled(f"  {label}", "dim"), text)
+    return grid
+
+
+def drawn(draw: Callable[[Console], None]) -> str:
+    """What `draw` prints, without blanks at the ends of lines; ends with a newline."""
     terminal = sys.stdout.isatty()
     buffer = io.StringIO()
-    console = Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False)
-    for number, block in enumerate(blocks):
-        if number:
-            console.print()
-        console.print(Text(block.title, style="bold"))
-        for label, text in block.lines:
-            grid = Table.grid(padding=(0, 1))
-            grid.add_column(width=11)
-            grid.add_column(overflow="fold")
-            grid.add_row(Text(f"  {label}", style="dim"), Text(text))
-            console.print(grid)
-        for table in block.tables:
-            console.print(Padding(table, (1, 0, 0, 2)))
+    draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def styled(text: str, style: str = "") -> Styled:
+    """Text in a colour."""
+    return Text(visible(text), style)
+
+
+class _Console(Console):
+    """Takes every plain text as it is; measuring a table's cells goes through here, too."""
+
+    def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
+        return Text(visible(text), style, justify=justify, overflow=overflow)

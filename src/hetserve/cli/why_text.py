@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
-from rich.text import Text
 
-from hetserve.cli.terminal import Block
+from hetserve.cli.terminal import Block, styled
 
 MOST: Final = 24
 """GPUs listed; the rest is counted by reason. `--all` lists them all."""
@@ -106,12 +105,12 @@ def _table(gpus: Sequence[Json], *, every: bool) -> Table:
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:
-        fits = Text("fits, would be taken" if gpu["chosen"] else "fits", "bold green" if gpu["chosen"] else "green")
-        why = fits if gpu["fits"] else Text("; ".join(reason["text"] for reason in gpu["reasons"]))
+        fits = styled("fits, would be taken" if gpu["chosen"] else "fits", "bold green" if gpu["chosen"] else "green")
+        why = fits if gpu["fits"] else "; ".join(reason["text"] for reason in gpu["reasons"])
         table.add_row(gpu["node"], gpu["gpu"], gpu["product"], str(gpu["freeMiB"]), why)
     left = ranked[len(shown) :]
     if left:
         kinds = Counter(gpu["reasons"][0]["kind"] if gpu["reasons"] else "fits" for gpu in left)
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        table.add_row(f"{len(left)} more", "", "", "", Text(f"{counted}; --all lists them", "dim"))
+        table.add_row(f"{len(left)} more", "", "", "", styled(f"{counted}; --all lists them", "dim"))
     return table

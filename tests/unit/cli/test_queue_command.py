@@ -83,7 +83,7 @@ def test_queues_are_shown_with_their_shapes_waits_shares_and_who_is_next() -> No
     assert (b["length"], b["medianWaitSeconds"], b["share"]) == (1, 10.0, round(11 / 314, 6))
     assert document["next"][0] == "default/a0"
     assert [pod["turn"] for queue in document["queues"] for pod in queue["pods"]] != [None] * 4
-    assert document["releasesWithin"] == {"0": 8 * 4}
+    assert document["releasesWithin"] == {"0": 2 * 4}
 
 
 def test_pods_that_wait_for_others_are_named_with_their_gates() -> None:
@@ -110,14 +110,14 @@ def test_an_empty_gate_says_that_nobody_waits() -> None:
     assert "nobody waits" in shown(gpu_node(), arguments=()).stdout
 
 
-def test_k_and_beta_are_those_of_the_installation_or_as_given(tmp_path: Path) -> None:
+def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: Path) -> None:
     with Api.serving([gpu_node()], [gpu_pod("p0", gates=(OURS,))]) as api:
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {queues: auto, beta: 3}"}})
+        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {queues: auto, beta: 3, weights: equal}"}})
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
         installed = json.loads(CliRunner().invoke(app, at).stdout)
         given = json.loads(CliRunner().invoke(app, [*at, "--queues", "2", "--beta", "5"]).stdout)
-    assert installed["settings"] == {"queues": "auto", "beta": 3}
-    assert given["settings"] == {"queues": 2, "beta": 5}
+    assert installed["settings"] == {"queues": "auto", "weights": "equal", "beta": 3}
+    assert given["settings"] == {"queues": 2, "weights": "equal", "beta": 5}
 
 
 @pytest.mark.parametrize("k", ["0", "65", "many"])

@@ -1,0 +1,114 @@
+"""Laws of what the commands print: whatever a cluster calls its things is text, shown as it is written."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import hetserve.cli
+from hetserve.api import names
+from hetserve.cli.app import app
+from hetserve.cli.terminal import Block, text_of
+from hetserve.cli.visible import visible
+from hetserve.testing.cluster import gpu_node, gpu_pod
+
+Json = dict[str, Any]
+TOKENS = ("[/red]", "[b]", "[", "]", "/", "\\", ":smile:", "a", "Z9", " ", "$x$", "$", "é", "界", "%s", "{0}")
+CONTROLS = ("\x1b[31m", "\x1b]0;x\x07", "\x9b2J", "\r", "\n", "\t", "\x00", "\x7f", "\u202e", "\u2028", "\ufeff")
+hostile = st.lists(st.sampled_from(TOKENS + CONTROLS), min_size=1, max_size=4).map("".join)
+ids = hostile.map(lambda text: "".join(text.split()).replace(",", "") or "x")
+"""Ids hold neither blanks nor commas, or the annotation cannot be read."""
+
+
+def run(*command: str, objects: list[Json]) -> Result:
+    items = [{"kind": "Pod" if "containers" in one["spec"] else "Node", **one} for one in objects]
+    return CliRunner().invoke(app, [*command, "--from", "-"], input=json.dumps({"kind": "List", "items": items}))
+
+
+def shows(result: Result, *texts: str) -> None:
+    """Every text is there as written, whatever lines it was folded into, and nothing else than text is."""
+    assert result.exit_code in (0, 3), result.output + repr(result.exception)
+    unseen = {one for one in result.output if not one.isprintable()} - {"\n"}
+    assert not unseen, f"the terminal is given {unseen}"
+    flat = "".join(result.output.split())
+    for text in texts:
+        assert "".join(visible(text).split()) in flat, f"{text!r} is not in\n{result.output}"
+
+
+@given(product=hostile, id_=ids, model=hostile, name=hostile, node=hostile, words=hostile)
+@settings(max_examples=150, deadline=None)
+@example(product="x [/red]", id_="[/red]", model="[b]A", name="[/]", node="[b]n", words="[bold]")
+@example(product="T4\x1b[2J", id_="\x1b[31m", model="m\nfree", name="p\r", node="n\x9b", words="\u202e")
+def test_names_of_others_are_shown_as_written(
+    product: str, id_: str, model: str, name: str, node: str, words: str
+) -> None:
+    there = gpu_node(node, listed=[{"uuid": id_, "product": product, "memoryMiB": 8192}])
+    held = gpu_pod(f"h{name}", model=model, node=node, gpu=id_, namespace="n")
+    waiting = gpu_pod(f"w{name}", model=model, namespace="n", unschedulable=True)
+    waiting["status"]["conditions"][0]["message"] = words
+    gated = gpu_pod(f"g{name}", model=model, namespace="n", gates=(names.QUEUE_GATE,))
+    stuck = gpu_pod(f"s{name}", memory_mib=f"{words}!", namespace="n", gates=(names.QUEUE_GATE,))
+    objects = [there, held, waiting, gated, stuck]
+    shows(run("gpus", objects=objects), id_, product, node)
+    shows(run("gpus", "-o", "wide", objects=objects), f"n/h{name}")
+    shows(run("why", f"h{name}", "-n", "n", objects=objects), f"n/h{name}", id_, product)
+    shows(run("why", f"w{name}", "-n", "n", objects=objects), model, product, words)
+    shows(run("queue", "-o", "wide", objects=objects), f"n/g{name}", f"n/s{name}", model)
+
+
+@given(hostile, hostile, hostile)
+@settings(max_examples=100)
+def test_a_block_shows_its_title_and_lines_as_written(title: str, label: str, text: str) -> None:
+    shown = text_of([Block(title, ((label, text),))])
+    flat = "".join(shown.split())
+    for part in (title, text):
+        assert "".join(visible(part).split()) in flat
+    assert {one for one in shown if not one.isprintable()} <= {"\n"}
+
+
+@given(st.text())
+def test_what_shows_is_left_alone_and_all_else_is_told_apart(text: str) -> None:
+    shown = visible(text)
+    assert shown.isprintable()
+    assert visible(shown) == shown
+    assert (shown == text) == text.isprintable()
+
+
+@pytest.mark.parametrize("name", ["$\\frac$", "$x_$", "$^$\x1b[2J"])
+def test_the_picture_is_drawn_whatever_things_are_called(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "gpus.svg"
+    there = gpu_node(name, listed=[{"uuid": "0", "product": name, "memoryMiB": 8192}])
+    shows(run("gpus", "--plot", str(path), objects=[there, gpu_pod("p", model=name, node=name, gpu="0")]))
+    assert path.stat().st_size > 0
+
+
+def test_half_a_surrogate_pair_is_shown_too() -> None:
+    """JSON can carry one, and no terminal's encoding can."""
+    there = gpu_node("n", listed=[{"uuid": "0", "product": "a\ud800", "memoryMiB": 8192}])
+    shows(run("gpus", objects=[there]), r"a\ud800")
+
+
+def test_only_one_module_hands_text_to_the_terminal() -> None:
+    """Markup and control characters are dealt with there: another Console or Text would take them as they come."""
+    banned = {"rich.text": {"Text"}, "rich": {"print"}, "rich.markup": {"escape"}}
+    folder = Path(hetserve.cli.__file__).parent
+    for path in sorted(folder.glob("*.py")):
+        if path.name in {"terminal.py", "progress.py"}:
+            continue
+        tree = ast.parse(path.read_text())
+        for found in [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]:
+            used = {alias.name for alias in found.names} & banned.get(found.module or "", set())
+            assert not used, f"{path.name} imports {used} of {found.module}: use hetserve.cli.terminal"
+        made = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "Console"]
+        assert not made, f"{path.name} makes a Console of its own: use hetserve.cli.terminal.drawn"
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
