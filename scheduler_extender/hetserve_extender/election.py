@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -150,10 +151,9 @@ class Elector:
         """Wait for the next step, or until that time if it lies ahead."""
         self._changed.clear()
         pause = until - self.clock()
-        try:
-            await asyncio.wait_for(self._changed.wait(), pause if 0 < pause < float("inf") else None)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause if 0 < pause < float("inf") else None):
+                await self._changed.wait()
 
     def _tell(self) -> None:
         self._changed.set()
