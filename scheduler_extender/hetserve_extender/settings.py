@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName, QueueSettings
+from hetserve.placement.weights import Weights
 from hetserve.units import Seconds, quantity_to_mib
 from hetserve_extender.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
@@ -21,12 +22,13 @@ def _mebibytes(value: object) -> int:
 
 
 class QueueOptions(SettingsModel):
-    """Queues: k, beta, when an unschedulable pod stops counting, and how long events are gathered.
+    """Queues: k, their weights, beta, when an unschedulable pod stops counting, how long events are gathered.
 
     `fail_open_after`: time at our gate after which a pod goes out of turn; absent: never.
     """
 
     queues: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 4
+    weights: Weights = Weights.HETSEV
     beta: int = Field(default=8, ge=1, le=10_000)
     unschedulable_after: Duration = Field(default="30s")  # type: ignore[assignment]
     debounce: Duration = Field(default="50ms")  # type: ignore[assignment]
@@ -35,7 +37,7 @@ class QueueOptions(SettingsModel):
 
     @property
     def core(self) -> QueueSettings:
-        return QueueSettings(queues=self.queues, beta=self.beta)
+        return QueueSettings(queues=self.queues, beta=self.beta, weights=self.weights)
 
 
 class LeaderElectionOptions(SettingsModel):

@@ -29,7 +29,7 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
     made = next_round(pods, outstanding=0, now=now, largest_gpu=largest, settings=settings)
     order = {release.pod.uid: number for number, release in enumerate(made.releases)}
     return {
-        "settings": {"queues": settings.queues, "beta": settings.beta},
+        "settings": {"queues": settings.queues, "weights": str(settings.weights), "beta": settings.beta},
         "waiting": len(pods),
         "releasedAndUnbound": len(outstanding),
         "unschedulable": sum(pod.unschedulable for pod in outstanding),

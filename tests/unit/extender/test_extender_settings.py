@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.placer import Mode
+from hetserve.placement.queues import QueueSettings
 from hetserve.placement.requests import PolicyName
+from hetserve.placement.weights import Weights
 from hetserve_extender.lease import Terms
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
@@ -23,7 +25,7 @@ reservationTimeout: 1m30s
 mode: score
 policy: BestFit
 leaderElection: {leaseName: a, namespace: b, leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s, identity: me}
-queue: {queues: auto, beta: 3, unschedulableAfter: 5s, debounce: 10ms}
+queue: {queues: auto, weights: equal, beta: 3, unschedulableAfter: 5s, debounce: 10ms}
 logLevel: debug
 """
 
@@ -40,8 +42,7 @@ def test_defaults_are_those_of_the_chart() -> None:
     assert (settings.port, settings.probe_port, settings.log_level) == (8888, 8889, "info")
     assert settings.hold == 30.0
     assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName.WORST_FIT)
-    assert settings.queue.core.queues == 4
-    assert settings.queue.core.beta == 8
+    assert settings.queue.core == QueueSettings(queues=4, beta=8, weights=Weights.HETSEV)
     election = settings.leader_election
     assert election.enabled
     assert (election.namespace, election.lease_name, election.identity) == (SYSTEM_NAMESPACE, "hetserve-extender", "")
@@ -57,8 +58,7 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
     election = settings.leader_election
     assert (election.lease_name, election.namespace, election.identity) == ("a", "b", "me")
     assert election.terms == Terms(duration=6.0, renew_deadline=4.0, retry_period=1.0)
-    assert settings.queue.core.queues == "auto"
-    assert settings.queue.core.beta == 3
+    assert settings.queue.core == QueueSettings(queues="auto", beta=3, weights=Weights.EQUAL)
     assert settings.queue.debounce == pytest.approx(0.01)
 
 
