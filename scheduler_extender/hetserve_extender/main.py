@@ -49,6 +49,7 @@ MEBIBYTE: Final = 1 << 20
 DEPOSED_WITHIN: Final = 0.5
 """Seconds for answers under way when another leads: all that is left to say is that we do not."""
 PORT_PAUSE: Final = 0.1
+PORT_PAUSE_AT_MOST: Final = 1.0
 POD_NAME: Final = "POD_NAME"
 """Environment variable with the name of our own pod, by the downward API."""
 
@@ -209,13 +210,20 @@ class Extender:
                 await self.label.drop()
 
     async def _take_port(self) -> None:
-        """Listen as soon as the leader before us does no longer."""
+        """Listen as soon as the leader before us does no longer: one that is paused keeps the port, and is told once.
+
+        Two that share it (SO_REUSEPORT) would each get a part of the calls, the paused one too.
+        """
+        pause, said = PORT_PAUSE, ""
         while True:
             try:
                 return await self.verbs.start(self._listen("verbs", self.settings.port))
             except PortInUseError as error:
-                log.warning("%s", error)
-                await asyncio.sleep(PORT_PAUSE)
+                if str(error) != said:
+                    log.warning("%s: we lead, and serve nothing until whoever listens there ends", error)
+                said = str(error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, PORT_PAUSE_AT_MOST)
 
     def _listen(self, what: str, port: int) -> socket.socket:
         listener = listen(self.settings.host, port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve_extender import main
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.lease import Candidate, Lease, Terms
 from hetserve_extender.main import Extender, listen
@@ -122,6 +124,30 @@ async def test_of_two_processes_only_the_leader_listens_and_the_other_takes_the_
             await until(lambda: "verbs" in b.extender.addresses)
             assert b.extender.addresses["verbs"][1] == port
             assert (await b.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+
+
+async def test_a_port_that_a_paused_leader_keeps_is_complained_of_once_and_taken_when_it_is_free(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def counted(host: str, port: int) -> socket.socket:
+        tries.append(port)
+        return listen(host, port)
+
+    monkeypatch.setattr(main, "listen", counted)
+    monkeypatch.setattr(main, "PORT_PAUSE", 0.001)
+    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.01)
+    paused = listen("127.0.0.1", 0)
+    port: int = paused.getsockname()[1]
+    async with running(Extender(settings(port), cluster())) as a:
+        await until(lambda: tries.count(port) >= 10)
+        said = [record.getMessage() for record in caplog.records if f":{port}" in record.getMessage()]
+        assert len(said) == 1, "a log line ten times a second, for as long as the pause lasts"
+        assert "we lead, and serve nothing" in said[0]
+        paused.close()
+        await until(lambda: "verbs" in a.extender.addresses)
+        assert (await a.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
 
 
 async def test_a_leader_whose_lease_another_took_stops_listening_and_comes_back() -> None:
