@@ -17,6 +17,7 @@ from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feas
 from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.pods import PodView, parse_pod
+from hetserve.placement.reduced import view_of
 from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import Seconds
 
@@ -152,7 +153,7 @@ class Placer:
         """A pod as we see it; None where it cannot be read (which `problems` then says)."""
         key = object_key(raw)
         try:
-            pod = parse_pod(raw)
+            pod = view_of(raw)
         except Exception as error:  # whatever one pod raises must not end the watch of all
             self.unreadable[key] = f"pod {key}: {error}"
             log.warning("pod %s: %s", key, error)

@@ -5,10 +5,12 @@ What is not as Kubernetes writes it stays as it is, so that reading it fails wit
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.placement.pods import PodView, parse_pod
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
@@ -16,7 +18,20 @@ _PREFIX: Final = f"{names.GROUP}/"
 
 
 class ReducedPod(dict[str, Any]):
-    """A pod that has been reduced already."""
+    """A pod that has been reduced already; `view`: what was read from it ahead, None where it was not or cannot be."""
+
+    view: PodView | None = None
+
+    def read_ahead(self) -> None:
+        """Read it now: of a long list that is most of the work, and can be done while the list still comes."""
+        with contextlib.suppress(Exception):  # raised, and told, when the pod is taken
+            self.view = parse_pod(self)
+
+
+def view_of(raw: Mapping[str, Any]) -> PodView:
+    """What a pod says, by `parse_pod` now or ahead; raises what that raises."""
+    ahead = raw.view if isinstance(raw, ReducedPod) else None
+    return parse_pod(raw) if ahead is None else ahead
 
 
 def reduced_pod(raw: Mapping[str, Any]) -> ReducedPod:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,10 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from hetserve.placement import parse_pod
+from hetserve.placement import PodView, parse_pod, reduced
+from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError
 from hetserve_extender.cluster import (
     FIRST_PAGE,
@@ -188,11 +190,11 @@ async def test_a_list_of_many_pages_arrives_whole_or_begins_anew(expired: bool, 
 
 
 PAGES = {
-    "small objects: more of them, but no more than twice as many": (FIRST_PAGE, FIRST_PAGE, 50_000, 2 * FIRST_PAGE),
-    "small ones again and again: not without end": (MOST_PAGE, MOST_PAGE, 50_000, MOST_PAGE),
+    "small objects: more of them, but no more than twice as many": (FIRST_PAGE, FIRST_PAGE, 5_000, 2 * FIRST_PAGE),
+    "small ones again and again: not without end": (MOST_PAGE, MOST_PAGE, 5_000, MOST_PAGE),
     "objects of 9 KB": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE * 9216, PAGE_BYTES // 9216),
     "huge objects: not one request for each": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE << 20, LEAST_PAGE),
-    "a short last page tells as much about the next list": (200, 1, 5_243, 99),
+    "a short last page tells as much about the next list": (200, 1, 2_621, 100),
     "no objects": (FIRST_PAGE, 0, 80, FIRST_PAGE),
 }
 
@@ -210,6 +212,26 @@ def test_a_listed_pod_keeps_what_placement_and_the_fence_read_and_little_else() 
     assert parse_pod(listed) == parse_pod(pod)
     assert listed["metadata"]["resourceVersion"] == "7"
     assert len(orjson.dumps(listed)) < 2000
+
+
+def test_a_listed_pod_is_read_while_the_list_comes_not_all_in_one_piece_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed, odd = listed_pod(gpu_pod()), listed_pod(gpu_pod("odd", memory_mib="much"))
+    assert listed.view == parse_pod(gpu_pod())
+    assert odd.view is None
+    read = []
+
+    def parse(raw: Mapping[str, Any]) -> PodView:
+        read.append(raw["metadata"]["name"])
+        return parse_pod(raw)
+
+    monkeypatch.setattr(reduced, "parse_pod", parse)
+    placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    placer.observe_all([listed, odd])
+    assert list(placer.pods) == ["uid-p0"]
+    assert list(placer.unreadable) == ["default/odd"], "what cannot be read is told as ever"
+    assert read == ["odd"]
 
 
 async def test_a_burst_of_events_lets_others_have_their_turn(watching: Watching) -> None:
