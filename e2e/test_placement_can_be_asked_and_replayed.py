@@ -54,30 +54,30 @@ def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_lo
     own_cluster.install_hetserve(LOGGED)
     url = f"http://127.0.0.1:{own_cluster.ports.extender_probe}/log"
     dump = tmp_path / "dump.json"
-    with Lab.cleared(own_cluster, namespace) as lab:
-        storm(lab)
-        kubeconfig = own_cluster.folder.kubeconfig
-        hetserve("placement", "dump", "--log", url, "-o", str(dump), account=kubeconfig)
-        first = json.loads(hetserve("placement", "replay", "-o", "json", str(dump)))
-        assert first["identical"]
-        assert first["decisions"] > 40, "a filter and a bind for each of 20 pods and more"
+    lab = Lab(own_cluster, namespace)
+    storm(lab)
+    kubeconfig = own_cluster.folder.kubeconfig
+    hetserve("placement", "dump", "--log", url, "-o", str(dump), account=kubeconfig)
+    first = json.loads(hetserve("placement", "replay", "-o", "json", str(dump)))
+    assert first["identical"]
+    assert first["decisions"] > 40, "a filter and a bind for each of 20 pods and more"
 
-        otherwise = json.loads(hetserve("placement", "replay", str(dump), "--policy", "BestFit", "-o", "json"))
-        assert [course["policy"] for course in otherwise["policies"]] == ["WorstFit", "BestFit"]
-        assert all(course["arrived"] >= 20 for course in otherwise["policies"])
+    otherwise = json.loads(hetserve("placement", "replay", str(dump), "--policy", "BestFit", "-o", "json"))
+    assert [course["policy"] for course in otherwise["policies"]] == ["WorstFit", "BestFit"]
+    assert all(course["arrived"] >= 20 for course in otherwise["policies"])
 
-        told = json.loads(dump.read_text())
-        one = next(record for record in told["log"] if record["call"] == "fix_gpus")
-        one["result"]["gpus"] = ["9"]
-        dump.write_text(json.dumps(told))
-        assert "is decided otherwise" in hetserve("placement", "replay", str(dump), code=1)
+    told = json.loads(dump.read_text())
+    one = next(record for record in told["log"] if record["call"] == "fix_gpus")
+    one["result"]["gpus"] = ["9"]
+    dump.write_text(json.dumps(told))
+    assert "is decided otherwise" in hetserve("placement", "replay", str(dump), code=1)
 
-        own_cluster.kill_component("extender")
-        own_cluster.start_component("extender")
-        for pod in lab.bound()[::4]:
-            lab.kube.delete("pods", pod["metadata"]["name"], namespace, grace=0)
-        again = wait_for_decisions(url, 4)
-        assert again["identical"], "a log that begins in the middle must carry what was there before"
+    own_cluster.kill_component("extender")
+    own_cluster.start_component("extender")
+    for pod in lab.bound()[::4]:
+        lab.kube.delete("pods", pod["metadata"]["name"], namespace, grace=0)
+    again = wait_for_decisions(url, 4)
+    assert again["identical"], "a log that begins in the middle must carry what was there before"
 
 
 def wait_for_decisions(url: str, count: int) -> Any:

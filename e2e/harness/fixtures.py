@@ -111,7 +111,7 @@ def components_running(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own, deleted afterwards with all that holds GPUs."""
+    """A namespace of the test's own, deleted afterwards, on a shared cluster, with all that holds GPUs."""
     views = _cluster_of(request)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
@@ -123,7 +123,8 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         f"the default service account of namespace {name}",
     )
     yield name
-    _empty(views, name)
+    if "own_cluster" not in request.fixturenames:  # which ends with all that is in it
+        _empty(views, name)
 
 
 def _cluster_of(request: pytest.FixtureRequest) -> Views:

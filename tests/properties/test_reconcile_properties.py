@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -121,15 +122,19 @@ def test_what_exists_never_costs_more_than_the_highest_budget_in_force(
         for budget, gpu in zip(budgets, only_gpu, strict=False):
             lab.edit(SERVICE, partial(_declare, budget, [GPU_TYPE] if gpu else [GPU_TYPE, CPU_TYPE]))
             before = _cost(lab)
+            seen: deque[dict[str, str]] = deque(maxlen=terminating + 3)
             for _ in range(40):
                 try:
                     await lab.round()
                 except CrashError:
                     lab.restart()
+                seen.append(lab.versions())
                 # What was there before may exceed a budget that was lowered; nothing may come on top of it.
                 limit = max(parse_money(budget), before)
                 assert _cost(lab) <= limit, f"{_cost(lab)} is more than {limit}"
                 before = min(before, max(_cost(lab), parse_money(budget)))
+                if len(seen) == seen.maxlen and seen[0] == seen[-1]:
+                    break  # it is at rest: longer than a pod takes to end, nothing has changed
 
     asyncio.run(story())
 
