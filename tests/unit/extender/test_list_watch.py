@@ -20,6 +20,7 @@ from hetserve_extender.api import Answer, ApiStatusError
 from hetserve_extender.cluster import (
     FIRST_PAGE,
     LEAST_PAGE,
+    LISTED_TURN,
     MOST_PAGE,
     PAGE_BYTES,
     Reflector,
@@ -27,7 +28,7 @@ from hetserve_extender.cluster import (
     next_page,
 )
 from hetserve_extender.testing import FakeApi, Fault
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 
 @dataclass
@@ -194,7 +195,7 @@ PAGES = {
     "small ones again and again: not without end": (MOST_PAGE, MOST_PAGE, 5_000, MOST_PAGE),
     "objects of 9 KB": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE * 9216, PAGE_BYTES // 9216),
     "huge objects: not one request for each": (FIRST_PAGE, FIRST_PAGE, FIRST_PAGE << 20, LEAST_PAGE),
-    "a short last page tells as much about the next list": (200, 1, 2_621, 100),
+    "a short last page tells as much about the next list": (200, 1, 5_243, 99),
     "no objects": (FIRST_PAGE, 0, 80, FIRST_PAGE),
 }
 
@@ -232,6 +233,27 @@ def test_a_listed_pod_is_read_while_the_list_comes_not_all_in_one_piece_at_its_e
     assert list(placer.pods) == ["uid-p0"]
     assert list(placer.unreadable) == ["default/odd"], "what cannot be read is told as ever"
     assert read == ["odd"]
+
+
+async def test_a_page_lets_others_have_their_turn() -> None:
+    api, sink = FakeApi(), Names()
+    for number in range(500):
+        api.add(gpu_node(f"n{number}"))
+    reduced_by_turn = [0]
+
+    def reduce(raw: RawObject) -> RawObject:
+        reduced_by_turn[-1] += 1
+        return raw
+
+    reflector = Reflector(api, "/api/v1/nodes", sink, reduce=reduce)
+    task = asyncio.create_task(reflector.run())
+    while not reflector.synced.is_set():
+        await asyncio.sleep(0)
+        reduced_by_turn.append(0)
+    assert max(reduced_by_turn) <= LISTED_TURN, "a filter call waits behind every object of a page"
+    assert len(sink.known) == 500
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_burst_of_events_lets_others_have_their_turn(watching: Watching) -> None:

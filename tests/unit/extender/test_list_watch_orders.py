@@ -118,7 +118,7 @@ class Bench:
 
     async def step(self, what: Callable[[], object]) -> None:
         what()
-        for _ in range(12):
+        for _ in range(15):
             await asyncio.sleep(0)
         assert not self.task.done(), self.task.exception()
         if self.reflector.synced.is_set():
