@@ -114,19 +114,26 @@ def extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
         shape = case.removeprefix("no-op ")
         module = "benchmarks.placement.noop_extender"
         return [sys.executable, "-m", module, "--port", str(cluster.ports.extender), "--shape", shape]
+    # A crowded machine can hold a renewal up for seconds; what a change of leader costs is measured elsewhere.
+    # No longer than that: the first extender of a cluster waits for as long before it serves.
+    write_settings(cluster, case, leaseDuration="15s", renewDeadline="10s")
+    component = cluster.component("extender")
+    arguments = component.command(cluster.folder, cluster.tools, cluster.ports)[1:]
+    return [sys.executable, "-m", "benchmarks.placement.timed_extender", str(out), *arguments]
+
+
+def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
+    """Write the settings that the chart installs, in the mode of the case; `election` changes times of the Lease."""
     component = cluster.component("extender")
     installed = cluster.kube.get("configmaps", component.name, SYSTEM_NAMESPACE)["data"]["settings.yaml"]
     settings: Json = yaml.safe_load(installed)
     if case == "score":
         settings["mode"] = "score"
-    # A crowded machine can hold a renewal up for seconds; what a change of leader costs is measured elsewhere.
-    # No longer than that: the first extender of a cluster waits for as long before it serves.
-    settings.setdefault("leaderElection", {}).update(leaseDuration="15s", renewDeadline="10s")
+    settings.setdefault("leaderElection", {}).update(election)
     path = component.settings_file(cluster.folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(settings))
-    arguments = component.command(cluster.folder, cluster.tools, cluster.ports)[1:]
-    return [sys.executable, "-m", "benchmarks.placement.timed_extender", str(out), *arguments]
+    return settings
 
 
 @contextmanager
