@@ -36,6 +36,8 @@ class _Node:
     number: int
     depth: int
     world: World
+    pods: tuple[int, ...]
+    """A number per pod, as in its key."""
 
 
 def explore(scope: Scope, most: int = 10_000_000, *, remember: bool = True) -> Finding:
@@ -56,10 +58,11 @@ class _Search:
 
     def __init__(self, scope: Scope, most: int, *, remember: bool) -> None:
         start = World.new(scope, remember=remember)
+        whole = parts(start)
         self.scope, self.most = scope, most
         self.parents: list[tuple[int, Step]] = [(-1, ())]
-        self.seen: set[Hashable] = {key(parts(start))}
-        self.frontier = deque([_Node(0, 0, start)])
+        self.seen: set[Hashable] = {key(whole)}
+        self.frontier = deque([_Node(0, 0, start, whole[1])])
         self.transitions = 0
         self.began = time.process_time()
 
@@ -74,16 +77,16 @@ class _Search:
 
     def _expand(self, node: _Node) -> str | None:
         """Take every step that this state allows; what is wrong in a state that one leads to."""
-        for step in _unlike(node.world, parts(node.world)[1]):
+        for step in _unlike(node.world, node.pods):
             child = node.world.copy()
             self.transitions += 1
             wrong = _perform(child, step)
-            there = key(parts(child))
-            if there in self.seen and wrong is None:
+            whole = parts(child)
+            if (there := key(whole)) in self.seen and wrong is None:
                 continue
             self.seen.add(there)
             self.parents.append((node.number, step))
-            self.frontier.append(_Node(len(self.parents) - 1, node.depth + 1, child))
+            self.frontier.append(_Node(len(self.parents) - 1, node.depth + 1, child, whole[1]))
             wrong = wrong or broken(child)
             if wrong is not None:
                 return wrong
