@@ -108,7 +108,12 @@ class Extender:
         make = self.log.placer if self.log else Placer
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
-        self.recall = Recall(api, self.placer, lambda: str(time.time()))
+        self.recall = Recall(
+            api,
+            self.placer,
+            lambda: str(time.time()),
+            on_recall=lambda outcome: self.metrics.recalls.labels(outcome).inc(),
+        )
         self.revisions = Revisions(PodSink(self.placer))
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))

@@ -40,6 +40,12 @@ class Metrics:
             "hetserve_reservations_expired", "Reservations that ended without a bind", registry=self.registry
         )
         self.lifts = Counter("hetserve_queue_releases", "Gates lifted, by outcome", ["outcome"], registry=self.registry)
+        self.recalls = Counter(
+            "hetserve_recalls",
+            "Refused pods that the scheduler was asked to try again",
+            ["outcome"],
+            registry=self.registry,
+        )
         self._queues = QueueFigures()
         self.registry.register(self._queues)
         self.ledger_drift = Gauge(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from hetserve.placement import (
     feasible,
     scores,
 )
+from hetserve.placement.decide import fits
 from hetserve.units import MiB, Seconds
 
 NODES = ["n0", "n1", "n2", "n3"]
@@ -172,6 +174,15 @@ def test_every_offered_node_passes_or_is_refused_exactly_once(
     assert set(passed) == fitting
     assert sorted([*passed, *(node for refusal in refusals for node in refusal.nodes)]) == sorted(set(offered))
     assert decide(ledger.index, request, offered, explain=True).refusals == refusals
+
+
+@given(ledger=clusters(), request=REQUESTS, offered=OFFERS)
+def test_whether_anything_fits_is_what_a_decision_says(ledger: Ledger, request: GpuRequest, offered: list[str]) -> None:
+    index = ledger.index
+    nodes = np.array([node.name in offered for node in index.nodes], dtype=np.bool_)
+    assert fits(index, request, nodes) == (decide(index, request, offered).chosen is not None)
+    everywhere = [node.name for node in index.nodes]
+    assert fits(index, request) == (decide(index, request, everywhere).chosen is not None)
 
 
 @given(ledger=clusters(), request=REQUESTS, offered=OFFERS)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.placement.choose import Rows, best_two, node_order
-from hetserve.placement.index import GpuIndex, Numbers, Place
+from hetserve.placement.index import GpuIndex, Mask, Numbers, Place
 from hetserve.placement.inventory import GpuKey
 from hetserve.placement.pods import GpuRequest
 from hetserve.placement.policies import RANKS
@@ -23,7 +23,18 @@ from hetserve.placement.refusals import UNLISTED_GPU, Masks, Refusal, refusals
 from hetserve.placement.requests import PolicyName
 from hetserve.units import MiB
 
-__all__ = ["MAX_SCORE", "UNLISTED_GPU", "Candidate", "Decision", "FreeGpu", "Refusal", "decide", "feasible", "scores"]
+__all__ = [
+    "MAX_SCORE",
+    "UNLISTED_GPU",
+    "Candidate",
+    "Decision",
+    "FreeGpu",
+    "Refusal",
+    "decide",
+    "feasible",
+    "fits",
+    "scores",
+]
 
 MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""
@@ -119,6 +130,14 @@ def feasible(
         return offered, ()
     passed = tuple(dict.fromkeys(compress(offered, passing.tolist())))
     return passed, refusals(index, request, offered, masks)
+
+
+def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> bool:
+    """Whether `decide` would find a place on the nodes (a mask over the index's; None: all), without saying which."""
+    if not request.whole and request.memory_mib > index.free.max(initial=0):
+        return False  # of a full cluster nothing else need be asked
+    able = index.on_node(Masks.of(index, request, None).fits) >= request.gpus
+    return bool((able if nodes is None else able & nodes).any())
 
 
 def scores(
