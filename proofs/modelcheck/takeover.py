@@ -45,6 +45,9 @@ class Election:
     def leader(self) -> str:
         return "another"
 
+    def why_not(self) -> str:
+        return "not the leader"
+
     def clock(self) -> float:
         return 0.0
 

@@ -61,6 +61,16 @@ class Elector:
         seen = self.candidate.seen
         return seen.holder if seen is not None and seen.holder else "nobody yet"
 
+    def why_not(self) -> str:
+        """Why we do not lead, in words."""
+        if self._released:
+            return "not the leader any more: this process is ending"
+        if self.candidate.mine and self.clock() < self.candidate.leads_from():
+            return "not the leader yet: nothing tells who led before, so one lease duration is waited"
+        if self.candidate.mine:
+            return "not the leader for now: the Lease is ours and could not be renewed in time"
+        return f"not the leader (leader is {self.leader()})"
+
     async def run(self) -> None:
         """Never returns: contends, and renews while the Lease is ours."""
         while True:

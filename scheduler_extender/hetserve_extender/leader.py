@@ -19,6 +19,8 @@ from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 
+ENDS_WITHIN: Final = 5.0
+"""Seconds for the leader's duties to end: requests under way are cancelled, the label is taken off."""
 _PAUSE: Final = 0.2
 
 
@@ -26,8 +28,10 @@ class Pods(Protocol):
     """The list-watch of the pods, which fills the ledger."""
 
     async def relist(self) -> None:
-        """List again: when it returns, the ledger has all that was written before. Raises what the API server's
-        failure raises."""
+        """List again: when it returns, the ledger has all that was written before the call.
+
+        Raises ApiStatusError, ApiUnreachableError.
+        """
         ...
 
 
@@ -47,7 +51,7 @@ class Leadership:
         """Why no verb is answered now; empty where they are."""
         term = self.elector.term()
         if term is None:
-            return f"not the leader (leader is {self.elector.leader()})"
+            return self.elector.why_not()
         return "" if term == self._serving else "the leader is taking over and has not listed the pods yet"
 
     def fenced(self) -> FencedApi:
@@ -123,9 +127,18 @@ class Leadership:
 
 
 async def _end(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:
-    """Cancel both and let them end; what went wrong while leading is raised."""
-    for task in (leading, lost):
-        task.cancel()
-    await asyncio.wait({leading, lost})
+    """Cancel both and let them end; what went wrong while leading is raised.
+
+    Raises RuntimeError where they do not end: the next term could not begin, and only a new process can lead again.
+    """
+    for _ in range(2):  # the first cancellation can be lost, as asyncio.wait_for of Python 3.11 loses one
+        for task in (leading, lost):
+            task.cancel()
+        _, left = await asyncio.wait({leading, lost}, timeout=ENDS_WITHIN)
+        if not left:
+            break
+        log.error("what the leader does has not ended within %g s", ENDS_WITHIN)
+    else:
+        raise RuntimeError("what the leader does does not end")
     with contextlib.suppress(asyncio.CancelledError):
         leading.result()

@@ -13,7 +13,8 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender import main
+from hetserve_extender import leader, main
+from hetserve_extender.election import Elector
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.lease import Candidate, Lease, Terms
 from hetserve_extender.main import Extender, listen
@@ -89,7 +90,7 @@ async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> No
     api.add(gpu_pod())
     async with running(Extender(settings(), api, "pod-a")) as a, running(Extender(settings(), api, "pod-b")) as b:
         await until(lambda: leads(a.extender) or leads(b.extender))
-        leader, other = (a, b) if leads(a.extender) else (b, a)
+        leading, other = (a, b) if leads(a.extender) else (b, a)
         await until(lambda: other.extender.ready() and "verbs" in other.extender.addresses)
         name = api.objects[LEASE]["spec"]["holderIdentity"]
         await until(lambda: name in other.extender.refusal())
@@ -99,16 +100,16 @@ async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> No
         assert (await other.ask("bind", BIND)).json() == {"Error": said}
         refused = await other.ask("prioritize", FILTER)
         assert (refused.status_code, refused.json()["Error"]) == (503, said)
-        assert (await leader.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
-        assert (await leader.ask("bind", BIND)).json() == {"Error": ""}
+        assert (await leading.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+        assert (await leading.ask("bind", BIND)).json() == {"Error": ""}
 
         def labelled() -> list[str]:
             pods = api.listing(f"/api/v1/namespaces/{SYSTEM}/pods")
             return [p["metadata"]["name"] for p in pods if names.LABEL_LEADER in (p["metadata"].get("labels") or {})]
 
-        first = "pod-a" if leader is a else "pod-b"
+        first = "pod-a" if leading is a else "pod-b"
         await until(lambda: labelled() == [first])
-        await leader.end()
+        await leading.end()
         assert labelled() != [first], "calls would go on to a pod that has ended"
         await until(lambda: leads(other.extender) and labelled() == [{"pod-a": "pod-b", "pod-b": "pod-a"}[first]])
 
@@ -195,6 +196,50 @@ async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_aga
         later = [path for method, path, _ in api.calls[asked:] if "/pods" in path]
         assert later == [], "a moment of a busy machine would cost a whole change of leader"
         assert a.extender.placer.ledger.booking("uid-p0") is not None, "a bind under way lost its GPU"
+
+
+async def test_who_does_not_lead_says_why() -> None:
+    now, api = [0.0], FakeApi()
+    elector = Elector(api, SYSTEM, "hetserve-extender", Candidate("me", Terms()), lambda: now[0], lambda: 0.0)
+    assert elector.why_not() == "not the leader (leader is nobody yet)"
+    await elector.step()
+    assert "nothing tells who led before" in elector.why_not()
+    for now[0] in (1.5, 3.1):
+        await elector.step()
+    assert elector.leads()
+    now[0] = 5.2
+    assert "could not be renewed in time" in elector.why_not()
+    await elector.step()
+    await elector.release()
+    assert "this process is ending" in elector.why_not()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2], ids=["none is lost", "the first is lost", "every one is lost"])
+async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_process(
+    lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the elector would win the Lease again, nobody would serve, and nothing would be seen to be wrong."""
+    monkeypatch.setattr(leader, "ENDS_WITHIN", 0.02)
+    came = list[asyncio.CancelledError]()
+
+    async def stubborn() -> None:
+        while len(came) <= lost:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError as error:
+                came.append(error)
+        raise came[-1]
+
+    leading, over = asyncio.create_task(stubborn()), asyncio.create_task(asyncio.sleep(0))
+    await asyncio.sleep(0)
+    if lost < 2:
+        await leader._end(leading, over)
+    else:
+        with pytest.raises(RuntimeError, match="does not end"):
+            await leader._end(leading, over)
+        leading.cancel()
+        await asyncio.wait([leading])
+    assert leading.cancelled()
 
 
 async def test_the_lease_is_kept_where_a_bind_has_no_outcome() -> None:
