@@ -86,6 +86,14 @@ MUTANTS: Final = (
         "test_a_terminating_pod_holds_its_gpu_and_a_finished_one_does_not",
     ),
     Mutant(
+        "a bind begun again is settled as the old one",
+        BIND,
+        " or self.placer.ledger.booking(request.uid) is not booking:",
+        ":",
+        FAULT,
+        "test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one",
+    ),
+    Mutant(
         "two leaders: no fence before the list",
         "scheduler_extender/hetserve_extender/leader.py",
         "if self.elector.candidate.handed_over:",

@@ -120,10 +120,10 @@ def test_a_launch_weight_of_an_age_does_not_overflow() -> None:
 
 def test_twenty_types_of_one_price_and_rate_are_still_decided_quickly() -> None:
     types = [option(f"t{i:02d}", "0.1", line(10), max_instances=3) for i in range(20)]
-    started = time.perf_counter()
+    started = time.process_time()
     made = plan(min_cost(types, 2000))
     assert held(made) == {f"t{i:02d}": 3 for i in range(6)} | {"t06": 2}, "the plan flaps between equals"
-    assert time.perf_counter() - started < 10, "one reconcile would take longer than the resync"
+    assert time.process_time() - started < 10, "one reconcile would take longer than the resync"
 
 
 def test_running_instances_over_a_lowered_cap_are_scaled_in() -> None:
