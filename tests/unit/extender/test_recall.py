@@ -19,6 +19,7 @@ from hetserve_extender import recall as module
 from hetserve_extender.api import Answer
 from hetserve_extender.recall import (
     ANSWERED_WITHIN,
+    AT_ONCE,
     LONGEST_UID,
     REMEMBERED,
     RETRY_AFTER,
@@ -193,6 +194,40 @@ async def test_a_reservation_that_ends_lets_the_next_be_recalled() -> None:
     assert scene.recalled() == ["next"]
 
 
+async def test_a_node_whose_gpus_are_others_by_now_is_looked_at_again() -> None:
+    """As many and as large as before, so that the sums say nothing."""
+    scene = Scene()
+    scene.end("a")
+    await scene.recall.recall()
+    scene.filter(scene.pod("p", product="A100"))
+    NodeSink(scene.placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="A100"))
+    await scene.recall.recall()
+    assert scene.recalled() == ["p"]
+
+
+async def test_a_recalled_pod_that_was_placed_wakes_the_next() -> None:
+    scene = Scene()
+    pods = scene.equals(2)
+    scene.end("a")
+    await scene.recall.recall()
+    scene.recall._wake.clear()
+    assert scene.filter(pods[0])
+    assert scene.recall._wake.is_set()
+
+
+async def test_an_api_server_that_does_not_answer_is_not_asked_for_everybody() -> None:
+    scene = Scene()
+    for number in range(3 * AT_ONCE):
+        scene.filter(scene.pod(f"p{number}"))
+    scene.end("a")
+    scene.api.faults["PATCH"] = deque(["lost before"])
+    await scene.recall.recall()
+    assert len(scene.patched()) == AT_ONCE
+    scene.clock[0] += RETRY_AFTER
+    await scene.recall.recall()
+    assert len(set(scene.recalled())) == 3 * AT_ONCE
+
+
 async def test_a_pod_of_the_same_name_that_came_meanwhile_is_not_touched() -> None:
     scene = Scene()
     scene.filter(scene.pod("p"))
@@ -251,7 +286,8 @@ async def test_a_patch_that_is_lost_is_tried_again_ever_later() -> None:
     assert scene.recalled()[-1] == "p"
 
 
-async def test_a_pod_that_the_scheduler_tries_while_another_is_written_ends_nothing() -> None:
+@pytest.mark.parametrize("status", [200, 404, 500])
+async def test_a_pod_that_the_scheduler_tries_while_it_is_written_ends_nothing(status: int) -> None:
     """Live: the event that frees a GPU makes it try every pod, and it is faster than our patches."""
     scene = Scene()
     pods = [scene.pod(name, mib) for name, mib in (("p", 30000), ("q", 31000))]
@@ -259,20 +295,20 @@ async def test_a_pod_that_the_scheduler_tries_while_another_is_written_ends_noth
         assert not scene.filter(raw)
     scene.end("a")
     scene.recall.api = Hasty(scene, pods[1])
+    scene.api.faults["PATCH"] = deque([200, status])
     await scene.recall.recall()
     assert scene.remembered() == ["uid-p"]
-    assert scene.outcomes == ["written", "written"]
 
 
 @dataclass
 class Hasty:
-    """While a patch for p is answered the scheduler tries another pod, and places it."""
+    """While a patch is answered the scheduler tries one of the pods, and places it."""
 
     scene: Scene
     other: Json
 
     async def request(self, method: str, path: str, **given: Any) -> Answer:
-        if path.endswith("/p"):
+        if path.endswith("/q"):
             assert self.scene.filter(self.other)
         return await self.scene.api.request(method, path, **given)
 
