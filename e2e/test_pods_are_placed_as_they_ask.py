@@ -155,6 +155,24 @@ def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: C
             lab.wait_for_bound(number + 1, timeout=5)
 
 
+def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cluster: Cluster, namespace: str) -> None:
+    """The scheduler tries some of them while the others are still being recalled."""
+    lab = Lab(cluster, namespace)
+    with one_node(cluster, lab, "contended") as node:
+        annotate(cluster, node, gpu("GPU-a", V100, 32768))
+        for number in range(6):
+            holder, small = f"holder-{number}", [f"small-{number}-{size}" for size in range(12)]
+            cluster.apply(pod_of(holder, node, 32768), namespace)
+            lab.wait_for_bound(1)
+            cluster.apply([pod_of(name, node, 1001 + size) for size, name in enumerate(small)], namespace)
+            for name in small:
+                wait_until(lambda name=name: cluster.events(namespace, name, "FailedScheduling"), 20, f"{name} refused")  # type: ignore[misc]
+            cluster.kube.delete("pods", holder, namespace, grace=0)
+            lab.wait_for_bound(12, timeout=20)
+            cluster.kube.delete_all("pods", namespace)
+            lab.wait_for_pods_gone()
+
+
 def test_mode_score_lets_the_scheduler_choose_by_our_scores_and_over_commits_nothing(own_cluster: Cluster) -> None:
     own_cluster.add_nodes(HETSEV)
     own_cluster.install_hetserve({"extender": {"mode": "score", "policy": "BestFit"}})
