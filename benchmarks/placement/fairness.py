@@ -6,6 +6,7 @@ slow-downs (wait + run) / run: 1 means that all are slowed alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -84,7 +85,10 @@ def _run(case: tuple[int, int, int]) -> dict[str, float]:
     pods = trace.pods(seed)
     line = WaitingLine(order.settings) if order.settings else None
     waits = Cluster(line, order.stuck_after, trace.bind_seconds, trace.testbeds).run(pods)
-    by_tenant = {tenant: [wait for who, wait in waits.values() if who == tenant.name] for tenant in trace.tenants}
+    by_tenant: dict[Tenant, list[float]] = {}
+    for tenant in trace.tenants:  # one whose pods fit nowhere has no waits
+        if mine := [wait for who, wait in waits.values() if who == tenant.name]:
+            by_tenant[tenant] = mine
     arrives = {pod.request.uid: pod.arrives for pod in pods}
     found = {
         "jain": jain(fmean(mine) / tenant.lasts + 1.0 for tenant, mine in by_tenant.items()),
@@ -131,15 +135,16 @@ def _draw(data: Json) -> None:
             axis.barh(rows, _bars(data, names, order.name, key), height=0.8 / len(ORDERS), label=order.name)
         axis.set_yticks([row + 0.4 for row in range(len(names))], names)
         axis.set_xlabel(label)
-    axes[0].set_xlim(left=0.6)
+    axes[0].set_xlim(left=0.5)
     axes[0].invert_yaxis()
-    axes[1].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7)
     FOLDER.mkdir(parents=True, exist_ok=True)
     figure.savefig(FOLDER / "fairness.png", dpi=110)
     pyplot.close(figure)
 
 
 def _bars(data: Json, names: Iterable[str], order: str, key: str) -> list[float]:
+    """One bar for each trace; none (NaN) where FIFO lets nobody wait."""
     by_trace = [data["traces"][name]["orders"] for name in names]
     scale = [orders[ORDERS[0].name][key] if key == "longest" else 1.0 for orders in by_trace]
-    return [orders[order][key] / one for orders, one in zip(by_trace, scale, strict=True)]
+    return [orders[order][key] / one if one else math.nan for orders, one in zip(by_trace, scale, strict=True)]

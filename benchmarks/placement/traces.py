@@ -90,4 +90,12 @@ TRACES: Final = (
         testbeds=8,
         bind_seconds=0.01,
     ),
+    Trace(
+        "pods that fit nowhere",
+        (
+            Tenant("burst", 40000, models=4, pods=60, start=60.0, end=70.0),
+            Tenant("steady", 8192, models=8, pods=120, start=0.0, end=480.0),
+            Tenant("small", 3072, models=12, pods=240, start=0.0, end=480.0),
+        ),
+    ),
 )
