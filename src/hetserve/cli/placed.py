@@ -29,11 +29,12 @@ def placer_of(snapshot: Snapshot) -> Placer:
 
 def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | None = None) -> dict[str, Any]:
     """The answer of `hetserve gpus -o json`; `nodes` (none: all) are shown, the totals are over what is shown."""
+    nodes = tuple(nodes)
     shown = uses_of(placer, nodes)
     free = free_memory(shown)
     pods = {booking.request.uid for use in shown for booking in use.bookings}
     totals = {
-        "nodes": len({use.node for use in shown}),
+        "nodes": len({use.node for use in shown}.union(nodes)),
         "gpus": len(shown),
         "idleGpus": sum(not use.bookings for use in shown),
         "unhealthyGpus": sum(not use.gpu.healthy for use in shown),

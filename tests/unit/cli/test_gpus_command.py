@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster import Cluster, ClusterError
 from hetserve.cli.watching import follow
@@ -93,6 +94,14 @@ def test_wide_names_the_pods() -> None:
     text = run("-o", "wide", pods=[BOUND, BESIDE]).stdout
     assert "default/a\n" in text
     assert "default/b\n" in text
+
+
+def test_a_named_node_that_cannot_be_read_is_counted_and_its_problem_told() -> None:
+    broken = gpu_node("n0")
+    broken["metadata"]["annotations"] = {names.ANNOTATION_NODE_GPUS: "?"}
+    text = run("--node", "n0", node=broken).stdout
+    assert text.startswith("0 GPUs, 1 node, 0 pods")
+    assert "is not JSON" in text
 
 
 def test_only_the_named_node_is_shown_and_an_unknown_one_is_refused() -> None:
