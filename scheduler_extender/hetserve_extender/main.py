@@ -27,6 +27,7 @@ from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
 from hetserve_extender.drift import DriftCheck
+from hetserve_extender.duties import kept_up
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.http_server import HttpServer
@@ -201,12 +202,12 @@ class Extender:
             async with asyncio.TaskGroup() as group:
                 if self.takes_turns:
                     await self._take_port()
-                if self.label is not None:
-                    group.create_task(self.label.keep())
                 self.queue.wake()
-                group.create_task(self.queue.run())
-                group.create_task(self.drift.run())
-                group.create_task(self.recall.run())
+                duties = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.recall.run}
+                if self.label is not None:
+                    duties["label"] = self.label.keep
+                for name, duty in duties.items():
+                    group.create_task(kept_up(name, duty, lambda name: self.metrics.duty_failures.labels(name).inc()))
         finally:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)

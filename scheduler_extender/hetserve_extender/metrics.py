@@ -46,6 +46,12 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self.duty_failures = Counter(
+            "hetserve_duty_failures",
+            "Errors that ended a background duty for a moment",
+            ["duty"],
+            registry=self.registry,
+        )
         self._queues = QueueFigures()
         self.registry.register(self._queues)
         self.ledger_drift = Gauge(

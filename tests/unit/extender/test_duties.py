@@ -1,0 +1,74 @@
+"""A duty that fails is told and begins anew; the others and the verbs do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hetserve.testing.cluster import gpu_node
+from hetserve_extender.duties import AT_MOST, kept_up
+from hetserve_extender.main import Extender
+from hetserve_extender.recall import Recall
+from hetserve_extender.settings import Settings
+from hetserve_extender.testing import FakeApi, released_lease
+
+
+async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:
+    pauses: list[float] = []
+    told: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 9:
+            raise asyncio.CancelledError
+
+    async def duty() -> None:
+        if len(pauses) % 2:
+            raise KeyError("a slip")
+
+    with pytest.raises(asyncio.CancelledError):
+        await kept_up("drift", duty, told.append, sleep)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert pauses[-1] == AT_MOST
+    assert told == ["drift"] * 9
+
+
+async def test_a_duty_is_cancelled_with_the_leadership() -> None:
+    begun = asyncio.Event()
+
+    async def duty() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(kept_up("queue", duty, lambda _name: None))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.add(gpu_node("n0"))
+    api.add(released_lease())
+    failed = asyncio.Event()
+
+    async def fail(_recall: Recall) -> None:
+        failed.set()
+        raise KeyError("a slip")
+
+    monkeypatch.setattr(Recall, "run", fail)
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    stop = asyncio.Event()
+    running = asyncio.create_task(extender.run(stop))
+    async with asyncio.timeout(5.0):
+        await failed.wait()
+    for _ in range(50):  # turns of the loop in which an error would have ended the process
+        await asyncio.sleep(0)
+    assert not running.done()
+    assert extender.refusal() == "", "it answers the verbs"
+    assert extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "recall"}) == 1
+    stop.set()
+    async with asyncio.timeout(5.0):
+        await running
