@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement import parse_node, parse_pod, placer, sinks
+from hetserve.placement import parse_node, placer, sinks
 from hetserve.placement.placer import Placer
+from hetserve.placement.reduced import view_of
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -75,7 +76,7 @@ def test_whatever_one_object_raises_the_extender_keeps_the_others(
         return instead
 
     placement = _placement()
-    monkeypatch.setattr(placer, "parse_pod", raising(parse_pod))
+    monkeypatch.setattr(placer, "view_of", raising(view_of))
     monkeypatch.setattr(sinks, "parse_node", raising(parse_node))
     PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
     NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
