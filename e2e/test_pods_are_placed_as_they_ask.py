@@ -160,7 +160,7 @@ def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cl
     lab = Lab(cluster, namespace)
     with one_node(cluster, lab, "contended") as node:
         annotate(cluster, node, gpu("GPU-a", V100, 32768))
-        for number in range(6):
+        for number in range(12):
             holder, small = f"holder-{number}", [f"small-{number}-{size}" for size in range(12)]
             cluster.apply(pod_of(holder, node, 32768), namespace)
             lab.wait_for_bound(1)
