@@ -1,0 +1,222 @@
+"""The fence of a new leader: every pod that could still be bound is written to, and known as it was before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from hetserve.api import names
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender import fencing
+from hetserve_extender.api import Answer
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
+from hetserve_extender.fence import Revisions
+from hetserve_extender.fencing import LANDED_BY, Fence, bindable
+from hetserve_extender.testing import FakeApi
+
+
+@dataclass
+class BusyApi(FakeApi):
+    """Where something happens just before each request is carried out."""
+
+    happening: Callable[[str], None] = lambda _method: None
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        self.happening(method)
+        return await super().request(method, path, **rest)
+
+
+@pytest.fixture
+def api() -> BusyApi:
+    made = BusyApi()
+    made.add(gpu_node("n0", gpus=1))
+    made.add(gpu_pod())
+    return made
+
+
+@dataclass
+class Successor:
+    """The next leader: it lists the pods, puts up the fence and hears of it by its watch."""
+
+    api: FakeApi
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
+        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        self.revisions = Revisions(PodSink(self.placer))
+        self.pods = Reflector(self.api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
+
+    async def fence(self, stamp: str = "next/1") -> int | None:
+        """How many pods were fenced; None where only another list can tell what became of them."""
+        await self.pods.relist()
+        found = bindable(self.revisions, self.placer)
+        shown = await Fence(self.api, self.revisions, stamp, lambda: self.now, self.pass_time).put_up(found)
+        return len(found) if shown else None
+
+    async def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+class LateLines(asyncio.Queue[Any]):
+    """Holds back what the open watch would bring."""
+
+    def __init__(self, api: FakeApi) -> None:
+        super().__init__()
+        collection, self._open = api._watchers[-1]  # those before have ended
+        api._watchers[:] = [(collection, self)]
+
+    async def arrived(self, count: int) -> None:
+        while self.qsize() < count:  # noqa: ASYNC110  (what is waited for happens in tasks of the fence)
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    def deliver(self) -> None:
+        while not self.empty():
+            self._open.put_nowait(self.get_nowait())
+
+
+@pytest_asyncio.fixture
+async def successor(api: BusyApi) -> AsyncIterator[Successor]:
+    made = Successor(api)
+    watch = asyncio.create_task(made.pods.run())
+    yield made
+    watch.cancel()
+    await asyncio.wait([watch])
+
+
+async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_the_fence_stands(
+    api: BusyApi, successor: Successor
+) -> None:
+    metadata = {"name": "p0", "uid": "uid-p0", "resourceVersion": api.pod("p0")["metadata"]["resourceVersion"]}
+    late = {"metadata": metadata | {"annotations": {names.ANNOTATION_GPU: "0"}}, "target": {"name": "n0"}}
+    await successor.pods.relist()
+    lines = LateLines(api)
+    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    standing = asyncio.create_task(fence.put_up(bindable(successor.revisions, successor.placer)))
+
+    def land(method: str) -> None:
+        api.happening = lambda _method: None
+        assert method == "PATCH"
+        api._bind(api.pod("p0"), late)
+
+    api.happening = land
+    await lines.arrived(2)
+    assert not standing.done(), "the new leader would give the GPU of the bind to another pod"
+    lines.deliver()
+    assert await standing
+    booking = successor.placer.ledger.booking("uid-p0")
+    assert booking is not None
+    assert booking.confirmed
+
+
+FENCED = {
+    "a pod that waits for a node": (gpu_pod(), True),
+    "an unschedulable one": (gpu_pod(unschedulable=True), True),
+    "a gated one: the API server refuses its binding": (gpu_pod(gates=(names.QUEUE_GATE,)), False),
+    "a bound one": (gpu_pod(node="n0", gpu="0"), False),
+    "one that asks for no GPU": (gpu_pod(memory_mib=0), False),
+    "one that we cannot read, but another version could": (gpu_pod(memory_mib="much"), True),
+    "one that nobody can read, gated": (gpu_pod(memory_mib="much", gates=(names.QUEUE_GATE,)), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "expected"), FENCED.values(), ids=FENCED)
+@pytest.mark.parametrize("by", ["a list", "the watch"])
+def test_what_an_earlier_leader_could_still_bind(by: str, pod: dict[str, Any], expected: bool) -> None:
+    placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    revisions = Revisions(PodSink(placer))
+    pod["metadata"]["resourceVersion"] = "7"
+    if by == "a list":
+        revisions.replace([listed_pod(pod)])
+    else:
+        revisions.apply("ADDED", pod)
+    assert bindable(revisions, placer) == (["uid-p0"] if expected else [])
+
+
+async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApi, successor: Successor) -> None:
+    before = api.pod("p0")["metadata"]["resourceVersion"]
+    assert await successor.fence() == 1
+    between = api.pod("p0")["metadata"]["resourceVersion"]
+    assert await successor.fence("next/2") == 1
+    assert len({before, between, api.pod("p0")["metadata"]["resourceVersion"]}) == 3
+    assert api.pod("p0")["metadata"]["annotations"][names.ANNOTATION_FENCE] == "next/2"
+
+
+async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(api: FakeApi, successor: Successor) -> None:
+    for number in range(50):
+        api.add(gpu_pod(f"gated{number}", gates=(names.QUEUE_GATE,)))
+    await successor.pods.relist()
+    api.calls.clear()
+    assert await successor.fence() == 1
+    assert [(method, path) for method, path, _ in api.calls] == [
+        ("GET", "/api/v1/pods"),
+        ("PATCH", "/api/v1/namespaces/default/pods/p0"),
+    ]
+
+
+async def test_what_a_fence_of_the_same_term_has_done_is_not_done_again(api: FakeApi, successor: Successor) -> None:
+    assert await successor.fence() == 1
+    api.calls.clear()
+    assert await successor.fence() == 1
+    assert not [method for method, _, _ in api.calls if method == "PATCH"]
+
+
+async def test_a_pod_that_cannot_be_fenced_at_once_is_tried_again(api: FakeApi, successor: Successor) -> None:
+    api.faults["PATCH"] = deque(["lost before", "lost after", 409, 500, 422])
+    api.add(gpu_pod("p1"))
+    assert await successor.fence() == 2
+    for name in ("p0", "p1"):
+        assert names.ANNOTATION_FENCE in api.pod(name)["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and made again"])
+async def test_a_pod_that_is_gone_needs_no_fence(api: BusyApi, successor: Successor, again: bool) -> None:
+    def delete(method: str) -> None:
+        if method == "PATCH" and api.pod("p0")["metadata"]["uid"] == "uid-p0":
+            api.remove(api.pod("p0"))
+            api.happening = lambda _method: None
+            if again:
+                api.add(gpu_pod(uid="other"))
+
+    api.happening = delete
+    assert await successor.fence() == 1
+    assert successor.now < LANDED_BY
+
+
+async def test_a_pod_that_a_policy_guards_is_waited_out_and_no_longer(api: FakeApi, successor: Successor) -> None:
+    api.faults["PATCH"] = deque([403] * 10_000)
+    assert await successor.fence() is None
+    assert LANDED_BY <= successor.now < LANDED_BY + 1.0
+
+
+async def test_where_the_watch_is_silent_another_list_must_tell(
+    api: FakeApi, successor: Successor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencing, "SHOWN_WITHIN", 0.01)
+    await successor.pods.relist()
+    LateLines(api)
+    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    assert not await fence.put_up(bindable(successor.revisions, successor.placer))
+    assert api.pod("p0")["metadata"]["annotations"][names.ANNOTATION_FENCE] == "next/1"
+
+
+async def test_a_pod_that_the_server_says_is_gone_need_not_be_shown_by_the_watch(
+    api: FakeApi, successor: Successor
+) -> None:
+    await successor.pods.relist()
+    LateLines(api)
+    api.remove(api.pod("p0"))
+    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    assert await fence.put_up(bindable(successor.revisions, successor.placer))
