@@ -10,8 +10,6 @@ Run: .venv/bin/python -m benchmarks.planning_report [--quick | --render]; --quic
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 import statistics
 import sys
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import bench_ilp, bench_kbest, bench_start
+from benchmarks.reporting import machine
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PARTS: Final[dict[str, Any]] = {"kbest": bench_kbest, "ilp": bench_ilp, "start": bench_start}
@@ -89,7 +88,7 @@ def document(kbest: list[Row], ilp: list[Row], start: list[Row]) -> str:
     parts = [
         "# The planners, measured\n",
         "Written by `make bench-planning`. Times are processor time of one thread, compiled code loaded: "
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.\n",
+        f"{machine('numba', 'pulp')}.\n",
         "## Exact top ten by bound and cost\n",
         table(kbest),
         "## HetSev's integer program and its heuristic\n",
