@@ -203,8 +203,8 @@ def _verdicts(size: Json) -> list[str]:
     if found and nodes in GOALS:
         held = statistics.median(found) >= GOALS[nodes] and min(found) >= 0.5
         goal = f"`decide` >= {GOALS[nodes]:.2f} of no extender, no round below 0.5"
-        floor = ratios(rounds, FLOOR["decide"], "none")
-        beside = f" (an extender that does nothing: {statistics.median(floor):.2f})" if floor else ""
+        nothing = ratios(rounds, FLOOR["decide"], "none")
+        beside = f" (an extender that does nothing: {statistics.median(nothing):.2f})" if nothing else ""
         lines.append(f"{goal}: {statistics.median(found):.2f}, least {min(found):.2f}{beside}: {verdict(held)}")
     for case, floor in FLOOR.items():
         if found := ratios(rounds, case, floor):
