@@ -36,8 +36,11 @@ class Pair:
             wait_until(lambda: bool(self.lab.bound(f"app={name}")), 30, "the first pod on its way to be bound")
         start = time.monotonic()
         end(old)
-        before = len(self.lab.bound(f"app={name}"))
-        if not on_the_way:
+        before = 0
+        if on_the_way:  # what the old leader has sent may still land, and is not the new one's work
+            wait_until(lambda: self.leader() != old, 60, "another leader")
+            before = min(len(self.lab.bound(f"app={name}")), on_the_way - 1)
+        else:
             self.lab.deployment(name, "big", replicas=1, mib=1024, model=None)
         wait_until(lambda: len(self.lab.bound(f"app={name}")) > before, 60, "a pod to be bound by the new leader")
         seconds = time.monotonic() - start

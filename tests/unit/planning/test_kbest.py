@@ -126,7 +126,9 @@ def test_fewer_configurations_than_asked_are_all_found() -> None:
 def test_no_kernel_of_the_search_is_compiled_twice() -> None:
     """A number written where a kernel is called, or an array of another layout, has all below compiled once more."""
     for seed in range(40):
-        search_best(small_pool(seed))  # with and without shared resources
+        pool = small_pool(seed)  # with and without shared resources
+        search_best(pool)
+        search_best(dataclasses.replace(pool, demand=np.asfortranarray(pool.demand)))
     kernels = {
         value
         for module in (explore, parts, search, ties)

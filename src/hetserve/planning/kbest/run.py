@@ -34,7 +34,7 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     order = np.array(space.leading, dtype=np.int64)
     plain = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack)
     merged, equals = merge_equals(plain)
-    rows = Rows(space.demand, space.free, space.running)
+    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # of another layout all is compiled anew
     frontier = Frontier(
         np.zeros((len(order), 2), np.int64), np.zeros((len(order), 2), np.int64), np.full((len(order), 2), -1.0)
     )
