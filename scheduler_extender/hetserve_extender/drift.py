@@ -38,15 +38,13 @@ class DriftCheck:
     page: str = PAGE
 
     async def run(self) -> None:
-        """Never returns. A failure, of the API server or of our own, leaves the last figures as they are."""
+        """Never returns. A failure of the API server leaves the last figures as they are."""
         while True:
             await self.sleep(EVERY)
             try:
                 await self.check()
             except (ApiUnreachableError, ApiStatusError, ValueError) as error:
                 log.warning("comparing the ledger with the cluster: %s", error)
-            except Exception:  # what only watches must not end what places pods
-                log.exception("comparing the ledger with the cluster")
 
     async def check(self) -> tuple[Difference, ...]:
         """One comparison, repeated if it finds anything. Raises what the API server's failure raises."""

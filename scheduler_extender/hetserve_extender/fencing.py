@@ -71,15 +71,18 @@ class Fence:
         todo = sorted(self._left)
         while todo and self.clock() - start < LANDED_BY:
             work, again = iter(todo), list[str]()
-            await asyncio.gather(*(self._write_each(work, again) for _ in todo[:AT_ONCE]))
+            await asyncio.gather(*(self._write_each(work, again, start) for _ in todo[:AT_ONCE]))
             if todo := again:
                 await self.sleep(_PAUSE)
         return not todo
 
-    async def _write_each(self, work: Iterator[str], again: list[str]) -> None:
+    async def _write_each(self, work: Iterator[str], again: list[str], start: float) -> None:
         """Write to one pod after another; into `again` those that must be written once more."""
         for uid in work:
             pod = self.pods.unbound.get(uid)
+            if self.clock() - start >= LANDED_BY:
+                again.append(uid)
+                return
             if uid in self._left and pod is not None and not await self._write(uid, pod):
                 again.append(uid)
 

@@ -126,7 +126,7 @@ class QueueController:
         reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
         found = [Release(pod, -1, reason) for *_, pod in late[:FAIL_OPEN_AT_ONCE]]
         for release in found:
-            self.pods.line.discard(release.pod.uid)
+            self.pods.lift(release.pod.uid)  # at once: were this round to fail, they come back like any other
         return found
 
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:

@@ -126,12 +126,13 @@ class Recall:
     async def due(self) -> list[tuple[_Refused, GpuRequest]]:
         """Refused pods that fit by now, one of each kind; none of a kind while the scheduler still has to try one."""
         self._changes.look(self.placer.ledger.index)
+        state = self._changes.state
         decided = dict.fromkeys(self._asked(), True)
         found: list[tuple[_Refused, GpuRequest]] = []
         began = time.perf_counter()
         for entry in list(self._refused.values()):
             request = self._request(entry)
-            if request is not None and self._is_due(entry, request, decided):
+            if request is not None and self._is_due(entry, request, decided, state):
                 found.append((entry, request))
             if time.perf_counter() - began > SLICE:
                 await self.sleep(SLICE)
@@ -148,7 +149,7 @@ class Recall:
                 kinds.append(_kind(request, entry))
         return kinds
 
-    def _is_due(self, entry: _Refused, request: GpuRequest, decided: dict[Hashable, bool]) -> bool:
+    def _is_due(self, entry: _Refused, request: GpuRequest, decided: dict[Hashable, bool], state: int) -> bool:
         """Whether to recall a pod now; `decided`: kinds looked at already, and whether one of each fits."""
         if entry.judged == self._changes.state or entry.rests_until > self.clock():
             return False
@@ -159,7 +160,7 @@ class Recall:
             if decided[kind]:
                 return True
         if not decided[kind]:
-            entry.judged = self._changes.state
+            entry.judged = state
         return False
 
     def _request(self, entry: _Refused) -> GpuRequest | None:

@@ -93,8 +93,8 @@ def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
         metadata = node["metadata"]
         listed = (metadata.get("annotations") or {}).get(names.ANNOTATION_NODE_GPUS)
         labels = metadata.get("labels") or {}
-        found = [] if names.GFD_COUNT not in labels else _labelled(labels)
-        for gpu, mib in found if listed is None else _listed(listed):
+        found = _listed(listed) if listed is not None else _labelled(labels) if names.GFD_COUNT in labels else []
+        for gpu, mib in found:
             capacity[metadata["name"], gpu] = mib
     return capacity
 
@@ -126,7 +126,10 @@ def _is_gpu(entry: Any) -> bool:
 
 
 def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
-    count, mib = int(labels[names.GFD_COUNT]), int(labels[names.GFD_MEMORY])
+    texts = (labels[names.GFD_COUNT], labels[names.GFD_MEMORY])
+    if not all(text.isascii() and text.isdigit() for text in texts):
+        raise ValueError(f"labels that say {texts[0]} GPUs of {texts[1]} MiB")
+    count, mib = map(int, texts)
     if not 0 <= count <= _MOST_GPUS or not 0 < mib <= _MOST_MIB or names.GFD_PRODUCT not in labels:
         raise ValueError(f"labels that say {count} GPUs of {mib} MiB")
     return [(str(number), mib) for number in range(count)]

@@ -40,9 +40,23 @@ def read_recording(path: Path) -> Recording:
 
     Raises ValueError naming file, line, column and value; OSError where the file cannot be read.
     """
-    with path.open(newline="", encoding="utf-8") as file:
+    try:
+        times, batches = _read(path)
+    except csv.Error as error:
+        raise ValueError(f"{path}: {error}") from None
+    if len(times) < 2 or times[-1] == times[0]:
+        raise ValueError(f"{path}: {len(times)} lines; at least two queries at different times are needed")
+    recording = Recording(tuple(times), None if batches is None else tuple(batches))
+    if not 0 < recording.rate < math.inf:
+        raise ValueError(f"{path}: from {times[0]:g} to {times[-1]:g} s is no span of time that can be replayed")
+    return recording
+
+
+def _read(path: Path) -> tuple[list[float], list[int] | None]:
+    """Times and, where there is a column for them, batches. A byte-order mark, as spreadsheets write it, is no text."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
-        columns = rows.fieldnames or []
+        rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]
         time = next((name for name in _TIMES if name in columns), None)
         batch = next((name for name in _BATCHES if name in columns), None)
         if time is None:
@@ -54,9 +68,7 @@ def read_recording(path: Path) -> Recording:
             times.append(_time(where, time, row[time], times[-1] if times else -math.inf))
             if batch is not None:
                 batches.append(_items(where, batch, row[batch]))
-    if len(times) < 2 or times[-1] == times[0]:
-        raise ValueError(f"{path}: {len(times)} lines; at least two queries at different times are needed")
-    return Recording(tuple(times), tuple(batches) if batch is not None else None)
+    return times, batches if batch is not None else None
 
 
 def _time(where: str, column: str, text: str | None, before: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError
-from hetserve_extender.drift import BOUND_PODS, EVERY, DriftCheck
+from hetserve_extender.drift import BOUND_PODS, DriftCheck
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi
 from hetserve_shell.connection import JSON
@@ -110,23 +109,6 @@ async def test_a_list_that_fails_tells_nothing() -> None:
     with pytest.raises(ApiStatusError):
         await scene.check().check()
     assert scene.told == []
-
-
-async def test_an_error_of_our_own_ends_one_comparison_and_not_the_extender() -> None:
-    scene = Scene()
-    rounds: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        rounds.append(seconds)
-        if len(rounds) == 3:
-            raise asyncio.CancelledError
-
-    def fail(_found: object) -> None:
-        raise KeyError("a slip")
-
-    with pytest.raises(asyncio.CancelledError):
-        await DriftCheck(scene.api, scene.placer, fail, sleep).run()
-    assert rounds == [EVERY, EVERY, EVERY], "it compares again"
 
 
 def test_the_metric_has_every_kind() -> None:

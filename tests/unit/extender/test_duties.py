@@ -34,6 +34,24 @@ async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told
     assert told == ["drift"] * 9
 
 
+async def test_a_duty_that_went_well_for_long_begins_anew_at_once() -> None:
+    pauses: list[float] = []
+    now = [0.0]
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            raise asyncio.CancelledError
+
+    async def duty() -> None:
+        now[0] += 600.0 if len(pauses) == 2 else 1.0
+        raise KeyError("a slip")
+
+    with pytest.raises(asyncio.CancelledError):
+        await kept_up("queue", duty, lambda _name: None, sleep, lambda: now[0])
+    assert pauses == [1, 2, 1, 2]
+
+
 async def test_a_duty_is_cancelled_with_the_leadership() -> None:
     begun = asyncio.Event()
 

@@ -26,6 +26,12 @@ def test_times_and_batches_are_read_in_order(tmp_path: Path) -> None:
     assert found.mix == BatchMix.of([(1, 1.0), (8, 2.0)])
 
 
+@pytest.mark.parametrize("head", ["time, batch", "Time,Batch", " TIME ,batch ", "\ufefftime,batch"])
+def test_a_head_as_other_programs_write_it_is_read(tmp_path: Path, head: str) -> None:
+    found = read_recording(written(tmp_path, f"{head}\n0.5,8\n1.5,1\n"))
+    assert found == Recording((0.5, 1.5), (8, 1))
+
+
 def test_at_its_own_rate_a_recording_is_replayed_gap_by_gap() -> None:
     recording = Recording((10.0, 10.25, 11.0, 14.0), (1, 8, 8, 1))
     workload = draw_workload(MIX, 99, 3, recording)
@@ -57,6 +63,9 @@ def test_batches_that_were_not_recorded_are_drawn_from_the_mix() -> None:
         ("time,batch\n1,4\n2,1.5\n", "line 3, column batch: '1.5' is not a whole number of at least 1"),
         ("time\n1\n", "1 lines; at least two queries at different times"),
         ("time\n1\n1\n", "2 lines; at least two queries at different times"),
+        ("time\n-1.7e308\n1.7e308\n", "is no span of time that can be replayed"),
+        ("time\n0\n1e-320\n", "is no span of time that can be replayed"),
+        (f"time,batch\n1,{'1' * 200_000}\n", "field larger than field limit"),
     ],
 )
 def test_what_cannot_be_replayed_is_named_by_file_line_and_column(tmp_path: Path, text: str, words: str) -> None:
