@@ -367,6 +367,27 @@ async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
     assert released("hetserve_queue_releases_total", {"outcome": "failed-open"}) == 1
 
 
+async def test_a_round_that_fails_loses_no_pod_that_the_watchdog_took(
+    bench: Bench, controller: QueueController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.fail_open_after = 60.0
+    for number in range(3):
+        bench.api.add(gpu_pod(f"busy{number}"))
+    bench.api.add(gpu_pod("old", gates=GATED, created="2026-01-01T00:01:00Z"))
+    bench.show()
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise KeyError("a slip")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(controller.pods.line), "round", fail)
+        with pytest.raises(KeyError):
+            controller.start_round()
+    bench.clock[0] += 11.0
+    controller.pods.tidy(Seconds(bench.clock[0]))
+    assert [pod.name for pod in controller.pods.line] == ["old"], "nothing but a new list would bring it back"
+
+
 async def test_the_watchdog_is_off_by_default(bench: Bench, controller: QueueController) -> None:
     for number in range(3):
         bench.api.add(gpu_pod(f"busy{number}"))
