@@ -119,11 +119,10 @@ class Extender:
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
+        # Without an election too: what is bound must be what was looked at.
+        alone = FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed)
         self.binder = Binder(
-            # Without an election too: what is bound must be what was looked at.
-            self.leadership.fenced()
-            if self.leadership
-            else FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed),
+            self.leadership.fenced() if self.leadership else alone,
             self.placer,
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
@@ -133,18 +132,7 @@ class Extender:
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
         self.takes_turns = self.leadership is not None and pod is None
-        self.queue = QueueController(
-            api=api,
-            placer=self.placer,
-            settings=settings.queue.core,
-            unschedulable_after=settings.queue.unschedulable_after,
-            debounce=settings.queue.debounce,
-            fail_open_after=settings.queue.fail_open_after,
-            clock=_monotonic,
-            wall=lambda: Seconds(time.time()),
-            on_round=self.metrics.round,
-            on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
-        )
+        self.queue = self._queue(api)
         self.placer.on_change = self._changed
         self.placer.on_expired = self._expired
 
@@ -243,6 +231,21 @@ class Extender:
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate)
         return Leadership(elector, api, self.pods, self.revisions, self.placer)
+
+    def _queue(self, api: ApiServer) -> QueueController:
+        options = self.settings.queue
+        return QueueController(
+            api=api,
+            placer=self.placer,
+            settings=options.core,
+            unschedulable_after=options.unschedulable_after,
+            debounce=options.debounce,
+            fail_open_after=options.fail_open_after,
+            clock=_monotonic,
+            wall=lambda: Seconds(time.time()),
+            on_round=self.metrics.round,
+            on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
+        )
 
     async def _keep_house(self) -> None:
         while True:

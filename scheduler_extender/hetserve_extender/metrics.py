@@ -30,28 +30,14 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.decisions = Counter(
-            "hetserve_placement_decisions", "Filter calls by outcome", ["outcome"], registry=self.registry
-        )
-        self.bind_errors = Counter(
-            "hetserve_bind_errors", "Binds answered with an error, by kind", ["kind"], registry=self.registry
-        )
-        self.expired = Counter(
-            "hetserve_reservations_expired", "Reservations that ended without a bind", registry=self.registry
-        )
-        self.lifts = Counter("hetserve_queue_releases", "Gates lifted, by outcome", ["outcome"], registry=self.registry)
-        self.recalls = Counter(
-            "hetserve_recalls",
-            "Refused pods that the scheduler was asked to try again",
-            ["outcome"],
-            registry=self.registry,
-        )
-        self.duty_failures = Counter(
-            "hetserve_duty_failures",
-            "Errors that ended a background duty for a moment",
-            ["duty"],
-            registry=self.registry,
-        )
+        self.decisions = self._counter("hetserve_placement_decisions", "Filter calls by outcome", "outcome")
+        self.bind_errors = self._counter("hetserve_bind_errors", "Binds answered with an error, by kind", "kind")
+        self.expired = self._counter("hetserve_reservations_expired", "Reservations that ended without a bind")
+        self.lifts = self._counter("hetserve_queue_releases", "Gates lifted, by outcome", "outcome")
+        recalls = "Refused pods that the scheduler was asked to try again"
+        self.recalls = self._counter("hetserve_recalls", recalls, "outcome")
+        failures = "Errors that ended a background duty for a moment"
+        self.duty_failures = self._counter("hetserve_duty_failures", failures, "duty")
         self._queues = QueueFigures()
         self.registry.register(self._queues)
         self.ledger_drift = Gauge(
@@ -73,6 +59,9 @@ class Metrics:
         self.leader.set(1)
         self._placer = placer
         self._wall = wall
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(name, words, labels, registry=self.registry)
 
     async def text(self) -> bytes:
         """Everything in the text format of Prometheus; only copying the ledger's references keeps the verbs waiting."""

@@ -109,11 +109,7 @@ class Recall:
             await self._event()
             await self.sleep(SETTLE)
             self._wake.clear()
-            try:
-                await self.recall()
-            except Exception:  # what only gives hints must not end the leader
-                log.exception("recalling refused pods")
-                await self.sleep(RETRY_AFTER)
+            await self.recall()
 
     async def recall(self) -> None:
         """Recall those that fit now: of equal ones the longest refused, the next where that one turns out gone."""

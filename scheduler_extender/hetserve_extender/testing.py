@@ -174,6 +174,17 @@ class FakeApi:
                 queue.put_nowait(line)
 
 
+@dataclass
+class BusyApi(FakeApi):
+    """Where something happens just before each request is carried out."""
+
+    happening: Callable[[str], None] = lambda _method: None
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        self.happening(method)
+        return await super().request(method, path, **rest)
+
+
 def released_lease(namespace: str = names.SYSTEM_NAMESPACE, name: str = "hetserve-extender") -> RawObject:
     """The Lease of a leader that ended in order: the next leads at once."""
     metadata = {"namespace": namespace, "name": name, "uid": "uid-lease"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +17,10 @@ from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import fencing
-from hetserve_extender.api import Answer
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
 from hetserve_extender.fence import Revisions
 from hetserve_extender.fencing import LANDED_BY, Fence, bindable
-from hetserve_extender.testing import FakeApi
-
-
-@dataclass
-class BusyApi(FakeApi):
-    """Where something happens just before each request is carried out."""
-
-    happening: Callable[[str], None] = lambda _method: None
-
-    async def request(self, method: str, path: str, **rest: Any) -> Answer:
-        self.happening(method)
-        return await super().request(method, path, **rest)
+from hetserve_extender.testing import BusyApi, FakeApi
 
 
 @pytest.fixture

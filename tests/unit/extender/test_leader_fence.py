@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -15,22 +13,10 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
 from hetserve_extender.bind import Binder
 from hetserve_extender.fence import TRIES, FencedApi, Revisions
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import BusyApi, FakeApi
 from hetserve_extender.wire import BindArgs
-
-
-@dataclass
-class BusyApi(FakeApi):
-    """Where something happens just before each request is carried out."""
-
-    happening: Callable[[str], None] = lambda _method: None
-
-    async def request(self, method: str, path: str, **rest: Any) -> Answer:
-        self.happening(method)
-        return await super().request(method, path, **rest)
 
 
 @dataclass

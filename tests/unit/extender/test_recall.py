@@ -17,6 +17,7 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import recall as module
 from hetserve_extender.api import Answer
+from hetserve_extender.duties import kept_up
 from hetserve_extender.recall import (
     ANSWERED_WITHIN,
     AT_ONCE,
@@ -464,12 +465,14 @@ async def test_an_error_that_nobody_foresaw_is_logged_and_ends_nothing(caplog: p
     scene.recall.sleep = lambda _seconds: asyncio.sleep(0)
     scene.filter(scene.pod("p"))
     scene.recall.stamp = lambda: next(iter(()))
-    task = asyncio.create_task(scene.recall.run())
+    told: list[str] = []
+    task = asyncio.create_task(kept_up("recall", scene.recall.run, told.append, scene.recall.sleep))
     scene.end("a")
     for _ in range(10):
         await asyncio.sleep(0)
     assert not task.done()
-    assert "recalling refused pods" in caplog.text
+    assert told == ["recall"]
+    assert "recall failed" in caplog.text
     task.cancel()
 
 
