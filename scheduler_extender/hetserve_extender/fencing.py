@@ -97,7 +97,7 @@ class Fence:
         if answer.status == 404:  # gone
             self._left.discard(uid)
             self._tell()
-        elif not answer.ok:  # 409 too: another pod of that name, which the watch shows, or one that changes all the time
+        elif not answer.ok:  # 409 too: another pod of the name, which the watch shows, or one that changes all the time
             log.warning("fence %s/%s: %s", pod.namespace, pod.name, answer.message)
             return False
         return True

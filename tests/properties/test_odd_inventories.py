@@ -16,7 +16,7 @@ from hetserve.placement.sinks import NodeSink
 from hetserve.units import Seconds
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, 0, 1, -1, 32768, 2**27, 2**27 + 1, 1.5, 1e999, "32768", "", "0", "a b", "a,b", [1], {}]
+    [None, True, 0, 1, -1, 32768, 2**27, 2**27 + 1, 1.5, 1e999, "32768", "", "0", "a b", "a\u00a0b", "a,b", [1], {}]
 )
 ENTRIES = st.fixed_dictionaries(
     {"uuid": st.sampled_from(["0", "1", "GPU-x"]) | VALUES, "product": st.just("T4") | VALUES},

@@ -118,7 +118,7 @@ def _is_gpu(entry: Any) -> bool:
     texts, memory = (entry.get("uuid"), entry.get("product")), entry.get("memoryMiB")
     return (
         all(isinstance(text, str) and text for text in texts)
-        and not set(entry["uuid"]) & set(", \t\r\n")
+        and not any(letter == "," or letter.isspace() for letter in entry["uuid"])
         and type(memory) is int
         and 0 < memory <= _MOST_MIB
         and isinstance(entry.get("healthy", True), bool)
