@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from harness.cluster import Cluster
 from harness.kube import ApiError
@@ -11,10 +12,8 @@ from harness.lab import Lab
 from harness.waiting import Unmet, wait_until
 
 
-@contextmanager
-def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator[None]:
-    """The apiserver refuses Deployments of one instance type, so that the writes before it can be told apart."""
-    name = f"refuse-{namespace}"
+def refusal(name: str, namespace: str, kind: str) -> list[dict[str, Any]]:
+    """Policy and binding by which the apiserver refuses Deployments of one instance type in one namespace."""
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -48,7 +47,14 @@ def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator
         "metadata": {"name": name},
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     }
-    cluster.apply([policy, binding])
+    return [policy, binding]
+
+
+@contextmanager
+def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator[None]:
+    """The apiserver refuses Deployments of one instance type, so that the writes before it can be told apart."""
+    name = f"refuse-{namespace}"
+    cluster.apply(refusal(name, namespace, kind))
     wait_until(lambda: probe_is_refused(cluster, namespace, kind), 20, "the refusal to be in force")
     try:
         yield

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from hetserve.cli import values
 from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError, exit_code
-from hetserve.cli.problems import FORMATS, Overrides, choose, problem_of, read, refuse
-from hetserve.cli.simulation_options import POLICIES, batches_option, numbers, percentile_option, plot_option
+from hetserve.cli.plan_options import plan_options
+from hetserve.cli.problems import Overrides, choose, problem_of, read, refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -20,65 +20,13 @@ if TYPE_CHECKING:
     from hetserve.cli.result import Result
     from hetserve.planning import Plan, Problem
 
-_PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 _QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
 """Of the full simulation of one configuration: at least so many queries, for each of so many seeds."""
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Form; default: table.")
-@click.option(
-    "--planner",
-    type=click.Choice(_PLANNERS),
-    help="Default: robust for MaxThroughput, ilp for MinCost, as in the operator.",
-)
-@click.option(
-    "--policy",
-    type=click.Choice(POLICIES),
-    help="robust, kairos-plus and exhaustive: evaluate by the full simulation under this dispatch policy (slower: "
-    "about a second per configuration) instead of the quick one.",
-)
-@click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5.")
-@click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms.")
-@percentile_option
-@batches_option
-@click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
-@click.option(
-    "--min-instances",
-    metavar="TYPE=N,...",
-    callback=numbers,
-    help="Hold at least so many, whatever the load; instead of the types' minInstances.",
-)
-@click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
-@click.option(
-    "--saturation-threshold",
-    metavar="SHARE",
-    callback=values.threshold,
-    help="MinCost plans for load / threshold; default: 0.8; 1 fills every instance.",
-)
-@click.option(
-    "--launch-weight",
-    metavar="NUMBER",
-    callback=values.weight,
-    help="HetSev's lambda: how much a second of launching an instance weighs; default: 1/3600.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32),
-    help="Of the simulation of robust and kairos-plus, and of every planner's with --policy (the first of three); "
-    "the other planners draw nothing. Default: 20231; with --policy: 11.",
-)
-@plot_option
-def plan(  # noqa: PLR0917  options arrive by name
-    files: tuple[str, ...],
-    output: str,
-    service: str | None,
-    policy: str | None,
-    seed: int | None,
-    plot: str | None,
-    **overrides: Any,
-) -> None:
+@plan_options
+def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
     """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
 
     FILE is a manifest as kubectl apply takes it (InferenceService, InstanceType and ModelProfile, in one or
@@ -107,15 +55,20 @@ def plan(  # noqa: PLR0917  options arrive by name
       hetserve plan types.yaml profiles/ service.yaml --planner ilp
       cat *.yaml | hetserve plan - --service resnet50
     """
-    from hetserve.cli.result import render  # noqa: PLC0415
-
-    manifests = read(files)
-    asked = Overrides(**overrides)
+    policy, seed = options.pop("policy"), options.pop("seed")
+    asked, manifests = Overrides(**options), read(files)
     results = [_decide(one, manifests, asked, policy, seed) for one in choose(manifests, service, files)]
     if plot is not None and any(result.feasible for result in results):
         draw_or_refuse(lambda: _draw(results, plot), plot)
+    _answer(results, output, manifests.notes)
+
+
+def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoReturn:
+    """Plans on stdout, everything else on stderr, and the end with the exit code that the help states."""
+    from hetserve.cli.result import render  # noqa: PLC0415
+
     text = render(results, output)
-    for note in manifests.notes:
+    for note in notes:
         click.echo(f"note: {note}", err=True)
     if text:
         click.echo(text, nl=not text.endswith("\n"))

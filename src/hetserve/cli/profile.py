@@ -70,24 +70,29 @@ def fit(  # noqa: PLR0917  options arrive by name
       hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge -o table --plot fit.png
       hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge --kind linear | kubectl apply -f -
     """
-    from hetserve.cli.profile_report import as_table  # noqa: PLC0415
-    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
     from hetserve.profiles.fit import fit_samples  # noqa: PLC0415
-    from hetserve.profiles.samples import read_samples  # noqa: PLC0415
 
     title = f"{model} on {instance_type}"
-    try:
-        measured = read_samples(_text(samples), _shown(samples), model, instance_type)
-    except CsvError as error:
-        _refuse(error.errors)
+    measured = _measured(samples, model, instance_type)
     fitted = fit_samples(measured, kind, keep_wild=keep_wild)
     manifest = _manifest(measured, fitted, name or f"{model}-{instance_type}", namespace, (model, instance_type))
     if plot is not None:
         _draw(measured, fitted, title, plot)
     for note in fitted.notes:
         click.echo(f"note: {note}", err=True)
-    text = as_table(measured, fitted, title) if output == "table" else _document(manifest, output)
+    text = _table(measured, fitted, title) if output == "table" else _document(manifest, output)
     click.echo(text, nl=not text.endswith("\n"))
+
+
+def _measured(path: str, model: str, instance_type: str) -> Samples:
+    """Samples of the file, or the end with every error in it."""
+    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
+    from hetserve.profiles.samples import read_samples  # noqa: PLC0415
+
+    try:
+        return read_samples(_text(path), _shown(path), model, instance_type)
+    except CsvError as error:
+        _refuse(error.errors)
 
 
 def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tuple[str, str]) -> dict[str, Any]:
@@ -109,6 +114,12 @@ def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tupl
     except ValidationError as error:
         _refuse([f"{samples.name}: the profile made of it is not valid: {line}" for line in field_errors(error)])
     return manifest
+
+
+def _table(samples: Samples, fitted: Fit, title: str) -> str:
+    from hetserve.cli.profile_report import as_table  # noqa: PLC0415
+
+    return as_table(samples, fitted, title)
 
 
 def _document(manifest: dict[str, Any], output: str) -> str:

@@ -57,25 +57,37 @@ def gpu_pod(
 
     `gpus` is the number of GPUs it asks for; with `memory_mib` 0 these are whole ones.
     """
+    wishes = dict(annotations or {}) | ({} if product is None else {names.ANNOTATION_GPU_PRODUCT: product})
     metadata: Json = {
         "name": name,
         "namespace": namespace,
         "uid": uid or f"uid-{name}",
         "creationTimestamp": created,
         "labels": {names.LABEL_MODEL: model} if model is not None else {},
-        "annotations": dict(annotations or {}),
+        "annotations": wishes | _as_bound(gpu, memory_mib),
     }
-    if product is not None:
-        metadata["annotations"][names.ANNOTATION_GPU_PRODUCT] = product
-    if gpu is not None:
-        metadata["annotations"] |= {
-            names.ANNOTATION_GPU: gpu,
-            names.ANNOTATION_GPU_MEMORY: ",".join([str(memory_mib)] * (gpu.count(",") + 1)),
-        }
     if terminating:
         metadata["deletionTimestamp"] = created
-    asked = {names.RESOURCE_GPU_MEMORY: str(memory_mib)} if memory_mib != 0 or gpus is None else {}
-    asked |= {} if gpus is None else {names.RESOURCE_GPU: str(gpus)}
+    spec = _spec(_asked(memory_mib, gpus), priority, gates, node)
+    refused = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase} | (refused if unschedulable else {})}
+
+
+def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
+    """What our binding writes; nothing to a pod without GPUs."""
+    if gpu is None:
+        return {}
+    each = ",".join([str(memory_mib)] * (gpu.count(",") + 1))
+    return {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: each}
+
+
+def _asked(memory_mib: int | str, gpus: int | None) -> Json:
+    """Extended resources of the container: memory of each GPU, number of GPUs, or that number of whole ones."""
+    memory = {names.RESOURCE_GPU_MEMORY: str(memory_mib)} if memory_mib != 0 or gpus is None else {}
+    return memory | ({} if gpus is None else {names.RESOURCE_GPU: str(gpus)})
+
+
+def _spec(asked: Json, priority: int, gates: tuple[str, ...], node: str | None) -> Json:
     spec: Json = {
         "schedulerName": names.SCHEDULER_NAME,
         "priority": priority,
@@ -85,7 +97,4 @@ def gpu_pod(
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
     if node is not None:
         spec["nodeName"] = node
-    status: Json = {"phase": phase}
-    if unschedulable:
-        status["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
-    return {"metadata": metadata, "spec": spec, "status": status}
+    return spec
