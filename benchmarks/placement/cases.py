@@ -4,6 +4,7 @@ none         no extender; hetserve.io/gpu-memory is ignored, so the pods are the
 decide       filter answers with the one node that it reserved; bind is ours
 score        filter answers with all nodes that fit, prioritize scores them; bind is ours
 no-op one    floor of `decide`: an extender that reads the request and answers with one node of it; no bind
+no-op bind   the same, and binds: no ledger, no watch, no fence
 no-op all    floor of `score`: one that answers with all nodes, and a score for each; no bind
 
 `decide@FOLDER` is the extender of another checkout, to compare two versions in the same rounds.
@@ -29,7 +30,7 @@ from benchmarks.placement.results import REPOSITORY
 from harness.cluster import Cluster
 from hetserve.api.names import RESOURCE_GPU_MEMORY, SYSTEM_NAMESPACE
 
-CASES: Final = ("none", "no-op one", "decide", "no-op all", "score")
+CASES: Final = ("none", "no-op one", "no-op bind", "decide", "no-op all", "score")
 HOST: Final = "127.0.0.1"
 START_WITHIN: Final = 120.0
 _WEIGHT: Final = 1000
@@ -40,8 +41,14 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Running:
-    """The processes of a case, and what the extender wrote when it ended."""
+    """The processes of a case, and what the extender wrote when it ended.
 
+    timed: whether ours keeps the own time of every verb (to do so takes a twelfth of its time). processor: the only
+    one that the extender may use (None: all).
+    """
+
+    timed: bool = False
+    processor: int | None = None
     scheduler: int = 0
     extender: int | None = None
     verbs: Json = field(default_factory=dict)
@@ -57,7 +64,10 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
     name, _, other = case.partition("@")
     out = cluster.folder.path / "verbs.json"
     out.unlink(missing_ok=True)
-    with process(cluster, f"extender {name}", extender_command(cluster, name, out), Path(other or REPOSITORY)) as pid:
+    command = extender_command(cluster, name, out if running.timed else None)
+    with process(cluster, f"extender {name}", command, Path(other or REPOSITORY)) as pid:
+        if running.processor is not None:
+            os.sched_setaffinity(pid, {running.processor})
         running.extender = pid
         _until_listening(port, pid)
         yield
@@ -92,7 +102,7 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
     else:
         stanza.pop("prioritizeVerb", None)
         stanza.pop("weight", None)
-    if case.startswith("no-op"):
+    if case in {"no-op one", "no-op all"}:
         del stanza["bindVerb"]
     return config
 
@@ -109,17 +119,21 @@ def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
         raise
 
 
-def extender_command(cluster: Cluster, case: str, out: Path) -> list[str]:
+def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[str]:
+    """Command of a case's extender; `times`: where ours writes the own time of every verb (None: as shipped)."""
+    component = cluster.component("extender")
     if case.startswith("no-op"):
-        shape = case.removeprefix("no-op ")
-        module = "benchmarks.placement.noop_extender"
-        return [sys.executable, "-m", module, "--port", str(cluster.ports.extender), "--shape", shape]
+        module, shape = "benchmarks.placement.noop_extender", case.removeprefix("no-op ")
+        account = str(cluster.folder.account(component.name))
+        port = str(cluster.ports.extender)
+        return [sys.executable, "-m", module, "--port", port, "--shape", shape, "--kubeconfig", account]
     # A crowded machine can hold a renewal up for seconds; what a change of leader costs is measured elsewhere.
     # No longer than that: the first extender of a cluster waits for as long before it serves.
     write_settings(cluster, case, leaseDuration="15s", renewDeadline="10s")
-    component = cluster.component("extender")
-    arguments = component.command(cluster.folder, cluster.tools, cluster.ports)[1:]
-    return [sys.executable, "-m", "benchmarks.placement.timed_extender", str(out), *arguments]
+    command = component.command(cluster.folder, cluster.tools, cluster.ports)
+    if times is None:
+        return command
+    return [sys.executable, "-m", "benchmarks.placement.timed_extender", str(times), *command[1:]]
 
 
 def write_settings(cluster: Cluster, case: str, **election: str) -> Json:

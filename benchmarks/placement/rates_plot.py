@@ -1,4 +1,4 @@
-"""Plot of `rates`: how far each case is from the scheduler alone, every round a point, and what the verbs take."""
+"""Plot of `rates`: how far each case is from the scheduler alone, every round a point."""
 
 from __future__ import annotations
 
@@ -15,19 +15,12 @@ if TYPE_CHECKING:
 FILE: Final = "rates.png"
 _COLOURS: Final = {
     "no-op one": "tab:gray",
+    "no-op bind": "tab:green",
     "decide": "tab:blue",
     "no-op all": "tab:olive",
     "score": "tab:orange",
 }
-_VERBS: Final = (
-    ("decide", "filter"),
-    ("decide", "bind"),
-    ("score", "filter"),
-    ("score", "prioritize"),
-    ("score", "bind"),
-)
 _BASE: Final = "none"
-_GOALS_MS: Final = {"filter": 2.0, "bind": 0.5}
 
 
 def draw(data: Json) -> bool:
@@ -41,9 +34,8 @@ def draw(data: Json) -> bool:
     mpl.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    _ratios(left, sizes, cases)
-    _own_times(right, sizes[-1])
+    figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    _ratios(axis, sizes, cases)
     FOLDER.mkdir(parents=True, exist_ok=True)
     figure.savefig(FOLDER / FILE, dpi=110)
     pyplot.close(figure)
@@ -66,31 +58,3 @@ def _ratios(axis: Axes, sizes: Sequence[Json], cases: Sequence[str]) -> None:
     axis.set_ylabel("pods/s, by that of no extender in the same round")
     axis.set_title("Rate: every round, and the median", fontsize=10)
     axis.legend(fontsize=8, loc="lower left")
-
-
-def _own_times(axis: Axes, size: Json) -> None:
-    """Per verb: median over the rounds of p50 and of p99, a point for every round, and the goal."""
-    shown = [(case, verb, times) for case, verb in _VERBS if (times := _times(size, case, verb))]
-    for row, (_, verb, times) in enumerate(shown):
-        for quantile, colour in (("p50", "tab:blue"), ("p99", "tab:red")):
-            values = [time[quantile] for time in times]
-            label = quantile if row == 0 else None
-            axis.scatter(values, [row] * len(values), s=18, color=colour, alpha=0.7, label=label)
-            axis.vlines(statistics.median(values), row - 0.3, row + 0.3, color=colour)
-        if verb in _GOALS_MS:
-            label = "goal (filter p99, bind p50)" if row == 0 else "_"  # an underscore: not in the legend
-            axis.vlines(_GOALS_MS[verb], row - 0.4, row + 0.4, color="black", linestyle=":", label=label)
-    axis.set_yticks(range(len(shown)), [f"{case}: {verb}" for case, verb, _ in shown])
-    axis.invert_yaxis()
-    axis.set_xscale("log")
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel("own time [ms]")
-    axis.set_title(f"Own time of the verbs, {size['nodes']} nodes", fontsize=10)
-    if shown:
-        axis.legend(fontsize=8)
-
-
-def _times(size: Json, case: str, verb: str) -> list[Json]:
-    """A verb's quantiles [ms] in every round that has it."""
-    found = (one.get(case, {}).get("verbs", {}) for one in size["rounds"])
-    return [verbs[verb] for verbs in found if verb in verbs]

@@ -16,7 +16,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 KEPT: Final = Kept("placement")
 FOLDER: Final = KEPT.folder
 
-SECTIONS: Final = ("rates", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")
+SECTIONS: Final = ("rates", "apart", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")
 
 _HEAD: Final = """# Placement, measured
 

@@ -2,8 +2,7 @@
 
 The shipped histogram has buckets; a p99 beside a limit needs the times themselves. A verb's own time is from the
 whole request to the whole answer. A bind waits for the API server meanwhile, and for its turn on the loop: its own
-time is the sum of the steps that its tasks run; the whole time is kept beside it. Beside that of the others is the
-processor time: on a machine with more to run than cores the rest is a wait for one.
+time is the sum of the steps that its tasks run; the whole time is kept beside it.
 Run: `python -m benchmarks.placement.timed_extender OUT.json [arguments of hetserve-extender]`.
 """
 
@@ -16,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import ContextVar
 from pathlib import Path
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import Any, cast
 
 from hetserve_extender import main as extender
@@ -58,11 +57,10 @@ def _task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **opt
 
 def _at_once(verb: str, handler: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     def timed(body: bytes) -> bytes:
-        start, processor = perf_counter(), thread_time()
+        start = perf_counter()
         try:
             return handler(body)
         finally:
-            _times[f"{verb} processor"].append(thread_time() - processor)
             _times[verb].append(perf_counter() - start)
 
     return timed
