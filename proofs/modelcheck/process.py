@@ -177,7 +177,8 @@ class Process:
         """Send a request and wait until the check answers it."""
         name = path.partition("/pods/pod")[2].split("/")[0]
         metadata = body["metadata"] if body else {}
-        notes = tuple(sorted(metadata.get("annotations", {}).items()))
+        # A Binding writes annotations, the fence a label.
+        notes = tuple(sorted((metadata.get("annotations", {}) | metadata.get("labels", {})).items()))
         node = body["target"]["name"] if method == "POST" else ""
         ticket = Ticket(self._owner(), method, int(name))
         assert ticket not in self.waiting, "a task waits for one request"

@@ -90,7 +90,7 @@ class Shape:
         raw["metadata"]["resourceVersion"] = str(truth.version)
         raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(() if truth.stripped else truth.notes)
         if truth.stamp:
-            raw["metadata"]["annotations"] |= {names.ANNOTATION_FENCE: truth.stamp}
+            raw["metadata"]["labels"] |= {names.LABEL_FENCE: truth.stamp}
         asked = raw["spec"]["containers"][0]["resources"]
         for kind in ("limits", "requests"):
             asked[kind] = {k: v for k, v in asked[kind].items() if spec.mib} | dict(spec.resources)

@@ -221,7 +221,7 @@ class World:
         if _fails_precondition(request.sent, pod):
             return _answer(409)
         if request.method == "PATCH":
-            return self._change(pod, pod._replace(stamp=dict(request.sent.notes)[names.ANNOTATION_FENCE]), 200)
+            return self._change(pod, pod._replace(stamp=dict(request.sent.notes)[names.LABEL_FENCE]), 200)
         if pod.node is not None or pod.terminating:
             return _answer(409)
         return self._change(pod, pod._replace(node=request.sent.node, notes=request.sent.notes), 201)

@@ -167,8 +167,8 @@ def _uid(raw: RawObject) -> str:
 
 
 def _unbound(metadata: Mapping[str, Any], revision: str) -> Unbound:
-    annotations = metadata.get("annotations")
-    stamp = annotations.get(names.ANNOTATION_FENCE) if isinstance(annotations, Mapping) else None
+    labels = metadata.get("labels")
+    stamp = labels.get(names.LABEL_FENCE) if isinstance(labels, Mapping) else None
     return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))
 
 

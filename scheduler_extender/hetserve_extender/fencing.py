@@ -8,6 +8,7 @@ listed. The watch tells of a pod's changes in their order: a bind that landed be
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,15 @@ SHOWN_WITHIN: Final = 2.0
 _PAUSE: Final = 0.2
 
 
+def stamp_of(identity: str, term: int) -> str:
+    """A label's value for a term: of 32 characters, however long the identity is, and never written before.
+
+    An identity is of one process and a term is won once. A pod made from a copy of a fenced one carries the stamp of
+    an earlier term, or, copied in this term, is younger than all that an earlier leader can know.
+    """
+    return hashlib.blake2b(f"{identity}/{term}".encode(), digest_size=16).hexdigest()
+
+
 def bindable(pods: Revisions, placer: Placer) -> list[str]:
     """UIDs of the pods that an extender could bind now; of one we cannot read another version of ours could."""
     unreadable = placer.unreadable
@@ -50,6 +60,8 @@ class Fence:
     _left: set[str] = field(default_factory=set)
     """Pods of which the watch has not shown yet that they carry the stamp, are bound or are gone."""
     _shown: asyncio.Event = field(default_factory=asyncio.Event)
+    _said: set[tuple[str, int]] = field(default_factory=set)
+    """(pod, status or 0) that the log names already: each pod is tried five times a second."""
 
     async def put_up(self, uids: Iterable[str]) -> bool:
         """Write to these pods; whether the watch has shown all of them since. If not, only a new list can tell.
@@ -87,20 +99,25 @@ class Fence:
                 again.append(uid)
 
     async def _write(self, uid: str, pod: Unbound) -> bool:
-        patch = {"metadata": {"uid": uid, "annotations": {names.ANNOTATION_FENCE: self.stamp}}}
+        patch = {"metadata": {"uid": uid, "labels": {names.LABEL_FENCE: self.stamp}}}
         path = pod_path(pod.namespace, pod.name)
         try:
             answer = await self.api.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
         except ApiUnreachableError as error:
-            log.warning("fence %s/%s: %s", pod.namespace, pod.name, error)
-            return False
+            return self._not_written(uid, pod, 0, str(error))
         if answer.status == 404:  # gone
             self._left.discard(uid)
             self._tell()
         elif not answer.ok:  # 409 too: another pod of the name, which the watch shows, or one that changes all the time
-            log.warning("fence %s/%s: %s", pod.namespace, pod.name, answer.message)
-            return False
+            return self._not_written(uid, pod, answer.status, answer.message)
         return True
+
+    def _not_written(self, uid: str, pod: Unbound, status: int, words: str) -> bool:
+        """Name pod and reason in the log, once; always False."""
+        if (uid, status) not in self._said:
+            self._said.add((uid, status))
+            log.warning("fence %s/%s: %s", pod.namespace, pod.name, words)
+        return False
 
     async def _all_shown(self) -> bool:
         try:

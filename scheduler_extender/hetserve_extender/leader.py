@@ -14,7 +14,7 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer, ApiStatusError
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import FencedApi, Revisions
-from hetserve_extender.fencing import Fence, bindable
+from hetserve_extender.fencing import Fence, bindable, stamp_of
 from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Leadership:
         await self.pods.relist()
         if self.elector.candidate.handed_over:
             log.info("the last leader ended in order: no bind of it is under way")
-        elif not await self._fence(f"{self.elector.candidate.identity}/{term}"):
+        elif not await self._fence(stamp_of(self.elector.candidate.identity, term)):
             await self.pods.relist()
         for uid, booking in list(self.placer.ledger.bookings().items()):
             if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list

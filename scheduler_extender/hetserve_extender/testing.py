@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -17,6 +18,9 @@ from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
 
 Fault = Literal["lost before", "lost after"] | int
 """What happens to a request: its answer is lost before or after it is carried out, or this status is answered."""
+ANNOTATIONS_AT_MOST: Final = 256 << 10
+"""Bytes of all keys and values that the API server takes; labels are bounded one by one."""
+_LABEL_VALUE: Final = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 
 @dataclass(slots=True)
@@ -164,6 +168,8 @@ class FakeApi:
         for part in ("labels", "annotations"):
             merged = (raw["metadata"].get(part) or {}) | (metadata.get(part) or {})
             raw["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
+        if words := _invalid(raw["metadata"]):
+            return _answer(422, {"message": words})
         return _answer(200, self.add(raw))
 
     def _tell(self, kind: str, path: str, raw: RawObject) -> None:
@@ -190,6 +196,14 @@ def released_lease(namespace: str = names.SYSTEM_NAMESPACE, name: str = "hetserv
     metadata = {"namespace": namespace, "name": name, "uid": "uid-lease"}
     spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}
     return {"kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _invalid(metadata: RawObject) -> str:
+    """What the API server would say of these labels and annotations; empty where it takes them."""
+    if sum(len(key) + len(value) for key, value in metadata["annotations"].items()) > ANNOTATIONS_AT_MOST:
+        return f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_AT_MOST} bytes"
+    odd = [value for value in metadata["labels"].values() if not _LABEL_VALUE.fullmatch(value)]
+    return f"metadata.labels: Invalid value: {odd[0]!r}" if odd else ""
 
 
 def _selected(raw: RawObject, selector: str | None) -> bool:

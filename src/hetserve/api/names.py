@@ -17,6 +17,10 @@ LABEL_MODEL: Final = f"{GROUP}/model"
 LABEL_INSTANCE_TYPE: Final = f"{GROUP}/instance-type"
 LABEL_LEADER: Final = f"{GROUP}/leader"
 """On the pod of the extender that leads, with the value "true": the Service selects it."""
+LABEL_FENCE: Final = f"{GROUP}/fence"
+"""Written by a new leader of the extender on pods without a node: no bind of an earlier leader can land after it.
+
+A label, because annotations can be full (256 KiB in all): such a pod refuses one more."""
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "hetserve"
 
@@ -45,8 +49,6 @@ ANNOTATION_PLACEMENT_POLICY: Final = f"{GROUP}/placement-policy"
 """Set on a pod: WorstFit, BestFit or Spread, instead of the installation's policy."""
 ANNOTATION_NODE_GPUS: Final = f"{GROUP}/gpus"
 """Set on a node: JSON list of {uuid, product, memoryMiB, healthy}; overrides the labels below."""
-ANNOTATION_FENCE: Final = f"{GROUP}/fence"
-"""Written by a new leader of the extender on pods without a node: no bind of an earlier leader can land after it."""
 ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """Written by the operator on its Deployments: digest of what it last applied, and the replicas."""
 

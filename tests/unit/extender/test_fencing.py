@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from hetserve.units import Seconds
 from hetserve_extender import fencing
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
 from hetserve_extender.fence import Revisions
-from hetserve_extender.fencing import LANDED_BY, Fence, bindable
-from hetserve_extender.testing import BusyApi, FakeApi
+from hetserve_extender.fencing import LANDED_BY, Fence, bindable, stamp_of
+from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ class Successor:
         self.revisions = Revisions(PodSink(self.placer))
         self.pods = Reflector(self.api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
 
-    async def fence(self, stamp: str = "next/1") -> int | None:
+    async def fence(self, stamp: str = "next-1") -> int | None:
         """How many pods were fenced; None where only another list can tell what became of them."""
         await self.pods.relist()
         found = bindable(self.revisions, self.placer)
@@ -91,7 +92,7 @@ async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_th
     late = {"metadata": metadata | {"annotations": {names.ANNOTATION_GPU: "0"}}, "target": {"name": "n0"}}
     await successor.pods.relist()
     lines = LateLines(api)
-    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
     standing = asyncio.create_task(fence.put_up(bindable(successor.revisions, successor.placer)))
 
     def land(method: str) -> None:
@@ -137,9 +138,36 @@ async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApi, su
     before = api.pod("p0")["metadata"]["resourceVersion"]
     assert await successor.fence() == 1
     between = api.pod("p0")["metadata"]["resourceVersion"]
-    assert await successor.fence("next/2") == 1
+    assert await successor.fence("next-2") == 1
     assert len({before, between, api.pod("p0")["metadata"]["resourceVersion"]}) == 3
-    assert api.pod("p0")["metadata"]["annotations"][names.ANNOTATION_FENCE] == "next/2"
+    assert api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE] == "next-2"
+
+
+async def test_a_pod_whose_annotations_are_full_is_fenced_like_any_other(api: FakeApi, successor: Successor) -> None:
+    key = "example.com/note"
+    api.add(gpu_pod("full", annotations={key: "x" * (ANNOTATIONS_AT_MOST - len(key))}))
+    before = api.pod("full")["metadata"]["resourceVersion"]
+    assert await successor.fence() == 2
+    assert successor.now < LANDED_BY, "one pod of any tenant makes every change of leader take 75 s"
+    assert api.pod("full")["metadata"]["resourceVersion"] != before
+
+
+async def test_a_pod_made_by_a_copy_of_a_fenced_one_is_fenced_by_the_next_leader(
+    api: FakeApi, successor: Successor
+) -> None:
+    assert await successor.fence(stamp_of("a_1234", 1)) == 1
+    copied = gpu_pod("copied")
+    copied["metadata"]["labels"] = dict(api.pod("p0")["metadata"]["labels"])
+    before = api.add(copied)["metadata"]["resourceVersion"]
+    assert await successor.fence(stamp_of("b_5678", 1)) == 2
+    assert api.pod("copied")["metadata"]["resourceVersion"] != before, "a late bind of it would land"
+
+
+def test_a_stamp_is_a_label_value_and_of_one_term_of_one_process() -> None:
+    terms = [(identity, term) for identity in ("a", "a/1", "x" * 300, "-Ä_") for term in (1, 11)]
+    stamps = {stamp_of(*term) for term in terms}
+    assert len(stamps) == len(terms)
+    assert all(re.fullmatch("[0-9a-z]{1,63}", stamp) for stamp in stamps)
 
 
 async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(api: FakeApi, successor: Successor) -> None:
@@ -166,7 +194,7 @@ async def test_a_pod_that_cannot_be_fenced_at_once_is_tried_again(api: FakeApi, 
     api.add(gpu_pod("p1"))
     assert await successor.fence() == 2
     for name in ("p0", "p1"):
-        assert names.ANNOTATION_FENCE in api.pod(name)["metadata"]["annotations"]
+        assert names.LABEL_FENCE in api.pod(name)["metadata"]["labels"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and made again"])
@@ -189,6 +217,21 @@ async def test_a_pod_that_a_policy_guards_is_waited_out_and_no_longer(api: FakeA
     assert LANDED_BY <= successor.now < LANDED_BY + 1.0
 
 
+async def test_a_pod_that_is_not_written_is_named_once_with_each_reason(
+    api: FakeApi, successor: Successor, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.add(gpu_pod("p1"))
+    api.faults["PATCH"] = deque(["lost before", 403, "lost before", 500, *[403] * 10_000])
+    assert await successor.fence() is None
+    said = [record.getMessage() for record in caplog.records if "fence default/" in record.getMessage()]
+    assert sorted(said) == [
+        "fence default/p0: connection reset",
+        "fence default/p0: injected 403",
+        "fence default/p1: injected 403",
+        "fence default/p1: injected 500",
+    ], "five lines a second for each pod that a policy guards"
+
+
 async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_longer(
     api: BusyApi, successor: Successor
 ) -> None:
@@ -202,7 +245,7 @@ async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_lon
     api.faults["PATCH"] = deque([403] * 10_000)
     await successor.pods.relist()
     api.happening = slow
-    fence = Fence(api, successor.revisions, "next/1", lambda: successor.now, successor.pass_time)
+    fence = Fence(api, successor.revisions, "next-1", lambda: successor.now, successor.pass_time)
     assert not await fence.put_up(bindable(successor.revisions, successor.placer))
     assert LANDED_BY <= successor.now < LANDED_BY + 11.0
 
@@ -213,9 +256,9 @@ async def test_where_the_watch_is_silent_another_list_must_tell(
     monkeypatch.setattr(fencing, "SHOWN_WITHIN", 0.01)
     await successor.pods.relist()
     LateLines(api)
-    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
     assert not await fence.put_up(bindable(successor.revisions, successor.placer))
-    assert api.pod("p0")["metadata"]["annotations"][names.ANNOTATION_FENCE] == "next/1"
+    assert api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE] == "next-1"
 
 
 async def test_a_pod_that_the_server_says_is_gone_need_not_be_shown_by_the_watch(
@@ -224,5 +267,5 @@ async def test_a_pod_that_the_server_says_is_gone_need_not_be_shown_by_the_watch
     await successor.pods.relist()
     LateLines(api)
     api.remove(api.pod("p0"))
-    fence = Fence(api, successor.revisions, "next/1", lambda: 0.0)
+    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
     assert await fence.put_up(bindable(successor.revisions, successor.placer))

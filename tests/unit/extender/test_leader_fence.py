@@ -49,7 +49,7 @@ def api() -> BusyApi:
     return made
 
 
-FENCE = {"metadata": {"uid": "uid-p0", "annotations": {names.ANNOTATION_FENCE: "next/1"}}}
+FENCE = {"metadata": {"uid": "uid-p0", "labels": {names.LABEL_FENCE: "next-1"}}}
 """What the next leader writes to a pod that could still be bound."""
 
 
