@@ -35,9 +35,10 @@ _turns = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Binds:
-    """When binds were seen [s], in order, by name."""
+    """When binds were seen [s], in order, by name; `busy`: the share of the machine's processors used meanwhile."""
 
     times: dict[str, float]
+    busy: float
 
     @property
     def rate(self) -> float:
@@ -127,15 +128,19 @@ class Load:
     async def binds(self, count: int, since: str) -> Binds:
         """Watch until `count` pods are on nodes. Raises TimeoutError after a silence, with how many there were."""
         seen: dict[str, float] = {}
+        used = Processors()
         try:
             while len(seen) < count:  # a server with much to do ends a watch that it cannot serve in time
-                since = await self._watch(count, since, seen)
+                since = await self._watch(count, since, seen, used)
         except TimeoutError:
             raise TimeoutError(f"{len(seen)} of {count} pods bound, then none for {SILENCE:g} s") from None
-        return Binds(seen)
+        return Binds(seen, used.busy())
 
-    async def _watch(self, count: int, since: str, seen: dict[str, float]) -> str:
-        """Note binds until all are seen or the watch ends; returns the revision to go on from."""
+    async def _watch(self, count: int, since: str, seen: dict[str, float], used: Processors) -> str:
+        """Note binds until all are seen or the watch ends; returns the revision to go on from.
+
+        What the processors did counts from the first bind.
+        """
         # Selected and cut down by the server: the watch must not take the processor from what is measured.
         query = {"watch": "1", "resourceVersion": since, "fieldSelector": "spec.nodeName!="}
         headers = await self._connection.headers()
@@ -147,6 +152,8 @@ class Load:
             while len(seen) < count and not answer.content.at_eof():
                 chunk = await asyncio.wait_for(answer.content.readany(), SILENCE)
                 now = time.perf_counter()
+                if not seen:
+                    used.restart()
                 *lines, rest = (rest + chunk).split(b"\n")
                 for metadata in (orjson.loads(line)["object"]["metadata"] for line in lines):
                     since = metadata["resourceVersion"]
@@ -166,6 +173,27 @@ class Load:
                 raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]!r}")
             found: Json = orjson.loads(content)
             return found
+
+
+class Processors:
+    """How much of the machine's processor time was used since `restart`."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._idle, self._all = self._read()
+
+    def busy(self) -> float:
+        """Share of all processors' time, 0 to 1; 1 where none has passed."""
+        idle, whole = self._read()
+        return 1.0 - (idle - self._idle) / (whole - self._all) if whole > self._all else 1.0
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        """Idle time (waits for a disk included) and all time, in ticks (proc_stat(5))."""
+        ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+        return ticks[3] + ticks[4], sum(ticks)
 
 
 def cpu_seconds(pid: int) -> float:

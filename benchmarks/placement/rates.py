@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,9 @@ GPU memory ignored. *no-op one*, *no-op all*: extenders in the same process tech
 with one node, or with all and scores; the scheduler binds. *no-op bind*: as *no-op one*, and it binds, as an extender
 must that says which GPU in the same write; it does nothing else. Ours runs as shipped.
 
-All processes share the machine's processors, which are all busy in every case: an extender is also paid for
-with what the API server and the scheduler cannot do meanwhile. The next section gives it a processor of its own.
+All processes share the machine's processors (*busy*: of their time from the first bind to the last). Where these are
+all busy an extender is also paid for with what the API server and the scheduler cannot do meanwhile: the rate is what
+the whole machine spends on a pod. The next section gives the extender a processor of its own.
 """
 
 
@@ -84,7 +86,7 @@ def _size(nodes: int, setup: Setup) -> Json:
             rounds.append(found)
             rates = ", ".join(f"{case} {found[case]['rate']:.0f}" for case in setup.names)
             print(f"  {nodes} nodes, round {number + 1}: {rates} pods/s", flush=True)
-    return {"nodes": nodes, "pods": count, "rounds": rounds}
+    return {"nodes": nodes, "pods": count, "processors": len(os.sched_getaffinity(0)), "rounds": rounds}
 
 
 def cluster_of(nodes: int, folder: Path) -> Any:
@@ -130,6 +132,7 @@ async def one_case(cluster: Cluster, case: str, workload: Sequence[Json], runnin
         await load.close()
     return {
         "rate": binds.rate,
+        "busy": binds.busy,
         "schedulerCpuMsPerPod": used / len(workload) * 1e3,
         "extenderCpuMsPerPod": own / len(workload) * 1e3,
         "extenderPeakMiB": memory,
@@ -151,7 +154,8 @@ def _describe_size(size: Json) -> str:
     rounds = size["rounds"]
     names = list(rounds[0])
     rows = [
-        _row(case, rounds) for case in (*(c for c in cases.CASES if c in names), *sorted(set(names) - set(cases.CASES)))
+        _row(case, rounds, size["processors"])
+        for case in (*(c for c in cases.CASES if c in names), *sorted(set(names) - set(cases.CASES)))
     ]
     head = [
         "case",
@@ -159,13 +163,15 @@ def _describe_size(size: Json) -> str:
         "ratio to no extender: med (min)",
         "ratio to its no-op: med (min)",
         "CPU ms per pod: scheduler / extender",
+        "processors busy",
+        "CPU ms per pod, the whole machine",
         "peak MiB",
     ]
     text = f"### {size['nodes']} nodes x {GPUS} GPUs, {size['pods']} pods\n\n" + table(head, rows)
     return text + "\n" + "\n".join(f"- {line}" for line in _verdicts(size)) + "\n"
 
 
-def _row(case: str, rounds: Sequence[Json]) -> list[str]:
+def _row(case: str, rounds: Sequence[Json], processors: int) -> list[str]:
     found = [one[case] for one in rounds]
     rates = sorted(one["rate"] for one in found)
     scheduler = statistics.median(one["schedulerCpuMsPerPod"] for one in found)
@@ -177,6 +183,8 @@ def _row(case: str, rounds: Sequence[Json]) -> list[str]:
         ratio(rounds, case, "none"),
         ratio(rounds, case, FLOOR.get(case.partition("@")[0], "")),
         f"{scheduler:.2f} / {extender:.2f}",
+        f"{statistics.median(one['busy'] for one in found):.0%}",
+        f"{statistics.median(one['busy'] * processors / one['rate'] for one in found) * 1e3:.1f}",
         f"{memory:.0f}" if memory else "-",
     ]
 
