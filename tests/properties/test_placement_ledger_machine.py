@@ -9,97 +9,29 @@ in any order. The independent checker judges the raw objects alone, bound pods a
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
-from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.check import holdings, unsaid, violations
-from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
-from hetserve.placement.sinks import NodeSink, PodSink
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.placement.placer import VERIFY_AFTER, Mode
+from hetserve.placement.sinks import NodeSink
+from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.fence import Revisions
+from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster
 
-NODES = ("n0", "n1")
-GPUS = ("0", "1")
-CAPACITY = 10_000
-HOLD = 30.0
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
 ASKS = st.sampled_from([(2000, None), (4000, None), (6000, None), (9999, None), (4000, 2), (6000, 2), (0, 1), (0, 2)])
 """(MiB on each GPU, number of GPUs); 0 MiB: whole GPUs."""
 
-Raw = dict[str, Any]
 
-
-class GpuSharing(RuleBasedStateMachine):
-    """True cluster, its late echo, and the process under test."""
+class GpuSharing(LateCluster, RuleBasedStateMachine):
+    """What may happen to the cluster, in any order, and what must hold after each step."""
 
     pods = Bundle("pods")
-    mode = Mode.DECIDE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-        self.uids = 0
-        self.cluster: dict[str, Raw] = {}
-        self.sick: set[tuple[str, str]] = set()
-        self.nodes = {name: self._node(name, f"uid-{name}") for name in NODES}
-        self.echo: list[tuple[str, Raw]] = []
-        self.listing: list[Raw] | None = None
-        self.in_flight: dict[str, tuple[Booking, float, str]] = {}
-        self.bound: dict[str, Raw] = {}
-        self.revision = 0
-        self._start()
-
-    def _start(self) -> None:
-        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD), mode=self.mode)
-        NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
-        self.pod_sink = Revisions(PodSink(self.placer))
-        self.pod_sink.replace([copy.deepcopy(raw) for raw in self.cluster.values()])
-        self.echo.clear()
-        self.listing = None
-
-    def _node(self, name: str, uid: str) -> Raw:
-        listed = [
-            {"uuid": gpu, "product": "V100", "memoryMiB": CAPACITY, "healthy": (name, gpu) not in self.sick}
-            for gpu in GPUS
-        ]
-        return gpu_node(name, uid=uid, listed=listed)
-
-    def _tell(self, kind: str, raw: Raw) -> None:
-        self.revision += 1
-        raw["metadata"]["resourceVersion"] = str(self.revision)
-        self.echo.append((kind, copy.deepcopy(raw)))
-
-    def _land(self, uid: str) -> bool:
-        """The API server carries out a bind that was sent; False where its preconditions fail."""
-        booking, _, revision = self.in_flight[uid]
-        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
-        if raw is None or raw["spec"].get("nodeName") or booking.node not in self.nodes:
-            return False
-        if raw["metadata"]["resourceVersion"] != revision:
-            return False
-        raw["spec"]["nodeName"] = booking.node
-        raw["metadata"]["annotations"] |= {
-            names.ANNOTATION_GPU: ",".join(booking.gpus),
-            names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
-        }
-        self.bound[uid] = copy.deepcopy(raw["metadata"])
-        self._tell("MODIFIED", raw)
-        return True
-
-    def _as_bound(self) -> list[Raw]:
-        """The cluster's pods with the labels and annotations of the moment at which each was bound."""
-        pods = []
-        for raw in self.cluster.values():
-            metadata = self.bound.get(raw["metadata"]["uid"], raw["metadata"])
-            pods.append(raw | {"metadata": metadata})
-        return pods
 
     # What users and the scheduler do
 
@@ -126,21 +58,6 @@ class GpuSharing(RuleBasedStateMachine):
     def filter(self, name: str, offered: tuple[str, ...]) -> None:
         self._filter(name, offered)
 
-    def _filter(self, name: str, offered: tuple[str, ...]) -> str | None:
-        raw = self.cluster.get(name)
-        if raw is None or raw["spec"].get("nodeName"):
-            return None
-        try:
-            outcome = self.placer.filter(raw, offered)
-        except LedgerError:
-            return None
-        assert set(outcome.passed) <= set(offered)
-        if self.mode is Mode.DECIDE:
-            assert len(outcome.passed) <= 1
-            return next(iter(outcome.passed), None)
-        points = self.placer.prioritize(raw, outcome.passed)
-        return max(outcome.passed, key=lambda node: (points[node], node), default=None)
-
     @rule(name=pods, answer=ANSWERS)
     def schedule(self, name: str, answer: str) -> None:
         """What happens most: a filter and at once the bind that it led to."""
@@ -160,46 +77,6 @@ class GpuSharing(RuleBasedStateMachine):
     def bind(self, name: str, node: str, answer: str) -> None:
         self._bind(name, node, answer)
 
-    def _bind(self, name: str, node: str, answer: str) -> None:
-        raw = self.cluster.get(name)
-        uid = raw["metadata"]["uid"] if raw else ""
-        pod = self.placer.pods.get(uid)
-        held = self.placer.ledger.booking(uid)
-        request = pod.request if pod else held.request if held else None
-        if request is None or uid in self.in_flight or (held and held.state is State.BOUND) or (pod and pod.node):
-            return
-        try:
-            booking = self.placer.fix_gpus(request, node)
-        except LedgerError:
-            return
-        revision = self._revision(uid)
-        if revision is None:  # nothing is sent
-            if held is None or held.state is State.RESERVED:
-                self.placer.ledger.release(uid)
-            return
-        if held is None or held.state is State.RESERVED:  # else an earlier bind stands, which may have landed
-            assert not self.sick.intersection(booking.places), f"a new bind to a sick GPU: {booking}"
-        self.in_flight[uid] = (booking, self.now + VERIFY_AFTER, revision)
-        if answer == "is late":
-            return
-        landed = self._land(uid)
-        if answer == "comes":
-            del self.in_flight[uid]
-            if landed:
-                self.placer.ledger.confirm_bind(uid, Seconds(self.now + VERIFY_AFTER))
-            else:
-                self._settle(uid)
-        else:
-            self.placer.ledger.verify(uid, Seconds(self.now + VERIFY_AFTER))
-
-    def _revision(self, uid: str) -> str | None:
-        """What the Binding names: the revision that the watch showed, else that of the pod read now and looked at."""
-        known = self.pod_sink.get(uid)
-        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
-        if known is not None or raw is None or raw["spec"].get("nodeName") or self.placer.changed(raw):
-            return known
-        return str(raw["metadata"]["resourceVersion"])
-
     @rule()
     def late_bind_lands(self) -> None:
         """A request whose answer is awaited or was lost is carried out now."""
@@ -211,16 +88,6 @@ class GpuSharing(RuleBasedStateMachine):
             else:
                 self._settle(uid)
             return
-
-    def _settle(self, uid: str) -> None:
-        """Read the pod, as the binder does after a conflict or an overdue bind."""
-        raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
-        if raw is None:
-            self.placer.forget(uid)
-        elif raw["spec"].get("nodeName"):
-            self.placer.observe(copy.deepcopy(raw))
-        else:
-            self.placer.ledger.release(uid)
 
     @rule(seconds=st.sampled_from([1.0, HOLD + 1, VERIFY_AFTER + 1]))
     def time_passes(self, seconds: float) -> None:

@@ -8,23 +8,14 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.build import deployment_name
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve.testing.builders import instance_type, model_profile
+from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import Lab
+from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
-SERVICE = path_of(service("rm2"))
-GPU_DEPLOYMENT = deployment_name("rm2", GPU_TYPE)
-CPU_DEPLOYMENT = deployment_name("rm2", CPU_TYPE)
 SMALL = {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
-
-
-async def converged() -> Lab:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    await lab.converge()
-    return lab
 
 
 def _container(raw: Json) -> Json:
@@ -42,7 +33,7 @@ BAD_TEMPLATES: dict[str, Callable[[Json], object]] = {
 @pytest.mark.parametrize("what", BAD_TEMPLATES)
 async def test_a_budget_cut_is_followed_while_the_template_is_refused(what: str, when: str) -> None:
     lab = await converged()
-    image = _container(lab.api.objects[_path(CPU_DEPLOYMENT)])["image"]
+    image = _container(lab.api.objects[deployment_path(CPU_DEPLOYMENT)])["image"]
     lab.edit(SERVICE, BAD_TEMPLATES[what])
     if when == "before":
         await lab.converge()
@@ -52,7 +43,7 @@ async def test_a_budget_cut_is_followed_while_the_template_is_refused(what: str,
     assert len(lab.cluster.pods()) == 4
     assert lab.condition("WithinBudget")["status"] == "True"
     assert lab.service()["status"]["reason"] == "TemplateInvalid"
-    assert _container(lab.api.objects[_path(CPU_DEPLOYMENT)])["image"] == image
+    assert _container(lab.api.objects[deployment_path(CPU_DEPLOYMENT)])["image"] == image
     lab.edit(SERVICE, lambda s: [_container(s).pop("env", None), _container(s).update(image="good:1")])
     await lab.converge()
     assert lab.condition("Ready")["status"] == "True"
@@ -122,7 +113,3 @@ async def test_a_refused_creation_names_the_deployment_that_was_to_be() -> None:
     message = lab.condition("Progressing")["message"]
     assert f'"{GPU_DEPLOYMENT}" is forbidden' in message
     assert "abcde" not in message
-
-
-def _path(name: str) -> str:
-    return f"/apis/apps/v1/namespaces/default/deployments/{name}"

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from hetserve.reconcile.build import deployment_name
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.testing import CrashError, Lab, path_of
+from hetserve_operator.testing import CrashError, Lab
 from hetserve_shell.connection import ApiUnreachableError
+from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
 
 Json = dict[str, Any]
-SERVICE = path_of(service("rm2"))
 VOLATILE = ("resourceVersion", "uid", "generation", "creationTimestamp", "lastTransitionTime")
 
 
@@ -42,7 +40,7 @@ async def new_template(lab: Lab) -> None:
     """A running service gets a new image, and a foreign hand has been at a Deployment."""
     lab.add(*rm2_scene())
     await lab.converge()
-    path = f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm2', CPU_TYPE)}"
+    path = deployment_path(CPU_DEPLOYMENT)
     lab.edit(path, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"}))
     lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
 

@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from hetserve.reconcile.build import deployment_name
-from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.queue import Key
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import Lab
+from operator_scene import PLANNED, SERVICE
 
 Json = dict[str, Any]
-SERVICE = path_of(service("rm2"))
-PLANNED = {deployment_name("rm2", GPU_TYPE): 3, deployment_name("rm2", CPU_TYPE): 6}
 
 
 def _counts(gpu: int, cpu: int) -> Json:

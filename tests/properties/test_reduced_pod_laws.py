@@ -1,0 +1,138 @@
+"""What the placement log keeps of a pod reads as the whole pod, however odd its fields are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.api import names
+from hetserve.placement.pods import InvalidObjectError, parse_pod
+from hetserve.placement.reduced import reduced_pod
+from hetserve.testing.cluster import gpu_pod
+
+Some = st.SearchStrategy[Any]
+odd: Some = st.sampled_from(
+    (None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z", [{"name": names.QUEUE_GATE}])
+)
+resources: Some = st.fixed_dictionaries(
+    {}, optional={names.RESOURCE_GPU_MEMORY: odd, names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)), "cpu": odd}
+)
+container: Some = st.fixed_dictionaries(
+    {"name": odd},
+    optional={
+        "restartPolicy": st.sampled_from(("Always", "Never")),
+        "resources": st.one_of(odd, st.fixed_dictionaries({}, optional={"limits": resources, "requests": odd})),
+    },
+)
+containers: Some = st.one_of(odd, st.lists(container, max_size=2))
+wishes: Some = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        (
+            names.ANNOTATION_GPU,
+            names.ANNOTATION_GPU_MEMORY,
+            names.ANNOTATION_GPU_PRODUCT,
+            names.ANNOTATION_GPU_UUID_EXCLUDE,
+            names.ANNOTATION_ANTI_AFFINITY,
+            names.ANNOTATION_PLACEMENT_POLICY,
+            "other/annotation",
+        ),
+        odd,
+    ),
+)
+labels: Some = st.fixed_dictionaries({}, optional={names.LABEL_MODEL: odd, "app": odd})
+conditions: Some = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(("Ready", "PodScheduled"))}, optional={"status": odd, "reason": odd}
+    ),
+    max_size=2,
+)
+raw_pods: Some = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.one_of(
+            odd,
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "name": odd,
+                    "uid": odd,
+                    "namespace": odd,
+                    "creationTimestamp": odd,
+                    "deletionTimestamp": odd,
+                    "labels": st.one_of(odd, labels),
+                    "annotations": st.one_of(odd, wishes),
+                    "managedFields": odd,
+                },
+            ),
+        ),
+        "spec": st.one_of(
+            odd,
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "nodeName": odd,
+                    "priority": odd,
+                    "schedulerName": odd,
+                    "schedulingGates": odd,
+                    "containers": containers,
+                    "initContainers": containers,
+                    "volumes": odd,
+                },
+            ),
+        ),
+        "status": st.one_of(
+            odd, st.fixed_dictionaries({}, optional={"phase": odd, "conditions": st.one_of(odd, conditions)})
+        ),
+    },
+)
+
+
+def reading(raw: Any) -> Any:
+    """What parse_pod makes of an object, its refusal included."""
+    try:
+        return parse_pod(raw)
+    except InvalidObjectError as error:
+        return str(error)
+
+
+@given(raw_pods)
+@settings(max_examples=300)
+def test_a_reduced_pod_reads_as_the_whole_one(raw: dict[str, Any]) -> None:
+    assert reading(reduced_pod(raw)) == reading(raw)
+
+
+PATHS = (
+    ("metadata", "uid"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "deletionTimestamp"),
+    ("metadata", "namespace"),
+    ("metadata", "labels", names.LABEL_MODEL),
+    ("metadata", "annotations", names.ANNOTATION_GPU),
+    ("metadata", "annotations", names.ANNOTATION_GPU_PRODUCT),
+    ("metadata", "annotations", names.ANNOTATION_ANTI_AFFINITY),
+    ("spec", "nodeName"),
+    ("spec", "priority"),
+    ("spec", "schedulerName"),
+    ("spec", "schedulingGates"),
+    ("spec", "initContainers"),
+    ("spec", "containers"),
+    ("status", "phase"),
+    ("status", "conditions"),
+)
+
+
+@given(st.booleans(), st.lists(st.tuples(st.sampled_from(PATHS), odd), max_size=2))
+@settings(max_examples=300)
+def test_a_good_pod_with_a_few_odd_fields_reads_the_same_reduced(bound: bool, changes: list[Any]) -> None:
+    where: dict[str, Any] = {"node": "n0", "gpu": "0"} if bound else {"gates": (names.QUEUE_GATE, "other")}
+    raw = gpu_pod(created="2026-02-03T04:05:06Z", product="V100", priority=7, unschedulable=True, **where)
+    raw["spec"]["volumes"] = raw["metadata"]["managedFields"] = [{"name": "x"}]
+    for (*parents, last), value in changes:
+        inside = raw
+        for part in parents:
+            inside = inside.setdefault(part, {})
+        inside[last] = value
+    assert reading(reduced_pod(raw)) == reading(raw)

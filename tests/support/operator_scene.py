@@ -1,0 +1,26 @@
+"""The service rm2 and its two Deployments, brought about by an operator over an API server in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetserve.reconcile.build import deployment_name
+from hetserve.testing.builders import service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve_operator.testing import Lab, path_of
+
+GPU_DEPLOYMENT = deployment_name("rm2", GPU_TYPE)
+CPU_DEPLOYMENT = deployment_name("rm2", CPU_TYPE)
+SERVICE = path_of(service("rm2"))
+PLANNED = {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 6}
+
+
+def deployment_path(name: str) -> str:
+    return f"/apis/apps/v1/namespaces/default/deployments/{name}"
+
+
+async def converged(**scene: Any) -> Lab:
+    lab = Lab()
+    lab.add(*rm2_scene(**scene))
+    await lab.converge()
+    return lab
