@@ -11,6 +11,7 @@ from hetserve.placement.index import Place
 from hetserve.placement.inventory import Gpu
 from hetserve.placement.pods import PodView
 from hetserve.placement.requests import AntiAffinity, GpuRequest
+from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
 UNNAMED: Final = ""
@@ -29,7 +30,7 @@ class State(Enum):
     BOUND = "bound"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Booking:
     """One pod on its GPUs, all of one node, in the order of their ids; `mib` is what it holds on each.
 

@@ -15,14 +15,14 @@ MOST_ITEMS: Final = 1000
 """Entries of a list: containers, gates, conditions; real ones have a few."""
 
 
-def mapping(value: object, field: str) -> Mapping[str, Any]:
-    """An object; absent counts as empty."""
+def mapping(value: object, *path: str) -> Mapping[str, Any]:
+    """The object at a path of fields; absent counts as empty."""
     if type(value) is dict:  # what JSON gives; to ask for the abstract class costs ten times as much
         return value
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidObjectError(f"{field}: {short(value)} is not an object")
+        raise InvalidObjectError(f"{'.'.join(path)}: {short(value)} is not an object")
     return value
 
 

@@ -7,7 +7,6 @@ holds are an annotation that only counts once the pod is bound: on an unbound po
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hetserve.api import names
@@ -15,14 +14,16 @@ from hetserve.placement.fields import integer, items, mapping, required, text, t
 from hetserve.placement.preferences import preferences
 from hetserve.placement.requests import MAX_MIB, GpuRequest, InvalidObjectError
 from hetserve.placement.resources import gpu_count, gpu_memory
+from hetserve.placement.values import value
 from hetserve.units import Seconds
 
 __all__ = ["MAX_MIB", "GpuRequest", "InvalidObjectError", "PodView", "gpu_memory", "id_order", "parse_pod"]
 
+_MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PodView:
     """The part of a pod that placement and queues look at.
 
@@ -103,7 +104,7 @@ def _request(
         namespace=text(metadata.get("namespace"), "metadata.namespace") or "default",
         name=required(metadata.get("name"), "metadata.name"),
         memory_mib=memory,
-        model=text(labels.get(names.LABEL_MODEL), f"label {names.LABEL_MODEL}"),
+        model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
         gpus=max(count, 1),
         whole=count > 0 and memory == 0,
         anti_affinity=wishes.anti_affinity,

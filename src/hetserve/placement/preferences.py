@@ -17,6 +17,7 @@ _LISTS: Final = (
     names.ANNOTATION_GPU_UUID,
     names.ANNOTATION_GPU_UUID_EXCLUDE,
 )
+_WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLACEMENT_POLICY, *_LISTS})
 _MOST: Final = 1024
 _LONGEST: Final = 64 * 1024
 """Characters of a list of that many UUIDs, and more: it is kept as long as the pod is booked."""
@@ -33,8 +34,13 @@ class Preferences:
     complaint: str | None = None
 
 
+_NO_WISHES: Final = Preferences()
+
+
 def preferences(annotations: Mapping[str, Any]) -> Preferences:
     """Wishes of a pod; raises nothing: a bound pod holds its GPU whatever somebody wrote into it since."""
+    if annotations.keys().isdisjoint(_WISHES):  # most pods say nothing
+        return _NO_WISHES
     anti_affinity = AntiAffinity.HARD
     try:
         anti_affinity = _choice(annotations, names.ANNOTATION_ANTI_AFFINITY, AntiAffinity) or AntiAffinity.HARD

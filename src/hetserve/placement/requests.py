@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from hetserve.placement.values import value
 from hetserve.units import MiB
 
 MAX_MIB: Final = 1 << 27
@@ -73,7 +74,7 @@ def _few(values: tuple[str, ...]) -> str:
 ANY_GPU: Final = GpuSelector()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GpuRequest:
     """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib is 0 then).
 

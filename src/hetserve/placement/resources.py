@@ -45,8 +45,9 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
     init container runs alone beside the sidecars started before it, so of those only the largest matters.
     Raises InvalidObjectError for a quantity that is none or is larger than any node.
     """
-    running = sum(_amount(c, resource, "spec.containers") for c in items(spec.get("containers"), "containers"))
-    sidecars = most = 0
+    running = sidecars = most = 0
+    for container in items(spec.get("containers"), "containers"):
+        running += _amount(container, resource, "spec.containers")
     for container in items(spec.get("initContainers"), "initContainers"):
         amount = _amount(container, resource, "spec.initContainers")
         if container.get("restartPolicy") == "Always":
@@ -62,9 +63,9 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
 
 
 def _amount(container: Mapping[str, Any], resource: str, field: str) -> int:
-    resources = mapping(container.get("resources"), f"{field}.resources")
+    resources = mapping(container.get("resources"), field, "resources")
     for kind in ("requests", "limits"):
-        value = mapping(resources.get(kind), f"{field}.resources.{kind}").get(resource)
+        value = mapping(resources.get(kind), field, "resources", kind).get(resource)
         if value is not None:
             written = str(value)
             if len(written) > _LONGEST:  # numbers that were read once are kept
