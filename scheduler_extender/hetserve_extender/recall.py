@@ -22,6 +22,7 @@ from hetserve.placement.placer import Placer, RawObject
 from hetserve.placement.requests import GpuRequest, InvalidObjectError
 from hetserve_extender.api import MERGE_PATCH, ApiServer, pod_path
 from hetserve_extender.ledger_changes import LedgerChanges
+from hetserve_extender.slices import Slices
 from hetserve_extender.withheld import NodeBits
 from hetserve_shell.connection import ApiUnreachableError
 
@@ -41,8 +42,6 @@ ANSWERED_WITHIN: Final = 2.0
 """Seconds that the scheduler has to try a recalled pod (0.2 as measured); then the next that is equal has its turn."""
 RETRY_AFTER: Final = 1.0
 RETRY_AFTER_AT_MOST: Final = 60.0
-SLICE: Final = 0.0005
-"""Seconds of work in one piece, for verbs are answered by the same loop; then as much for others."""
 AT_ONCE: Final = 16
 """Patches side by side."""
 
@@ -125,14 +124,12 @@ class Recall:
         state = self._changes.state
         decided = dict.fromkeys(self._asked(), True)
         found: list[tuple[_Refused, GpuRequest]] = []
-        began = time.perf_counter()
+        slices = Slices(self.sleep)
         for entry in list(self._refused.values()):
             request = self._request(entry)
             if request is not None and self._is_due(entry, request, decided, state):
                 found.append((entry, request))
-            if time.perf_counter() - began > SLICE:
-                await self.sleep(SLICE)
-                began = time.perf_counter()
+            await slices.turn()
         return found
 
     def _asked(self) -> list[Hashable]:

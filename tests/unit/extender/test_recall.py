@@ -16,6 +16,7 @@ from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import recall as module
+from hetserve_extender import slices
 from hetserve_extender.api import Answer
 from hetserve_extender.duties import kept_up
 from hetserve_extender.recall import (
@@ -424,7 +425,7 @@ async def test_a_place_that_another_got_and_gave_meanwhile_is_not_overlooked() -
 async def test_a_long_round_gives_way_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """512 pods of 512 models, each to be decided: verbs are answered by the same loop."""
     scene = Scene()
-    monkeypatch.setattr(module, "SLICE", 0.0)
+    monkeypatch.setattr(slices, "SLICE", 0.0)
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
