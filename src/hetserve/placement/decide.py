@@ -8,7 +8,6 @@ which may be this one. Of those the policy's best is taken, or the n best of one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Final
 
@@ -21,6 +20,7 @@ from hetserve.placement.pods import GpuRequest
 from hetserve.placement.policies import RANKS
 from hetserve.placement.refusals import UNLISTED_GPU, Masks, Refusal, refusals
 from hetserve.placement.requests import PolicyName
+from hetserve.placement.values import value
 from hetserve.units import MiB
 
 __all__ = [
@@ -40,7 +40,7 @@ MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FreeGpu:
     """A GPU that fits, as it was before the pod came."""
 
@@ -53,7 +53,7 @@ class FreeGpu:
         return f"{self.key.gpu} ({'idle' if self.idle else 'shared'}, {self.free_mib} MiB free)"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Candidate:
     """GPUs of one node that a pod can have, in the order of their ids."""
 
@@ -72,7 +72,7 @@ class Candidate:
         return f"GPUs {', '.join(map(str, self.gpus))} on {self.node}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Decision:
     """The GPUs chosen for a request (None: refused everywhere), the next best, and the refusals.
 
@@ -177,8 +177,10 @@ def _best_anywhere(
 def _candidate(index: GpuIndex, rows: Rows | None) -> Candidate | None:
     if rows is None:
         return None
-    node = index.nodes[int(index.node_of[rows[0]])]
-    gpus = ((index.gpus[row], MiB(int(index.free[row])), bool(index.idle[row])) for row in rows)
-    return Candidate(
-        node.name, tuple(FreeGpu(GpuKey(node.uid, gpu.id), gpu.product, free, idle) for gpu, free, idle in gpus)
-    )
+    node = index.nodes[index.node_of[rows[0]]]
+    return Candidate(node.name, tuple(_free_gpu(index, node.uid, row) for row in rows))
+
+
+def _free_gpu(index: GpuIndex, node_uid: str, row: int) -> FreeGpu:
+    gpu = index.gpus[row]
+    return FreeGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]))

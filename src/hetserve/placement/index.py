@@ -44,6 +44,10 @@ class GpuIndex:
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
         """False on every GPU of a node where pods hold GPUs that the inventory does not list."""
+        self.usable = self.healthy.copy()
+        """Open and healthy: kept, for every decision asks for both."""
+        self.all = np.ones(len(self.gpus), dtype=np.bool_)
+        self.all.setflags(write=False)
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._strangers: dict[str, int] = {}
         self._products: dict[str, Mask] = {}
@@ -91,17 +95,19 @@ class GpuIndex:
             return
         self._strangers[node] = self._strangers.get(node, 0) + pods
         first = int(self.first[row])
-        self.open[first : first + len(self.nodes[row].gpus)] = self._strangers[node] <= 0
+        here = slice(first, first + len(self.nodes[row].gpus))
+        self.open[here] = self._strangers[node] <= 0
+        self.usable[here] = self.open[here] & self.healthy[here]
 
     # Conditions, as masks over the rows
 
     def offered(self, names: Sequence[str]) -> Mask:
-        """Which GPUs lie on the named nodes; names of nodes without GPUs select nothing."""
+        """Which GPUs lie on the named nodes, to be read only; names of nodes without GPUs select nothing."""
         if not self.nodes:
-            return np.zeros(0, dtype=np.bool_)
+            return self.all
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
         on_node[self.rows_of(names)] = True
-        here: Mask = np.ones(len(self.gpus), dtype=np.bool_) if on_node[:-1].all() else on_node[self.node_of]
+        here: Mask = self.all if on_node[:-1].all() else on_node[self.node_of]
         return here
 
     def rows_of(self, names: Sequence[str]) -> Numbers:
@@ -130,15 +136,15 @@ class GpuIndex:
             mask &= ~self._with_any(selector.ids_excluded)
         return mask
 
-    def without_model(self, request: GpuRequest) -> Mask:
-        """GPUs without an instance of the request's model, those aside that it and they agree to share."""
-        mask = np.ones(len(self.gpus), dtype=np.bool_)
-        if request.model is not None:
-            against = (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,)
-            for hard in against:
-                if holders := self._holders.get((request.model, hard)):
-                    mask[list(holders)] = False
-        return mask
+    def without_model(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask less the GPUs with an instance of the request's model, unless it and they agree to share."""
+        if request.model is None:
+            return mask
+        left = mask.copy()
+        for hard in (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,):
+            if holders := self._holders.get((request.model, hard)):
+                left[list(holders)] = False
+        return left
 
     def _of_any(self, products: Sequence[str]) -> Mask:
         mask: Mask = np.logical_or.reduce([self._of_product(product) for product in products])

@@ -14,6 +14,7 @@ import numpy as np
 
 from hetserve.placement.index import GpuIndex, Mask, Numbers
 from hetserve.placement.requests import GpuRequest
+from hetserve.placement.values import value
 
 NO_GPU: Final = "no GPU on the node"
 UNREADABLE: Final = "the GPU inventory of the node cannot be read"
@@ -39,14 +40,14 @@ class Refusal:
         return f"{what}{since}{semicolon}{most}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Masks:
     """GPUs that meet more and more conditions, each a subset of the one before."""
 
     selected: Mask
     """On an offered node and accepted by the pod."""
-    open: Mask
-    healthy: Mask
+    usable: Mask
+    """On an open node, and healthy."""
     eligible: Mask
     """Without the model."""
     fits: Mask
@@ -55,15 +56,14 @@ class Masks:
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
         """Over the offered nodes; None: over all there are."""
-        selected = np.ones(len(index.gpus), dtype=np.bool_) if offered is None else index.offered(offered)
+        selected = index.all if offered is None else index.offered(offered)
         if not request.selector.accepts_all:
             selected = selected & index.selected(request.selector)
-        open_ = selected & index.open
-        healthy = open_ & index.healthy
+        usable = selected & index.usable
         if request.whole:
-            return cls(selected, open_, healthy, healthy, healthy & index.idle)
-        eligible = healthy & index.without_model(request) if request.model is not None else healthy
-        return cls(selected, open_, healthy, eligible, eligible & (index.free >= request.memory_mib))
+            return cls(selected, usable, usable, usable & index.idle)
+        eligible = index.without_model(usable, request)
+        return cls(selected, usable, eligible, eligible & (index.free >= request.memory_mib))
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[Refusal, ...]:
@@ -82,8 +82,8 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
     """Per node: which condition too few of its GPUs meet, the first of them; each holds only where the last does."""
-    listed = np.ones(len(index.gpus), dtype=np.bool_)
-    conditions = (listed, masks.selected, masks.open, masks.healthy, masks.eligible, masks.fits)
+    open_ = masks.selected & index.open
+    conditions = (index.all, masks.selected, open_, masks.usable, masks.eligible, masks.fits)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
     places: list[int] = np.where(enough[-1], _NOTHING, enough.argmin(axis=0)).tolist()
     return places
