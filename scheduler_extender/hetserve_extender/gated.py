@@ -1,6 +1,6 @@
 """The pods at our gate and those just let through, kept as the watch tells of them: what the queues decide over.
 
-A pod is in line (only our gate holds it), lifted (its gate is being removed, the watch has not shown it yet),
+A pod is in line (only our gate holds it), lifted (its patch waits or is under way, or the watch has not shown it yet),
 resting (its patch was refused, it is tried again later), or released (the scheduler has it in hand).
 """
 
@@ -19,7 +19,7 @@ from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import Seconds
 
 SEEN_WITHIN: Final = 10.0
-"""Seconds that a lifted gate may take to show on the watch before the pod counts as gated again."""
+"""Seconds after the patch that a lifted gate may take to show on the watch before the pod counts as gated again."""
 RETRY_AFTER: Final = 5.0
 RETRY_AFTER_AT_MOST: Final = 300.0
 """Pauses after refused patches double up to this: a policy that refuses 10,000 patches must not be asked 2,000 times a
@@ -36,6 +36,7 @@ class Gated:
     clock: Callable[[], Seconds]
     wall: Callable[[], Seconds]
     lifted: dict[str, Seconds] = field(default_factory=dict)
+    """Until when each counts as released; infinite while its patch is not answered."""
     resting: dict[str, Seconds] = field(default_factory=dict)
     stuck_since: dict[str, Seconds] = field(default_factory=dict)
     _refused: dict[str, int] = field(default_factory=dict)
@@ -78,14 +79,25 @@ class Gated:
             self.line.discard(uid)
 
     def lift(self, uid: str) -> None:
-        """Count a pod as released: the patch goes out, or its answer is lost."""
+        """Count a pod as released: the patch is answered, or its answer is lost."""
+        self._lift_until(uid, self.clock() + SEEN_WITHIN)
+
+    def sending(self, uid: str) -> None:
+        """Count a pod as released until `lift` or `rest` says what became of its patch.
+
+        However long it waits for its turn: back in line, it would be released again beside itself, ever more often.
+        """
+        self._lift_until(uid, math.inf)
+
+    def _lift_until(self, uid: str, time: float) -> None:
         self.line.discard(uid)
         pod = self.placer.pods.get(uid)
         if pod is not None and names.QUEUE_GATE in pod.gates:  # else the watch was faster than the answer
-            self.lifted[uid] = Seconds(self.clock() + SEEN_WITHIN)
+            self.lifted[uid] = Seconds(time)
 
     def rest(self, uid: str) -> None:
         """Try a pod again later, the patch was refused; later still after each refusal in a row."""
+        self.line.discard(uid)  # where the watch put it back meanwhile: unreadable for a while, say
         self.lifted.pop(uid, None)
         if uid in self.placer.pods:
             refusals = self._refused.get(uid, 0)

@@ -139,16 +139,26 @@ class QueueController:
             log.error("releasing pods: %s", error, exc_info=error)
 
     async def _lift_all(self, releases: Sequence[Release], *, in_turn: bool) -> None:
-        if not in_turn:
-            await asyncio.gather(*(self._lift(release) for release in releases))
-            return
-        async with self._in_turn:
-            for release in releases:
-                await self._lift(release)
+        unanswered = {release.pod.uid for release in releases}
+        for uid in unanswered:
+            self.pods.sending(uid)
+        try:
+            if not in_turn:
+                await asyncio.gather(*(self._lift(release, unanswered) for release in releases))
+                return
+            async with self._in_turn:
+                for release in releases:
+                    await self._lift(release, unanswered)
+        finally:  # cancelled, or one failed in a way that we do not know: they come back like any other
+            for uid in unanswered:
+                self.pods.lift(uid)
 
-    async def _lift(self, release: Release) -> None:
+    async def _lift(self, release: Release, unanswered: set[str]) -> None:
         pod, out_of_turn = release.pod, release.queue < 0
+        if pod.uid not in self.pods.lifted:  # it, or its gate, went while it waited for its turn
+            return
         outcome, words = await lift(self.api, pod)
+        unanswered.discard(pod.uid)
         if outcome == "refused":
             self.pods.rest(pod.uid)
             self.wake()

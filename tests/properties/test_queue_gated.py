@@ -26,6 +26,8 @@ class Watched(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
+        self.sent: set[str] = set()
+        self.bound: set[str] = set()
         self.placer = Placer(clock=self.clock, hold=Seconds(30))
         self.gated = Gated(self.placer, WaitingLine(QueueSettings()), UNSCHEDULABLE_AFTER, self.clock, self.clock)
         self.placer.on_pod = self.gated.see
@@ -41,7 +43,11 @@ class Watched(RuleBasedStateMachine):
         state=st.sampled_from(["", "", "unschedulable", "terminating", "bound", "other scheduler"]),
     )
     def told(self, number: int, life: int, gates: tuple[str, ...], mib: int, state: str) -> None:
-        self.placer.observe(_pod(number, life, gates, mib, state))
+        uid = f"u{number}-{life}"
+        if state == "bound" and not gates:
+            self.bound.add(uid)
+        if uid not in self.bound or (state == "bound" and not gates):  # a pod that has a node keeps it
+            self.placer.observe(_pod(number, life, gates, mib, state))
 
     @rule(number=st.integers(0, 5), life=st.integers(0, 1))
     def gone(self, number: int, life: int) -> None:
@@ -57,13 +63,31 @@ class Watched(RuleBasedStateMachine):
         if pods:
             uid = pods[which % len(pods)]
             self.gated.lift(uid)
+            self.sent.discard(uid)
             if refused:
                 self.gated.rest(uid)
+
+    @rule(which=st.integers(0, 9))
+    def sending(self, which: int) -> None:
+        pods = sorted(pod.uid for pod in self.gated.line)
+        if pods:
+            uid = pods[which % len(pods)]
+            self.gated.sending(uid)
+            self.sent.add(uid)
+
+    @rule(which=st.integers(0, 9), refused=st.booleans())
+    def answered(self, which: int, refused: bool) -> None:
+        if self.sent:
+            uid = sorted(self.sent)[which % len(self.sent)]
+            self.sent.discard(uid)
+            (self.gated.rest if refused else self.gated.lift)(uid)
 
     @rule(seconds=st.sampled_from([1.0, 4.0, 11.0]))
     def later(self, seconds: float) -> None:
         self.now += seconds
+        self.sent &= self.gated.lifted.keys()  # else the watch has told that the gate or the pod is gone
         self.gated.tidy(self.clock())
+        assert self.sent <= self.gated.lifted.keys(), "a pod whose patch is under way would be released beside itself"
 
     @invariant()
     def as_a_look_at_all_pods_would_find(self) -> None:
@@ -92,7 +116,7 @@ class Watched(RuleBasedStateMachine):
 
 
 TestWatched = Watched.TestCase
-TestWatched.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWatched.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
 def _pod(number: int, life: int, gates: tuple[str, ...], mib: int, state: str) -> dict[str, Any]:
