@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from harness.cluster import Cluster
 from harness.failover import GOAL, Pair
 from harness.lab import Lab
+from hetserve.api.names import LABEL_FENCE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 BOUND: Final = 1000
 ON_THE_WAY: Final = 100
+ANNOTATIONS_AT_MOST: Final = 256 << 10
 
 
 @pytest.mark.timeout(420)
@@ -33,3 +35,32 @@ def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: C
     ]
 
     assert max(seconds) < 3 * GOAL, "threefold, for tests run beside each other; `make bench-placement` measures it"
+
+
+@pytest.mark.timeout(180)
+def test_a_waiting_pod_whose_annotations_are_full_holds_no_leader_back(own_cluster: Cluster, namespace: str) -> None:
+    own_cluster.install_hetserve()
+    own_cluster.start_component("extender-standby")
+    lab = Lab(own_cluster, namespace)
+    lab.nodes("big", count=1, gpus=2)
+    own_cluster.kube.create(_full_of_annotations(namespace))
+    lab.wait_for_refusal("MiB free")
+
+    seconds = Pair(own_cluster, lab).fail_over("killed", own_cluster.kill_component)
+
+    assert seconds < 3 * GOAL, "any tenant's pod would make every take-over after a crash wait 75 s"
+    pod = own_cluster.get("pods", "full", namespace)
+    assert pod["metadata"]["labels"][LABEL_FENCE], "it could still have been bound by the leader that was killed"
+
+
+def _full_of_annotations(namespace: str) -> dict[str, Any]:
+    """A pod that fits no GPU, so it never leaves, and takes not one annotation more."""
+    key = "example.com/note"
+    annotations = {key: "x" * (ANNOTATIONS_AT_MOST - len(key))}
+    container = {"name": "c", "image": "none", "resources": {"limits": {RESOURCE_GPU_MEMORY: "999999"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "full", "namespace": namespace, "annotations": annotations},
+        "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container]},
+    }
