@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -19,10 +20,11 @@ from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
-from hetserve_extender.http_limits import Limits
+from hetserve_extender.http_limits import HttpError, Limits
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi
+from http_clients import LIMITS, Served, until
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -92,3 +94,36 @@ async def bench() -> AsyncIterator[Bench]:
         yield made
         await asyncio.wait_for(binder.drain(1.0), 5.0)
     await server.stop(1.0)
+
+
+@pytest_asyncio.fixture
+async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    monkeypatch.setattr("hetserve_extender.http_server.TICK", 0.02)
+    made: Served
+
+    def echo(body: bytes) -> bytes:
+        made.seen.append(body)
+        return b'"' + body + b'"'
+
+    async def wait(body: bytes) -> bytes:
+        made.waiting.set()
+        await made.gate.wait()
+        return echo(body)
+
+    def fail(body: bytes) -> bytes:
+        raise RuntimeError("broken") if body else HttpError(HTTPStatus.BAD_REQUEST, "empty")
+
+    def much(body: bytes) -> bytes:
+        return bytes(8_000_000)
+
+    server = HttpServer({b"/echo": echo, b"/wait": wait, b"/fail": fail, b"/much": much}, LIMITS)
+    listener = socket.create_server(("127.0.0.1", 0))
+    made = Served(server, listener.getsockname()[1])
+    await server.start(listener)
+    yield made
+    made.gate.set()
+    for client in made.clients:
+        client.writer.transport.abort()
+    await server.stop(1.0)
+    await until(lambda: not server.connections)
+    assert server.budget.used == 0, "bytes of requests that are gone still count"
