@@ -1,21 +1,20 @@
-"""An extender whole, over an API server in memory and a clock that only tests move."""
+"""What the tests of the extender are given: one whole, its queue controller, a bare server."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 import uvloop
 
+from extender_bench import Bench
+from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
@@ -23,6 +22,7 @@ from hetserve_extender.bind import Binder
 from hetserve_extender.http_limits import HttpError, Limits
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.metrics import Metrics
+from hetserve_extender.queue import QueueController
 from hetserve_extender.testing import FakeApi
 from http_clients import LIMITS, Served, until
 
@@ -31,42 +31,6 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     """Sockets on both loops: the process runs on uvloop, whose transports differ at the ends of a connection."""
     both = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return both if item.path.name.startswith("test_http_") else {"asyncio": asyncio.new_event_loop}
-
-
-@dataclass
-class Bench:
-    """The parts under test; `show` plays what a watch would deliver by now."""
-
-    api: FakeApi
-    placer: Placer
-    binder: Binder
-    metrics: Metrics
-    verbs: httpx.AsyncClient
-    probes: httpx.AsyncClient
-    clock: list[float]
-    ready: list[bool] = field(default_factory=lambda: [True])
-
-    def show(self) -> None:
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
-
-    async def filter(self, pod: dict[str, Any], *names: str) -> dict[str, Any]:
-        body = {"Pod": pod, "Nodes": None, "NodeNames": list(names or ("n0", "n1"))}
-        answer = await self.verbs.post("/filter", json=body)
-        assert answer.status_code == 200
-        result: dict[str, Any] = answer.json()
-        return result
-
-    async def bind(self, pod: dict[str, Any], node: str) -> str:
-        meta = pod["metadata"]
-        body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
-        answer = await self.verbs.post("/bind", json=body)
-        assert answer.status_code == 200
-        return str(answer.json()["Error"])
-
-    async def ledger(self) -> dict[str, Any]:
-        result: dict[str, Any] = (await self.probes.get("/ledger")).json()
-        return result
 
 
 @pytest_asyncio.fixture
@@ -127,3 +91,20 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     await server.stop(1.0)
     await until(lambda: not server.connections)
     assert server.budget.used == 0, "bytes of requests that are gone still count"
+
+
+@pytest.fixture
+def controller(bench: Bench) -> QueueController:
+    made = QueueController(
+        api=bench.api,
+        placer=bench.placer,
+        settings=QueueSettings(queues=4, beta=3),
+        unschedulable_after=30.0,
+        debounce=0.05,
+        clock=lambda: Seconds(bench.clock[0]),
+        wall=lambda: Seconds(1_767_225_700.0 + bench.clock[0]),
+        on_round=bench.metrics.round,
+        on_lift=lambda outcome: bench.metrics.lifts.labels(outcome).inc(),
+    )
+    bench.placer.on_change = made.wake
+    return made

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender_bench import Bench
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
@@ -14,7 +15,6 @@ from hetserve.placement.decide import UNLISTED_GPU
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
-Bench = Any  # the fixture's class lives in conftest, which cannot be imported
 Json = dict[str, Any]
 ALL = 32768
 

@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
+from extender_bench import Bench
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender import wire
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extender"
 CASES = sorted(path.name.removesuffix(".request.json") for path in GOLDEN.glob("*.request.json"))
-Bench = Any
 
 
 @pytest.mark.parametrize("case", CASES)
