@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 import orjson
 
-from hetserve.placement.reduced import ReducedPod, reduced_pod
 from hetserve_extender import garbage
 from hetserve_extender.api import ApiServer, ApiStatusError
 from hetserve_shell.connection import ApiUnreachableError, RawObject
@@ -33,6 +32,8 @@ TURN: Final = 8
 """Events of a burst taken in a row (under a millisecond); then a filter call that waits has its turn."""
 LISTED_TURN: Final = 50
 """Objects of a page reduced in a row: no more work than reading the page."""
+FREED_TURN: Final = 500
+"""Objects of a list that was taken dropped in a row: half a millisecond; 18,000 at once take 17 ms."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _GONE: Final = 410
@@ -45,7 +46,13 @@ class Sink(Protocol):
     """Where objects go. Neither method may raise for an object that makes no sense."""
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        """All objects there are, instead of what was known."""
+        """All objects there are, instead of what was known; in one piece.
+
+        Half of a list is a state that there never was: what was deleted meanwhile still holds its GPUs, and a pod may
+        be looked up in a version older than a neighbour's. That verbs see no such state is what the model check takes
+        for granted. So all that can be read before is (`reduce`), and what is left takes 4 us for a pod: 75 ms for
+        18,000, where taking and dropping them took 150.
+        """
         ...
 
     def apply(self, event: str, raw: RawObject) -> None:
@@ -124,6 +131,12 @@ class Reflector:
         waiting, self._wanted = self._wanted, []
         try:
             objects, revision = await self._pages()
+            with garbage.paused():
+                self.sink.replace(objects)
+            self._revision = revision  # before any pause: were the next list to fail, the watch goes on from here
+            while len(objects) > FREED_TURN:
+                del objects[-FREED_TURN:]
+                await asyncio.sleep(0)
         except asyncio.CancelledError:
             self._wanted = waiting + self._wanted  # the list that was asked for meanwhile serves all
             raise
@@ -132,11 +145,8 @@ class Reflector:
                 if not listed.done():  # else its caller has gone
                     listed.set_exception(error)
             raise
-        with garbage.paused():
-            self.sink.replace(objects)
         del objects
         garbage.settle(thorough=not self.synced.is_set())
-        self._revision = revision
         self._pause = _FIRST_PAUSE
         self.synced.set()
         for listed in waiting:
@@ -198,14 +208,6 @@ class Reflector:
     async def _back_off(self) -> None:
         await self.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-
-
-def listed_pod(raw: RawObject) -> ReducedPod:
-    """A pod of a list as the sinks read it, read already: a list of thousands is taken in one piece."""
-    reduced = reduced_pod(raw)
-    reduced.read_ahead()
-    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
-    return reduced
 
 
 def next_page(asked: int, came: int, size: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hetserve.api import names
+from hetserve.placement.reduced import ReducedPod, reduced_pod
 from hetserve_extender.api import NOT_SENT, Answer, ApiServer
 from hetserve_extender.cluster import Sink
 from hetserve_shell.connection import JSON, RawObject
@@ -30,6 +31,24 @@ class Unbound(NamedTuple):
     name: str
     revision: str
     stamp: str
+
+
+class ListedPod(ReducedPod):
+    """A pod of a list with all that the sinks read of it, read already: a list of thousands is taken in one piece.
+
+    `unbound`: None for a pod that could not be bound.
+    """
+
+    unbound: Unbound | None = None
+
+
+def listed_pod(raw: RawObject) -> ListedPod:
+    """Read a pod of a list ahead, while the list still comes."""
+    reduced = ListedPod(reduced_pod(raw))
+    reduced.read_ahead()
+    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
+    reduced.unbound = _bindable(reduced)
+    return reduced
 
 
 def nobody(_uid: str | None) -> None:
@@ -53,9 +72,8 @@ class Revisions:
         return pod.revision if pod is not None else None
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        self.unbound.clear()
-        for raw in objects:
-            self._take(raw)
+        found = ((raw, raw.unbound if isinstance(raw, ListedPod) else _bindable(raw)) for raw in objects)
+        self.unbound = {_uid(raw): pod for raw, pod in found if pod is not None}
         self.sink.replace(objects)
         self.on_seen(None)
 
@@ -68,8 +86,8 @@ class Revisions:
         self.on_seen(_uid(raw))
 
     def _take(self, raw: RawObject) -> None:
-        if can_be_bound(raw) and (revision := revision_of(raw)):
-            self.unbound[_uid(raw)] = _unbound(raw["metadata"], revision)
+        if (pod := _bindable(raw)) is not None:
+            self.unbound[_uid(raw)] = pod
         else:
             self.unbound.pop(_uid(raw), None)
 
@@ -166,7 +184,11 @@ def _uid(raw: RawObject) -> str:
     return str((raw.get("metadata") or {}).get("uid", ""))
 
 
-def _unbound(metadata: Mapping[str, Any], revision: str) -> Unbound:
+def _bindable(raw: RawObject) -> Unbound | None:
+    """A pod as `Revisions` keeps it; None for one that could not be bound."""
+    if not can_be_bound(raw) or not (revision := revision_of(raw)):
+        return None
+    metadata = raw["metadata"]
     labels = metadata.get("labels")
     stamp = labels.get(names.LABEL_FENCE) if isinstance(labels, Mapping) else None
     return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))

@@ -25,11 +25,11 @@ from hetserve_extender import garbage
 from hetserve_extender.api import LEASE_CONNECTIONS, ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.bind import Binder
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
 from hetserve_extender.drift import DriftCheck
 from hetserve_extender.duties import kept_up
 from hetserve_extender.election import Elector
-from hetserve_extender.fence import FencedApi, Revisions
+from hetserve_extender.fence import FencedApi, Revisions, listed_pod
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.leader import Leadership

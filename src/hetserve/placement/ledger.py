@@ -92,7 +92,7 @@ class Ledger:
         A pod younger than the list may be booked already: what is unconfirmed ends by its deadline or is
         looked up at the API server.
         """
-        fresh = {pod.uid: pod for pod in pods}
+        fresh = {pod.request.uid: pod for pod in pods}
         for uid, booking in list(self._bookings.items()):
             if uid in fresh:
                 continue
@@ -102,8 +102,9 @@ class Ledger:
                 self._change(booking, deadline=now)
         for uid in [uid for uid in self._unplaced if uid not in fresh]:
             del self._unplaced[uid]
-        for pod in fresh.values():
-            self.observe(pod)
+        for uid, pod in fresh.items():
+            if pod.node is not None or pod.finished or uid in self._unplaced:  # of the others there is nothing to say
+                self.observe(pod)
 
     def release(self, uid: str) -> Booking | None:
         """End whatever a pod holds; what it held, None where it held nothing."""
@@ -230,8 +231,8 @@ class Ledger:
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self._bookings.get(pod.uid)
-        if held is not None and held.confirmed and UNNAMED not in held.gpus:
-            self._observe_edit(held, pod)
+        if held is not None and held.confirmed and UNNAMED not in (gpus := held.gpus):
+            self._observe_edit(held, gpus, pod)
             return
         self.release(pod.uid)
         if (wrong := annotated_otherwise(pod)) is not None:
@@ -241,9 +242,9 @@ class Ledger:
         mib = tuple(self._held_mib(pod.request, place) for place in places)
         self._add(Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=verify_at is None))
 
-    def _observe_edit(self, held: Booking, pod: PodView) -> None:
+    def _observe_edit(self, held: Booking, bound: tuple[str, ...], pod: PodView) -> None:
         """What somebody wrote into a bound pod takes nothing from what it holds; another model is held as well."""
-        wrong = [annotation_changed(held, pod)] if pod.gpus != held.gpus else []
+        wrong = [annotation_changed(held, pod)] if pod.gpus != bound else []
         models = models_since(held, pod)
         if models or pod.request.model != held.request.model:
             wrong.append(model_changed(held, pod))

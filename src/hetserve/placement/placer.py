@@ -17,7 +17,7 @@ from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feas
 from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.pods import PodView, parse_pod
-from hetserve.placement.reduced import view_of
+from hetserve.placement.reduced import ReducedPod, view_of
 from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import Seconds
 
@@ -189,11 +189,14 @@ class Placer:
     def observe_all(self, objects: Sequence[RawObject]) -> None:
         """Take all pods there are, instead of those known."""
         self.unreadable.clear()
-        pods = [pod for raw in objects if (pod := self.read(raw)) is not None and pod.concerns_us]
+        ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in objects)
+        seen = (view or self.read(raw) for raw, view in ahead)
+        pods = [pod for pod in seen if pod is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock())
-        before, self.pods = self.pods, {pod.uid: pod for pod in pods if _keep(pod)}
+        before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
-            self.on_pod(uid)
+            if before.get(uid) != self.pods.get(uid):
+                self.on_pod(uid)
         self.on_change()
 
     def forget(self, uid: str) -> None:

@@ -18,8 +18,8 @@ from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import fencing
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector, listed_pod
-from hetserve_extender.fence import Revisions
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.fence import Revisions, listed_pod
 from hetserve_extender.fencing import LANDED_BY, Fence, bindable, stamp_of
 from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
 
@@ -122,13 +122,13 @@ FENCED = {
 
 
 @pytest.mark.parametrize(("pod", "expected"), FENCED.values(), ids=FENCED)
-@pytest.mark.parametrize("by", ["a list", "the watch"])
+@pytest.mark.parametrize("by", ["a list", "a list that was not read ahead", "the watch"])
 def test_what_an_earlier_leader_could_still_bind(by: str, pod: dict[str, Any], expected: bool) -> None:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     revisions = Revisions(PodSink(placer))
     pod["metadata"]["resourceVersion"] = "7"
-    if by == "a list":
-        revisions.replace([listed_pod(pod)])
+    if by != "the watch":
+        revisions.replace([listed_pod(pod) if by == "a list" else pod])
     else:
         revisions.apply("ADDED", pod)
     assert bindable(revisions, placer) == (["uid-p0"] if expected else [])

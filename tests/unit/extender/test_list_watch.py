@@ -19,14 +19,15 @@ from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError
 from hetserve_extender.cluster import (
     FIRST_PAGE,
+    FREED_TURN,
     LEAST_PAGE,
     LISTED_TURN,
     MOST_PAGE,
     PAGE_BYTES,
     Reflector,
-    listed_pod,
     next_page,
 )
+from hetserve_extender.fence import listed_pod
 from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
@@ -252,6 +253,27 @@ async def test_a_page_lets_others_have_their_turn() -> None:
         reduced_by_turn.append(0)
     assert max(reduced_by_turn) <= LISTED_TURN, "a filter call waits behind every object of a page"
     assert len(sink.known) == 500
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_list_that_was_taken_is_dropped_in_turns() -> None:
+    api, sink = FakeApi(), Names()
+    for number in range(3 * FREED_TURN):
+        api.add(gpu_node(f"n{number}"))
+    dropped_by_turn = [0]
+
+    class Listed(dict[str, Any]):
+        def __del__(self) -> None:
+            dropped_by_turn[-1] += 1
+
+    reflector = Reflector(api, "/api/v1/nodes", sink, reduce=Listed)
+    task = asyncio.create_task(reflector.run())
+    while not reflector.synced.is_set():
+        await asyncio.sleep(0)
+        dropped_by_turn.append(0)
+    assert max(dropped_by_turn) <= FREED_TURN, "a filter call waits until thousands of objects are dropped"
+    assert sum(dropped_by_turn) == 3 * FREED_TURN, "what was listed stays in memory"
     task.cancel()
     await asyncio.wait([task])
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hetserve_extender import cluster
 from hetserve_extender.api import Answer
 from hetserve_extender.cluster import Reflector
 from hetserve_shell.connection import ApiUnreachableError, RawObject
@@ -189,6 +191,32 @@ async def test_what_happens_while_pages_come_is_known_with_the_next_word_of_the_
     assert bench.sink.known == bench.server.past[-1], (
         "the watch of before the list was asked, not one from its revision"
     )
+    await bench.rest()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_asks_for_a_list_while_the_last_is_being_dropped_makes_no_event_come_twice(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next list fails: the watch must go on from the one that was taken, not from that before it."""
+    monkeypatch.setattr(cluster, "FREED_TURN", 1)
+    bench = Bench()
+    for step in ("write a", "page", "write b", "write c", "delete a", "write d", "relist", "page"):
+        await bench.step(lambda step=step: STEPS[step](bench))  # type: ignore[misc]
+    bench.server.answer()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    bench.relist()
+    for _ in range(15):
+        await asyncio.sleep(0)
+    for _, answer in bench.server.pending:
+        if not answer.done():
+            answer.set_exception(ApiUnreachableError("reset"))
+    bench.server.pending.clear()
+    for _ in range(15):
+        await asyncio.sleep(0)
+    bench.look()
+    assert bench.reflector._revision == ("5" if "d" in bench.sink.known else "1")
     await bench.rest()
 
 
