@@ -35,7 +35,7 @@ def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], 
         connection = await ApiConnection.connect(account, user_agent="drift-test", connections=4)
         api = KubernetesApi(connection)
         try:
-            return await DriftCheck(api, placer, tell, no_time, page="3").check()
+            return await DriftCheck(api, placer, tell, no_time, page=3).check()
         finally:
             api.close()
             await connection.close()

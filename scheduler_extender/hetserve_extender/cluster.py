@@ -17,21 +17,15 @@ import orjson
 
 from hetserve_extender import garbage
 from hetserve_extender.api import ApiServer, ApiStatusError
+from hetserve_extender.pages import Pages
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = "300"
 """The server ends a watch after this time and we go on from the last revision."""
-PAGE_BYTES: Final = 512 << 10
-"""What a page of a list should have: a few milliseconds of work, between which verbs and probes are answered."""
-FIRST_PAGE: Final = 100
-LEAST_PAGE: Final = 20
-MOST_PAGE: Final = 500
 TURN: Final = 8
 """Events of a burst taken in a row (under a millisecond); then a filter call that waits has its turn."""
-LISTED_TURN: Final = 50
-"""Objects of a page reduced in a row: no more work than reading the page."""
 FREED_TURN: Final = 500
 """Objects of a list that was taken dropped in a row: half a millisecond; 18,000 at once take 17 ms."""
 _FIRST_PAUSE: Final = 0.1
@@ -77,11 +71,14 @@ class Reflector:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _revision: str = ""
     _pause: float = _FIRST_PAUSE
-    _page: int = FIRST_PAGE
+    _pages: Pages = field(init=False)
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
     """Those who wait for a list that has not begun yet."""
     _following: asyncio.Timeout | None = None
     """What is under way; it has no time limit until a list is asked for."""
+
+    def __post_init__(self) -> None:
+        self._pages = Pages(self.api, self.path, self.selector)
 
     async def run(self) -> None:
         """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
@@ -130,10 +127,11 @@ class Reflector:
     async def _list(self) -> None:
         waiting, self._wanted = self._wanted, []
         try:
-            objects, revision = await self._pages()
+            objects = await self._objects()
             with garbage.paused():
                 self.sink.replace(objects)
-            self._revision = revision  # before any pause: were the next list to fail, the watch goes on from here
+            # Before any pause: were a list that is asked for meanwhile to fail, the watch goes on from this one.
+            self._revision = self._pages.revision
             while len(objects) > FREED_TURN:
                 del objects[-FREED_TURN:]
                 await asyncio.sleep(0)
@@ -153,29 +151,13 @@ class Reflector:
             if not listed.done():
                 listed.set_result(None)
 
-    async def _pages(self) -> tuple[list[RawObject], str]:
+    async def _objects(self) -> list[RawObject]:
         """All objects as of one revision, reduced page by page: whole ones of a large cluster take gigabytes."""
-        query = {"fieldSelector": self.selector} if self.selector else {}
         objects: list[RawObject] = []
-        while True:
-            query["limit"] = str(self._page)
-            answer = await self.api.request("GET", self.path, query=query, timeout=60.0)
-            if not answer.ok:
-                raise ApiStatusError(answer.status, answer.message)
-            try:
-                with garbage.paused():
-                    content = answer.json()
-            except orjson.JSONDecodeError as error:
-                raise ApiUnreachableError(f"the list is no JSON: {error}") from None
-            items = content.pop("items", None) or []
-            for start in range(0, len(items), LISTED_TURN):
-                await asyncio.sleep(0)
-                with garbage.paused():
-                    objects += map(self.reduce, items[start : start + LISTED_TURN])
-            self._page = next_page(self._page, len(items), len(answer.body))
-            if not (more := content["metadata"].get("continue")):
-                return objects, content["metadata"]["resourceVersion"]
-            query["continue"] = more
+        async for some in self._pages.objects():
+            with garbage.paused():
+                objects += map(self.reduce, some)
+        return objects
 
     async def _watch(self) -> None:
         query = {
@@ -208,12 +190,3 @@ class Reflector:
     async def _back_off(self) -> None:
         await self.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-
-
-def next_page(asked: int, came: int, size: int) -> int:
-    """How many objects to ask for after a page of `came` objects and `size` bytes.
-
-    At most twice as many as before: those that come first may be the smallest.
-    """
-    fitting = PAGE_BYTES * came // size if came else asked
-    return max(LEAST_PAGE, min(fitting, asked * 2, MOST_PAGE))

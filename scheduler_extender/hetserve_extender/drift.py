@@ -1,7 +1,6 @@
 """Compares the ledger with the API server now and then: a drift is told, by metric and log, before it hurts.
 
-Two readings a few seconds apart count as one: what only one of them sees is the watch's delay. Lists are read
-in small pages, so that no verb waits long for one to be parsed.
+Two readings a few seconds apart count as one: what only one of them sees is the watch's delay.
 """
 
 from __future__ import annotations
@@ -9,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hetserve.placement.compare import Account, Cluster, Difference, Kind, compare
 from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_extender.pages import FIRST_PAGE, Pages
+from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 
 EVERY: Final = 60.0
 AGAIN_AFTER: Final = 2.0
-PAGE: Final = "100"
 BOUND_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 _SHOWN: Final = 10
 
@@ -35,7 +34,7 @@ class DriftCheck:
     placer: Placer
     on_drift: Callable[[Mapping[Kind, int]], None]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    page: str = PAGE
+    page: int = FIRST_PAGE
 
     async def run(self) -> None:
         """Never returns. A failure of the API server leaves the last figures as they are."""
@@ -66,21 +65,8 @@ class DriftCheck:
 
     async def _read(self) -> Cluster:
         cluster = Cluster()
-        async for pods in self._pages("/api/v1/pods", {"fieldSelector": BOUND_PODS}):
+        async for pods in Pages(self.api, "/api/v1/pods", BOUND_PODS, self.page).objects():
             cluster.add_pods(pods)
-        async for nodes in self._pages("/api/v1/nodes", {}):
+        async for nodes in Pages(self.api, "/api/v1/nodes", limit=self.page).objects():
             cluster.add_nodes(nodes)
         return cluster
-
-    async def _pages(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Sequence[RawObject]]:
-        more = ""
-        while True:
-            asked = {**query, "limit": self.page} | ({"continue": more} if more else {})
-            answer = await self.api.request("GET", path, query=asked, timeout=30.0)
-            if not answer.ok:
-                raise ApiStatusError(answer.status, answer.message)
-            content = answer.json()
-            yield content.get("items") or []
-            more = (content.get("metadata") or {}).get("continue") or ""
-            if not more:
-                return

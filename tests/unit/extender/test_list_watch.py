@@ -17,17 +17,9 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError
-from hetserve_extender.cluster import (
-    FIRST_PAGE,
-    FREED_TURN,
-    LEAST_PAGE,
-    LISTED_TURN,
-    MOST_PAGE,
-    PAGE_BYTES,
-    Reflector,
-    next_page,
-)
+from hetserve_extender.cluster import FREED_TURN, Reflector
 from hetserve_extender.fence import listed_pod
+from hetserve_extender.pages import FIRST_PAGE, LEAST_PAGE, LISTED_TURN, MOST_PAGE, PAGE_BYTES, next_page
 from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
