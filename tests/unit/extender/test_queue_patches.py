@@ -44,12 +44,13 @@ async def test_a_patch_that_is_always_refused_is_sent_ever_more_rarely(
 ) -> None:
     add_gated(bench, 1)
     bench.api.faults["PATCH"] = deque([403] * 1000)
+    bench.show()
     start = bench.clock[0]
     while bench.clock[0] < start + 1800:
         await controller.release_round()
         bench.clock[0] += 5.0
     tries = sum(method == "PATCH" for method, _, _ in bench.api.calls)
-    assert tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"
+    assert 8 <= tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"
 
 
 async def test_a_gated_pod_that_cannot_be_read_is_told_why_once(bench: Bench, controller: QueueController) -> None:
