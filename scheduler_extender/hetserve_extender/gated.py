@@ -1,7 +1,8 @@
 """The pods at our gate and those just let through, kept as the watch tells of them: what the queues decide over.
 
 A pod is in line (only our gate holds it), lifted (its patch waits or is under way, or the watch has not shown it yet),
-resting (its patch was refused, it is tried again later), or released (the scheduler has it in hand).
+resting (its patch was refused, it is tried again later), or released (the scheduler has it in hand). Pods that come
+without our gate are none of these: whoever may make pods could hold all places of beta for ever.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ class Gated:
     lifted: dict[str, Seconds] = field(default_factory=dict)
     """Until when each counts as released; infinite while its patch is not answered."""
     resting: dict[str, Seconds] = field(default_factory=dict)
-    stuck_since: dict[str, Seconds] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+    """Those of the released that the scheduler says it cannot place, whether they still count or not."""
     _refused: dict[str, int] = field(default_factory=dict)
-    _released: set[str] = field(default_factory=set)
-    _unschedulable: set[str] = field(default_factory=set)
-    """Those of the released that the scheduler says it cannot place."""
+    _counts_until: dict[str, Seconds] = field(default_factory=dict)
+    """Until when each that was let through counts at most: infinite until the scheduler says that it cannot place it.
+    A time once set stays: it must not begin anew each time that the scheduler says something else."""
+    _counting: set[str] = field(default_factory=set)
+    """Those of them that the scheduler has in hand, until their time is over."""
     _held_by_others: set[str] = field(default_factory=set)
     _ours_alone_since: dict[str, Seconds] = field(default_factory=dict)
 
@@ -60,14 +64,7 @@ class Gated:
             self.lifted.pop(uid, None)
             self.resting.pop(uid, None)
             self._refused.pop(uid, None)
-        self._unschedulable.discard(uid)
-        if in_hand(pod):
-            self._released.add(uid)
-            if pod.unschedulable:
-                self._unschedulable.add(uid)
-        else:
-            self._released.discard(uid)
-            self.stuck_since.pop(uid, None)
+        self._count(pod)
         if len(pod.gates) > 1:
             self._held_by_others.add(uid)
         elif pod.gates and uid in self._held_by_others:
@@ -77,6 +74,17 @@ class Gated:
             self.line.put(waiting(pod))
         else:
             self.line.discard(uid)
+
+    def take_over(self) -> None:
+        """Begin to lead: which of the pods without a gate came past it nobody knows, so all of them count, but once.
+
+        What an earlier term of ours let through, or has counted so, is known.
+        """
+        until = Seconds(self.clock() + self.unschedulable_after)
+        for uid, pod in self.placer.pods.items():
+            if uid not in self._counts_until and in_hand(pod):
+                self._counts_until[uid] = until
+                self._count(pod)
 
     def lift(self, uid: str) -> None:
         """Count a pod as released: the patch is answered, or its answer is lost."""
@@ -94,6 +102,7 @@ class Gated:
         pod = self.placer.pods.get(uid)
         if pod is not None and names.QUEUE_GATE in pod.gates:  # else the watch was faster than the answer
             self.lifted[uid] = Seconds(time)
+            self._counts_until[uid] = Seconds(math.inf)
 
     def rest(self, uid: str) -> None:
         """Try a pod again later, the patch was refused; later still after each refusal in a row."""
@@ -115,31 +124,25 @@ class Gated:
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
         """Released pods without a node, less those that the scheduler could not place for a while.
 
-        Counted up to `limit`, if more: after every change only that there are too many is asked, and a thousand
-        pods that came without a gate would cost more than their placement.
+        Counted up to `limit`, if more: after every change only that there are too many is asked, and a take-over
+        may have to count ten thousand.
         """
-        self._follow_stuck(now)
         count = len(self.lifted)
-        for uid in self._unschedulable:
-            count += self._is_in_hand(uid) and now - self.stuck_since[uid] < self.unschedulable_after
-        for uid in self._released:
+        over = []
+        for uid in self._counting:
             if count >= limit:
                 break
-            count += uid not in self._unschedulable and self._is_in_hand(uid)
+            if self._counts_until[uid] <= now:
+                over.append(uid)
+            elif not self._is_bound(uid):
+                count += 1
+        self._counting.difference_update(over)
         return count
-
-    def _follow_stuck(self, now: Seconds) -> None:
-        """Since when each pod that the scheduler cannot place is known to be one."""
-        for uid in [uid for uid in self.stuck_since if uid not in self._unschedulable and self._is_in_hand(uid)]:
-            del self.stuck_since[uid]
-        for uid in self._unschedulable:
-            if self._is_in_hand(uid):
-                self.stuck_since.setdefault(uid, now)
 
     def next_time(self, now: Seconds) -> float | None:
         """When a pod stops or starts to count without an event."""
-        stuck = [since + self.unschedulable_after for since in self.stuck_since.values()]
-        return min((at for at in [*stuck, *self.lifted.values(), *self.resting.values()] if at > now), default=None)
+        counting = [self._counts_until[uid] for uid in self._counting]
+        return min((at for at in [*counting, *self.lifted.values(), *self.resting.values()] if at > now), default=None)
 
     def gated_for(self, pod: Waiting) -> float:
         """Seconds that a pod has waited at our gate alone; before that it waited for others."""
@@ -147,19 +150,27 @@ class Gated:
 
     def _forget(self, uid: str) -> None:
         self.line.discard(uid)
-        for known in (self.lifted, self.resting, self.stuck_since, self._ours_alone_since):
+        for known in (self.lifted, self.resting, self._counts_until, self._ours_alone_since):
             known.pop(uid, None)
         self._refused.pop(uid, None)
-        self._released.discard(uid)
-        self._unschedulable.discard(uid)
-        self._held_by_others.discard(uid)
+        for among in (self.stuck, self._counting, self._held_by_others):
+            among.discard(uid)
+
+    def _count(self, pod: PodView) -> None:
+        """Whether and until when a pod takes a place, as it is now."""
+        uid, now = pod.uid, self.clock()
+        self.stuck.discard(uid)
+        self._counting.discard(uid)
+        if uid not in self._counts_until or not in_hand(pod):
+            return
+        if pod.unschedulable:
+            self.stuck.add(uid)
+            self._counts_until[uid] = min(self._counts_until[uid], Seconds(now + self.unschedulable_after))
+        if now < self._counts_until[uid]:
+            self._counting.add(uid)
 
     def _waits(self, pod: PodView) -> bool:
         return ours_alone_holds(pod) and pod.uid not in self.lifted and pod.uid not in self.resting
-
-    def _is_in_hand(self, uid: str) -> bool:
-        """Whether a pod is released and neither bound nor counted as lifted."""
-        return uid in self._released and uid not in self.lifted and not self._is_bound(uid)
 
     def _is_bound(self, uid: str) -> bool:
         held = self.placer.ledger.booking(uid)

@@ -36,7 +36,7 @@ EVENT_LENGTH: Final = 1024
 
 @dataclass(slots=True)
 class QueueController:
-    """Releases pods while fewer than beta are released and unbound.
+    """Releases pods while fewer than beta that it released are unbound; a run that is not cancelled is one term.
 
     `clock` is monotonic, `wall` the time of day of creation timestamps. `fail_open_after`: seconds at our gate
     after which a pod goes out of turn, whatever beta says; None: never. `on_round` sees every round, `on_lift`
@@ -60,6 +60,7 @@ class QueueController:
     _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _looked: float = float("-inf")
     _told: frozenset[str] = frozenset()
+    _leads: bool = False
 
     def __post_init__(self) -> None:
         line = WaitingLine(self.settings)
@@ -72,8 +73,13 @@ class QueueController:
             self._wake.set()
 
     async def run(self) -> None:
-        """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not."""
-        quiet = True
+        """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not.
+
+        A run after one that failed goes on where that was; a run after one that was cancelled takes over.
+        """
+        if not self._leads:
+            self.pods.take_over()
+        self._leads, quiet = True, True
         try:
             while True:
                 await self._event()
@@ -82,6 +88,9 @@ class QueueController:
                 self._wake.clear()
                 self.start_round()
                 quiet = not self.pods.line
+        except asyncio.CancelledError:
+            self._leads = False
+            raise
         finally:
             for patch in self._patches:
                 patch.cancel()
@@ -115,7 +124,7 @@ class QueueController:
         return self._send(releases) if releases else None
 
     def outstanding(self, now: Seconds) -> int:
-        """Released pods without a node, less those that the scheduler could not place for a while."""
+        """As `Gated.outstanding` counts."""
         return self.pods.outstanding(now)
 
     def _overdue(self) -> list[Release]:
@@ -130,7 +139,7 @@ class QueueController:
         return found
 
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
-        return self._keep(self._lift_all(releases, in_turn=bool(self.pods.stuck_since)))
+        return self._keep(self._lift_all(releases, in_turn=bool(self.pods.stuck)))
 
     def _sent(self, patches: asyncio.Task[None]) -> None:
         """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""

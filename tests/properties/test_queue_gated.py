@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import settings
@@ -28,6 +29,8 @@ class Watched(RuleBasedStateMachine):
         self.now = 1000.0
         self.sent: set[str] = set()
         self.bound: set[str] = set()
+        self.times: dict[str, float] = {}
+        """Until when each pod that may count does, worked out anew: it was let through, or known at a take-over."""
         self.placer = Placer(clock=self.clock, hold=Seconds(30))
         self.gated = Gated(self.placer, WaitingLine(QueueSettings()), UNSCHEDULABLE_AFTER, self.clock, self.clock)
         self.placer.on_pod = self.gated.see
@@ -48,14 +51,23 @@ class Watched(RuleBasedStateMachine):
             self.bound.add(uid)
         if uid not in self.bound or (state == "bound" and not gates):  # a pod that has a node keeps it
             self.placer.observe(_pod(number, life, gates, mib, state))
+        self._follow()
 
     @rule(number=st.integers(0, 5), life=st.integers(0, 1))
     def gone(self, number: int, life: int) -> None:
         self.placer.forget(f"u{number}-{life}")
+        self._follow()
+
+    @rule()
+    def take_over(self) -> None:
+        for uid in self._in_hand() - self.times.keys():
+            self.times[uid] = self.now + UNSCHEDULABLE_AFTER
+        self.gated.take_over()
 
     @rule(numbers=st.sets(st.integers(0, 5)))
     def listed(self, numbers: set[int]) -> None:
         self.placer.observe_all([_pod(number, 0, (OURS,), 1000, "") for number in sorted(numbers)])
+        self._follow()
 
     @rule(which=st.integers(0, 9), refused=st.booleans())
     def lift(self, which: int, refused: bool) -> None:
@@ -63,6 +75,7 @@ class Watched(RuleBasedStateMachine):
         if pods:
             uid = pods[which % len(pods)]
             self.gated.lift(uid)
+            self.times[uid] = math.inf
             self.sent.discard(uid)
             if refused:
                 self.gated.rest(uid)
@@ -73,6 +86,7 @@ class Watched(RuleBasedStateMachine):
         if pods:
             uid = pods[which % len(pods)]
             self.gated.sending(uid)
+            self.times[uid] = math.inf
             self.sent.add(uid)
 
     @rule(which=st.integers(0, 9), refused=st.booleans())
@@ -96,23 +110,35 @@ class Watched(RuleBasedStateMachine):
         assert {pod.uid for pod in gated.line} == at_gate - gated.lifted.keys() - gated.resting.keys()
         assert gated.lifted.keys() <= pods.keys()
         assert gated.resting.keys() <= pods.keys()
-        in_hand = {
+        in_hand = self._in_hand()
+        assert not in_hand & gated.lifted.keys()
+        assert gated.stuck == {uid for uid in in_hand & self.times.keys() if pods[uid].unschedulable}
+        count = gated.outstanding(self.clock())
+        for limit in (1, 2, 3):
+            some = gated.outstanding(self.clock(), limit)
+            assert (some == count) if count < limit else (limit <= some <= count), "too many are taken for few"
+        places = {uid for uid in in_hand if self.now < self.times.get(uid, self.now)}
+        assert count == len(gated.lifted) + len(places)
+        ends = [self.times[uid] for uid in places if self.times[uid] < math.inf]
+        assert (gated.next_time(self.clock()) or math.inf) <= min(ends, default=math.inf), "nobody would look again"
+
+    def _in_hand(self) -> set[str]:
+        return {
             uid
-            for uid, pod in pods.items()
+            for uid, pod in self.placer.pods.items()
             if not pod.gates
             and not pod.terminating
             and pod.request.memory_mib
             and pod.scheduler == names.SCHEDULER_NAME
         }
-        assert not in_hand & gated.lifted.keys()
-        patient = {uid for uid in in_hand if not pods[uid].unschedulable}
-        count = gated.outstanding(self.clock())
-        for limit in (1, 2, 3):
-            some = gated.outstanding(self.clock(), limit)
-            assert (some == count) if count < limit else (limit <= some <= count), "too many are taken for few"
-        given_up = {uid for uid, since in gated.stuck_since.items() if self.now - since >= UNSCHEDULABLE_AFTER}
-        assert given_up <= in_hand - patient
-        assert count == len(gated.lifted) + len(in_hand) - len(given_up)
+
+    def _follow(self) -> None:
+        """Forget who is gone, and note of whom the scheduler says for the first time that it cannot place him."""
+        pods = self.placer.pods
+        self.times = {uid: until for uid, until in self.times.items() if uid in pods}
+        for uid in self._in_hand() & self.times.keys():
+            if pods[uid].unschedulable:
+                self.times[uid] = min(self.times[uid], self.now + UNSCHEDULABLE_AFTER)
 
 
 TestWatched = Watched.TestCase

@@ -32,6 +32,14 @@ def add_gated(bench: Bench, count: int, *, gates: tuple[str, ...] = GATED) -> No
         bench.api.add(gpu_pod(f"p{number}", gates=gates, created=f"2026-01-01T00:00:{number:02d}Z"))
 
 
+async def fill_beta(bench: Bench, controller: QueueController) -> None:
+    """Release as many pods as may be, of which the scheduler says nothing yet; then it is time for another look."""
+    for number in range(controller.settings.beta):
+        bench.api.add(gpu_pod(f"busy{number}", gates=GATED))
+    assert len(await release(bench, controller)) == controller.settings.beta
+    bench.clock[0] += 1.0
+
+
 async def turns_until(condition: Callable[[], object]) -> None:
     """Some turns of the loop and no time, until something holds."""
     for _ in range(200):

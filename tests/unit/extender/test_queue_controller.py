@@ -115,23 +115,6 @@ async def test_pods_of_another_scheduler_do_not_fill_beta(bench: Bench, controll
     assert await release(bench, controller) == ["p0"]
 
 
-async def test_a_restarted_controller_goes_on_where_the_cluster_stands(
-    bench: Bench, controller: QueueController
-) -> None:
-    add_gated(bench, 5)
-    await release(bench, controller)
-    again = QueueController(
-        api=bench.api,
-        placer=bench.placer,
-        settings=controller.settings,
-        unschedulable_after=30.0,
-        debounce=0.05,
-        clock=controller.clock,
-        wall=controller.wall,
-    )
-    assert await release(bench, again) == []
-
-
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
     controller: QueueController, turns: int

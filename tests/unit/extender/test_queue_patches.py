@@ -88,6 +88,7 @@ async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(
     bench.api.add(gpu_pod("stuck", unschedulable=True))
     add_gated(bench, 2)
     bench.show()
+    controller.pods.take_over()
     slow = SlowApi(bench.api)
     controller.api = slow
     patches = controller.start_round()
@@ -106,14 +107,16 @@ async def test_nothing_is_remembered_of_pods_that_are_gone(bench: Bench, control
     bench.api.faults["PATCH"] = deque([500, "lost before"])
     bench.api.add(gpu_pod("stuck", unschedulable=True))
     bench.api.add(gpu_pod("held", gates=("other", names.QUEUE_GATE)))
+    bench.show()
+    controller.pods.take_over()
     await release(bench, controller)
     bench.show()
     for raw in bench.api.listing("/api/v1/pods"):
         bench.api.remove(raw)
     bench.show()
     pods = controller.pods
-    left = (pods.lifted, pods.resting, pods.stuck_since, pods._released, pods._held_by_others, pods._ours_alone_since)
-    assert not any(left)
+    left = (pods.lifted, pods.resting, pods.stuck, pods._held_by_others, pods._ours_alone_since)
+    assert not any((*left, pods._refused, pods._counts_until, pods._counting))
     assert len(pods.line) == 0
 
 

@@ -106,6 +106,7 @@ class Busy:
         for number in range(WAITING):
             self.server.pods.add(gpu_pod(f"p{number:04d}", gates=GATED))
         PodSink(self.placer).replace(self.server.pods.listing("/api/v1/pods"))
+        self.controller.pods.take_over()
 
     def _show(self, name: str) -> None:
         """The scheduler finds no place for it either."""

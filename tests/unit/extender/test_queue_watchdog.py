@@ -9,15 +9,14 @@ from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue import QueueController
-from queue_scene import GATED, release
+from queue_scene import GATED, fill_beta, release
 
 
 async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
     bench: Bench, controller: QueueController
 ) -> None:
+    await fill_beta(bench, controller)
     controller.fail_open_after = 60.0
-    for number in range(3):
-        bench.api.add(gpu_pod(f"busy{number}"))
     bench.api.add(gpu_pod("old", gates=GATED, created="2026-01-01T00:01:00Z"))
     bench.api.add(gpu_pod("young", gates=GATED, created="2026-01-01T00:02:30Z"))
     assert 1_767_225_700.0 + bench.clock[0] > 1_767_225_660.0 + 60.0
@@ -32,9 +31,8 @@ async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
 async def test_a_round_that_fails_loses_no_pod_that_the_watchdog_took(
     bench: Bench, controller: QueueController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await fill_beta(bench, controller)
     controller.fail_open_after = 60.0
-    for number in range(3):
-        bench.api.add(gpu_pod(f"busy{number}"))
     bench.api.add(gpu_pod("old", gates=GATED, created="2026-01-01T00:01:00Z"))
     bench.show()
 
@@ -51,8 +49,7 @@ async def test_a_round_that_fails_loses_no_pod_that_the_watchdog_took(
 
 
 async def test_the_watchdog_is_off_by_default(bench: Bench, controller: QueueController) -> None:
-    for number in range(3):
-        bench.api.add(gpu_pod(f"busy{number}"))
+    await fill_beta(bench, controller)
     bench.api.add(gpu_pod("old", gates=GATED, created="2020-01-01T00:00:00Z"))
     assert await release(bench, controller) == []
 
@@ -60,9 +57,8 @@ async def test_the_watchdog_is_off_by_default(bench: Bench, controller: QueueCon
 async def test_time_at_the_gate_of_others_is_not_counted_by_the_watchdog(
     bench: Bench, controller: QueueController
 ) -> None:
+    await fill_beta(bench, controller)
     controller.fail_open_after = 60.0
-    for number in range(3):
-        bench.api.add(gpu_pod(f"busy{number}"))
     old = "2026-01-01T00:00:00Z"
     bench.api.add(gpu_pod("p", gates=("kueue.x-k8s.io/admission", names.QUEUE_GATE), created=old))
     assert await release(bench, controller) == []
