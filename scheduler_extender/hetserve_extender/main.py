@@ -127,7 +127,8 @@ class Extender:
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
-        self.metrics.leader.set_function(lambda: not self.refusal())
+        self.metrics.leader.set_function(self._serves)
+        self.metrics.lease.set_function(lambda: self.leadership is None or self.leadership.elector.leads())
         self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal, self.recall).routes())
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
@@ -152,6 +153,10 @@ class Extender:
         if not self.ready():
             return NOT_SYNCED
         return self.leadership.refusal() if self.leadership else ""
+
+    def _serves(self) -> bool:
+        """Whether the scheduler gets answers from us: a leader that takes over, or waits for its port, gives none."""
+        return "verbs" in self.addresses and not self.refusal()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way and hand over."""

@@ -57,6 +57,8 @@ class Metrics:
             "hetserve_leader", "1 where this replica answers the scheduler's verbs", registry=self.registry
         )
         self.leader.set(1)
+        held = "1 where this replica holds the Lease, whether it serves already or not"
+        self.lease = Gauge("hetserve_lease_held", held, registry=self.registry)
         self._placer = placer
         self._wall = wall
 

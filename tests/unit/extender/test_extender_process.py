@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 
 import httpx
@@ -59,6 +60,37 @@ async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
     assert extender.ready()
     stop.set()
     await asyncio.wait_for(running, 5.0)
+
+
+async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_what_it_is() -> None:
+    """Kubernetes would restart it otherwise, and it would take over from the beginning."""
+    api = FakeApi()
+    api.add(gpu_node("n0"))
+    api.add(released_lease())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        extender = Extender(Settings(host="127.0.0.1", port=port, probe_port=0), api)
+
+        def told() -> list[float | None]:
+            registry = extender.metrics.registry
+            return [registry.get_sample_value(name) for name in ("hetserve_lease_held", "hetserve_leader")]
+
+        assert told() == [0.0, 0.0]
+        stop = asyncio.Event()
+        running = asyncio.create_task(extender.run(stop))
+        async with asyncio.timeout(5.0):
+            while extender.refusal() or told()[0] == 0.0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert told() == [1.0, 0.0]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            health = await client.get("http://{}:{}/healthz".format(*extender.addresses["probes"]))
+        assert health.status_code == 200
+    async with asyncio.timeout(5.0):
+        while told() != [1.0, 1.0]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(running, 5.0)
+    assert told() == [0.0, 0.0]
 
 
 async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
