@@ -39,7 +39,8 @@ cases of a round run one after another in shuffled order, {rounds} rounds; a rat
 machine changes more from round to round than within one. *none*: the scheduler without extender, the same pods, their
 GPU memory ignored. *no-op one*, *no-op all*: extenders in the same process technology that parse the request and answer
 with one node, or with all and scores; the scheduler binds. *no-op bind*: as *no-op one*, and it binds, as an extender
-must that says which GPU in the same write; it does nothing else. Ours runs as shipped.
+must that says which GPU in the same write; it does nothing else. Ours runs as shipped, with the chart's settings but
+for its Lease (15 s, so that a crowded machine deposes nobody in the middle of a round).
 
 All processes share the machine's processors (*busy*: of their time from the first bind to the last). Where these are
 all busy an extender is also paid for with what the API server and the scheduler cannot do meanwhile: the rate is what
