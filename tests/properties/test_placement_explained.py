@@ -18,7 +18,15 @@ IDS = ("0", "1", "2")
 PRODUCTS = ("T4", "V100")
 few_products = st.lists(st.sampled_from((*PRODUCTS, "A100")), max_size=2, unique=True).map(tuple)
 few_ids = st.lists(st.sampled_from(IDS), max_size=2, unique=True).map(tuple)
-selectors = st.one_of(st.just(GpuSelector()), st.builds(GpuSelector, few_products, few_products, few_ids, few_ids))
+UNKNOWN = tuple(f"X{number}" for number in range(1022))
+"""As many as an annotation may list: what is done once for each of them takes long."""
+selectors = st.one_of(
+    st.just(GpuSelector()),
+    st.builds(GpuSelector, few_products, few_products, few_ids, few_ids),
+    st.builds(
+        GpuSelector, *([few.map(lambda known: (*known, *UNKNOWN)) for few in (few_products, few_ids) for _ in "ab"])
+    ),
+)
 gpus = st.builds(
     Gpu,
     st.sampled_from(IDS),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from hetserve.api import names
+from hetserve.placement.fields import short
 from hetserve.placement.index import Place
 from hetserve.placement.inventory import Gpu
-from hetserve.placement.pods import PodView
-from hetserve.placement.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods import PodView, id_order
+from hetserve.placement.requests import LONGEST_LIST, AntiAffinity, GpuRequest
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
+_SHOWN: Final = 8
 UNNAMED: Final = ""
 """In place of the ids that a bound pod does not say: no inventory lists it, so its node is closed to new pods."""
 
@@ -95,23 +98,35 @@ def pod_name(request: GpuRequest) -> str:
     return f"{request.namespace}/{request.name}"
 
 
-def unknown_place(booking: Booking, place: Place, *, node_known: bool) -> str:
-    node, gpu = place
-    what = f"node {node} has no GPU {gpu}" if node_known else f"node {node} is not known"
+def unknown_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> str:
+    """One line about all that a pod holds where nothing is known to be: it may name a thousand GPUs."""
+    node = booking.node
+    few = _few(sorted(gpus, key=id_order))
+    what = f"node {node} has no GPU {few}" if node_known else f"node {node} is not known"
     amount = "a whole GPU" if booking.request.whole else f"{booking.request.memory_mib} MiB"
     return f"pod {pod_name(booking.request)} holds {amount}, but {what}"
 
 
 def without_gpu(pod: PodView) -> str:
-    return (
-        f"pod {pod_name(pod.request)} is bound to {pod.node} for {pod.request.amount}, "
-        "but no annotation says on which GPU"
-    )
+    why = "no annotation says on which GPU" if pod.misnamed is None else _unread(pod)
+    return f"pod {pod_name(pod.request)} is bound to {pod.node} for {pod.request.amount}, but {why}"
+
+
+def _unread(pod: PodView) -> str:
+    return f"its annotation {names.ANNOTATION_GPU} does not say which GPUs: {pod.misnamed}"
+
+
+def _few(gpus: Sequence[str]) -> str:
+    """Ids in words: as many as a node usually has."""
+    more = len(gpus) - _SHOWN
+    return ",".join(gpus[:_SHOWN]) + (f" and {more} others" if more > 0 else "")
 
 
 def annotation_changed(booking: Booking, pod: PodView) -> str:
-    now, bound = ",".join(pod.gpus) or "none", ",".join(booking.gpus)
-    return f"pod {pod_name(pod.request)}: annotation names GPU {now}, it was bound to {bound}"
+    if pod.misnamed is not None:
+        return f"pod {pod_name(pod.request)}: {_unread(pod)}, it was bound to {_few(booking.gpus)}"
+    now = _few(pod.gpus) if pod.gpus else "none"
+    return f"pod {pod_name(pod.request)}: annotation names GPU {now}, it was bound to {_few(booking.gpus)}"
 
 
 def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
@@ -137,12 +152,16 @@ def annotated_otherwise(pod: PodView) -> str | None:
     if not pod.gpus:
         return without_gpu(pod)
     if len(pod.gpus) != request.gpus:
-        return f"pod {pod_name(request)} asks for {request.amount}, its annotation names GPU {','.join(pod.gpus)}"
-    written = tuple(str(pod.annotated_mib).split(","))
-    if request.whole:
-        right = len(written) == request.gpus and all(text.isascii() and text.isdigit() for text in written)
-    else:
-        right = written == (str(request.memory_mib),) * request.gpus
-    return (
-        None if right else f"pod {pod_name(request)} asks for {request.amount}, its annotation says {pod.annotated_mib}"
-    )
+        return f"pod {pod_name(request)} asks for {request.amount}, its annotation names GPU {_few(pod.gpus)}"
+    if _says_mib(request, str(pod.annotated_mib)):
+        return None
+    return f"pod {pod_name(request)} asks for {request.amount}, its annotation says {short(pod.annotated_mib)}"
+
+
+def _says_mib(request: GpuRequest, written: str) -> bool:
+    """Whether an annotation says what a pod holds on each of its GPUs; of a whole GPU, any number."""
+    if not request.whole:
+        return written == ",".join([str(request.memory_mib)] * request.gpus)
+    if len(written) > LONGEST_LIST or written.count(",") != request.gpus - 1:
+        return False
+    return all(text.isascii() and text.isdigit() for text in written.split(","))

@@ -16,8 +16,9 @@ from hetserve.api import names
 
 RawObject = Mapping[str, Any]
 Place = tuple[str, str]
-_MOST_GPUS, _MOST_MIB = 1024, 2**27
-"""Of a node and of a GPU: larger numbers are slips."""
+_MOST_GPUS, _MOST_MIB, _LONGEST_ID = 1024, 2**27, 63
+"""Of a node, of a GPU, and characters of an id: larger numbers are slips, or somebody's mischief."""
+_SHOWN = 60
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
@@ -79,8 +80,13 @@ def unsaid(pod: RawObject) -> str:
 
 
 def _names(pod: RawObject) -> frozenset[str]:
+    """GPUs that a pod's annotation names; none where no node could have them all."""
     annotations = pod["metadata"].get("annotations") or {}
-    return frozenset(annotations.get(names.ANNOTATION_GPU, "").split(",")) - {""}
+    text = annotations.get(names.ANNOTATION_GPU, "")
+    if len(text) > _MOST_GPUS * (_LONGEST_ID + 1) or text.count(",") >= _MOST_GPUS:
+        return frozenset()
+    found = frozenset(text.split(",")) - {""}
+    return found if all(len(gpu.strip()) <= _LONGEST_ID for gpu in found) else frozenset()
 
 
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
@@ -119,6 +125,7 @@ def _is_gpu(entry: Any) -> bool:
     return (
         all(isinstance(text, str) and text for text in texts)
         and not any(letter == "," or letter.isspace() for letter in entry["uuid"])
+        and len(entry["uuid"]) <= _LONGEST_ID
         and type(memory) is int
         and 0 < memory <= _MOST_MIB
         and isinstance(entry.get("healthy", True), bool)
@@ -140,6 +147,8 @@ def holdings(pods: Iterable[RawObject]) -> list[Holding]:
     found = []
     for pod in _holders(pods):
         metadata = pod["metadata"]
+        if not _names(pod) and metadata["annotations"][names.ANNOTATION_GPU]:
+            continue  # names what no node could have
         annotations = metadata["annotations"]
         gpus = annotations[names.ANNOTATION_GPU].split(",")
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
@@ -175,7 +184,7 @@ def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
             listed = metadata["annotations"].get(key, "").split(",")
             if len(listed) != asked or (key == names.ANNOTATION_GPU and len(set(listed)) != asked):
                 who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-                yield f"pod {who}: {key} {','.join(listed)} is not {asked} GPUs"
+                yield f"pod {who}: {key} {','.join(listed)[:_SHOWN]} is not {asked} GPUs"
 
 
 def _wants_whole(spec: RawObject) -> bool:

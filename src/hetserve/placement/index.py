@@ -6,7 +6,7 @@ ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 
@@ -50,7 +50,6 @@ class GpuIndex:
         self.all.setflags(write=False)
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._strangers: dict[str, int] = {}
-        self._products: dict[str, Mask] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
 
     def book(self, place: Place, request: GpuRequest, sign: int) -> None:
@@ -93,10 +92,13 @@ class GpuIndex:
         row = self.node_row.get(node)
         if row is None:
             return
-        self._strangers[node] = self._strangers.get(node, 0) + pods
+        before = self._strangers.get(node, 0)
+        now = self._strangers[node] = before + pods
+        if (before <= 0) == (now <= 0):  # one pod may name a thousand
+            return
         first = int(self.first[row])
         here = slice(first, first + len(self.nodes[row].gpus))
-        self.open[here] = self._strangers[node] <= 0
+        self.open[here] = now <= 0
         self.usable[here] = self.open[here] & self.healthy[here]
 
     # Conditions, as masks over the rows
@@ -127,13 +129,13 @@ class GpuIndex:
         """Which GPUs a selector accepts."""
         mask = np.ones(len(self.gpus), dtype=np.bool_)
         if selector.products:
-            mask &= self._of_any(selector.products)
+            mask &= self._any_of(self._rows_of_product, selector.products)
         if selector.products_excluded:
-            mask &= ~self._of_any(selector.products_excluded)
+            mask &= ~self._any_of(self._rows_of_product, selector.products_excluded)
         if selector.ids:
-            mask &= self._with_any(selector.ids)
+            mask &= self._any_of(self._rows_of_id, selector.ids)
         if selector.ids_excluded:
-            mask &= ~self._with_any(selector.ids_excluded)
+            mask &= ~self._any_of(self._rows_of_id, selector.ids_excluded)
         return mask
 
     def without_model(self, mask: Mask, request: GpuRequest) -> Mask:
@@ -146,30 +148,21 @@ class GpuIndex:
                 left[list(holders)] = False
         return left
 
-    def _of_any(self, products: Sequence[str]) -> Mask:
-        mask: Mask = np.logical_or.reduce([self._of_product(product) for product in products])
-        return mask
-
-    def _of_product(self, product: str) -> Mask:
-        mask = self._products.get(product)
-        if mask is None:
-            mask = np.array([gpu.product == product for gpu in self.gpus], dtype=np.bool_)
-            if mask.any():  # products come from nodes: only those can be many, and they are few
-                self._products[product] = mask
-        return mask
-
-    def _with_any(self, ids: Sequence[str]) -> Mask:
+    def _any_of(self, rows: Mapping[str, Numbers], wanted: Sequence[str]) -> Mask:
+        """Rows under any of these keys; a pod may list a thousand that no GPU has, and those cost a look each."""
         mask = np.zeros(len(self.gpus), dtype=np.bool_)
-        for id_ in ids:
-            mask[self._rows_by_id.get(id_, [])] = True
+        for key in wanted:
+            if (found := rows.get(key)) is not None:
+                mask[found] = True
         return mask
 
     @cached_property
-    def _rows_by_id(self) -> dict[str, list[int]]:
-        rows: dict[str, list[int]] = {}
-        for row, gpu in enumerate(self.gpus):
-            rows.setdefault(gpu.id, []).append(row)
-        return rows
+    def _rows_of_id(self) -> dict[str, Numbers]:
+        return _rows_by(gpu.id for gpu in self.gpus)
+
+    @cached_property
+    def _rows_of_product(self) -> dict[str, Numbers]:
+        return _rows_by(gpu.product for gpu in self.gpus)
 
     # Counts per node
 
@@ -187,3 +180,11 @@ class GpuIndex:
             return self.pods
         held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]
         return held
+
+
+def _rows_by(keys: Iterable[str]) -> dict[str, Numbers]:
+    """Rows of each key, of one key per row."""
+    rows: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}

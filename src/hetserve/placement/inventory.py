@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
+from hetserve.placement.fields import short
 from hetserve.placement.pods import id_order
-from hetserve.placement.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
+from hetserve.placement.requests import LONGEST_GPU_ID, MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
 from hetserve.units import MiB
 
 _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
@@ -117,6 +118,8 @@ def _entry(entry: object, where: str) -> Gpu:
             raise InvalidObjectError(f"{where}.{key}: {entry.get(key)!r} is not a text")
     if "," in entry["uuid"] or any(letter.isspace() for letter in entry["uuid"]):
         raise InvalidObjectError(f"{where}.uuid: {entry['uuid']!r} holds a ',' or a blank; ids are joined by ','")
+    if len(entry["uuid"]) > LONGEST_GPU_ID:
+        raise InvalidObjectError(f"{where}.uuid: {short(entry['uuid'])} has more than {LONGEST_GPU_ID} characters")
     memory, healthy = entry.get("memoryMiB"), entry.get("healthy", True)
     if not isinstance(memory, int) or isinstance(memory, bool) or not 0 < memory <= MAX_MIB:
         raise InvalidObjectError(f"{where}.memoryMiB: {memory!r} is not a whole number of MiB from 1 to {MAX_MIB}")

@@ -239,7 +239,7 @@ class Ledger:
             self._unplaced[pod.uid] = wrong
         gpus = pod.gpus if len(pod.gpus) >= pod.request.gpus else (UNNAMED, *pod.gpus)
         places = tuple((node, gpu) for gpu in gpus)
-        mib = tuple(self._held_mib(pod.request, place) for place in places)
+        mib = self._held_mib(pod.request, node, gpus)
         self._add(Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=verify_at is None))
 
     def _observe_edit(self, held: Booking, bound: tuple[str, ...], pod: PodView) -> None:
@@ -255,12 +255,13 @@ class Ledger:
             changed = self._bookings[pod.uid] = replace(held, other_models=models)
             self._shelves.put(changed)
 
-    def _held_mib(self, request: GpuRequest, place: Place) -> MiB:
-        """MiB that a bound pod holds on a GPU: all that the inventory lists, for a whole one."""
+    def _held_mib(self, request: GpuRequest, node: str, gpus: Sequence[str]) -> tuple[MiB, ...]:
+        """MiB that a bound pod holds on each GPU: all that the inventory lists, for a whole one."""
         if not request.whole:
-            return request.memory_mib
-        node = self.node(place[0])
-        return MiB(sum(gpu.memory_mib for gpu in (node.gpus if node else ()) if gpu.id == place[1]))
+            return (request.memory_mib,) * len(gpus)
+        known = self.node(node)
+        listed = {gpu.id: gpu.memory_mib for gpu in (known.gpus if known else ())}
+        return tuple(listed.get(gpu, MiB(0)) for gpu in gpus)
 
     def _add(self, booking: Booking) -> Booking:
         self._bookings[booking.request.uid] = booking

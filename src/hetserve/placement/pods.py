@@ -10,9 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement.fields import integer, items, mapping, required, text, timestamp
+from hetserve.placement.fields import integer, items, mapping, required, short, text, timestamp
 from hetserve.placement.preferences import preferences
-from hetserve.placement.requests import MAX_MIB, GpuRequest, InvalidObjectError
+from hetserve.placement.requests import (
+    LONGEST_GPU_ID,
+    LONGEST_LIST,
+    MAX_GPUS_PER_NODE,
+    MAX_MIB,
+    GpuRequest,
+    InvalidObjectError,
+)
 from hetserve.placement.resources import gpu_count, gpu_memory
 from hetserve.placement.values import value
 from hetserve.units import Seconds
@@ -27,7 +34,8 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 class PodView:
     """The part of a pod that placement and queues look at.
 
-    `gpus` and `annotated_mib` are what the binding wrote; `complaint` says which wish of the pod cannot be read.
+    `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
+    `complaint` which wish of the pod cannot be read.
     """
 
     request: GpuRequest
@@ -41,6 +49,7 @@ class PodView:
     scheduler: str = ""
     created_at: Seconds = Seconds(0.0)
     complaint: str | None = None
+    misnamed: str | None = None
 
     @property
     def uid(self) -> str:
@@ -73,10 +82,11 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     node = text(spec.get("nodeName"), "spec.nodeName")
     request, complaint = _request(metadata, spec, annotations)
+    gpus, misnamed = _named(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
         request=request,
         node=node,
-        gpus=_ids(annotations.get(names.ANNOTATION_GPU)) if node else (),
+        gpus=gpus,
         annotated_mib=annotations.get(names.ANNOTATION_GPU_MEMORY) if node else None,
         finished=text(status.get("phase"), "status.phase") in _FINISHED,
         terminating=metadata.get("deletionTimestamp") is not None,
@@ -85,6 +95,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         scheduler=text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler",
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
         complaint=complaint,
+        misnamed=misnamed,
     )
 
 
@@ -115,10 +126,19 @@ def _request(
     return request, wishes.complaint
 
 
-def _ids(value: object) -> tuple[str, ...]:
-    """Ids of the GPUs that a binding wrote, in their order; blanks and repetitions add nothing."""
-    written = text(value, names.ANNOTATION_GPU) or ""
-    return tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
+def _named(value: object) -> tuple[tuple[str, ...], str | None]:
+    """(ids of the GPUs that a binding wrote, in their order, None), or (none, why these cannot be GPUs of a node).
+
+    Blanks and repetitions add nothing. Whoever makes a pod with a node writes what he likes, and each id is booked.
+    """
+    written = text(value, names.ANNOTATION_GPU)
+    if written is None:
+        return (), None
+    if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:
+        ids = tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
+        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is the last
+            return ids, None
+    return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
 
 def _unschedulable(status: Mapping[str, Any]) -> bool:

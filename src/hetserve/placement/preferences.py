@@ -9,7 +9,15 @@ from typing import Any, Final, TypeVar
 
 from hetserve.api import names
 from hetserve.placement.fields import short, text
-from hetserve.placement.requests import ANY_GPU, AntiAffinity, GpuSelector, InvalidObjectError, PolicyName
+from hetserve.placement.requests import (
+    ANY_GPU,
+    LONGEST_LIST,
+    MAX_GPUS_PER_NODE,
+    AntiAffinity,
+    GpuSelector,
+    InvalidObjectError,
+    PolicyName,
+)
 
 _LISTS: Final = (
     names.ANNOTATION_GPU_PRODUCT,
@@ -18,9 +26,6 @@ _LISTS: Final = (
     names.ANNOTATION_GPU_UUID_EXCLUDE,
 )
 _WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLACEMENT_POLICY, *_LISTS})
-_MOST: Final = 1024
-_LONGEST: Final = 64 * 1024
-"""Characters of a list of that many UUIDs, and more: it is kept as long as the pod is booked."""
 _E = TypeVar("_E", bound=Enum)
 
 
@@ -69,9 +74,9 @@ def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
 
 
 def _entries(value: str, key: str) -> tuple[str, ...]:
-    if len(value) > _LONGEST or value.count(",") >= _MOST:
+    if len(value) > LONGEST_LIST or value.count(",") >= MAX_GPUS_PER_NODE:
         raise InvalidObjectError(
-            f"annotation {key}: {short(value)} has more than {_MOST} entries or {_LONGEST} characters"
+            f"annotation {key}: {short(value)} has more than {MAX_GPUS_PER_NODE} entries or {LONGEST_LIST} characters"
         )
     entries = tuple(entry.strip() for entry in value.split(","))
     if not all(entries):

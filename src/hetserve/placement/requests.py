@@ -12,6 +12,10 @@ from hetserve.units import MiB
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
 MAX_GPUS_PER_NODE: Final = 1024
+LONGEST_GPU_ID: Final = 63
+"""Characters; the UUID of a MIG device has 48."""
+LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
+"""Characters of a list of GPUs or products in an annotation: it is kept as long as its pod is booked."""
 _SHOWN: Final = 3
 _LONG: Final = 63
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hetserve.placement.bookings import UNNAMED, Booking, GpuUse, booking_order, unknown_place, use_problems
+from hetserve.placement.bookings import UNNAMED, Booking, GpuUse, booking_order, unknown_gpus, use_problems
 from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import NodeInventory
 from hetserve.units import MiB
@@ -110,10 +110,13 @@ class Shelves:
         for use in self.uses():
             yield from use_problems(use)
         known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
+        strange: dict[str, tuple[Booking, list[str]]] = {}
         for place, shelf in self._shelves.items():
             if place not in known and place[1] != UNNAMED:  # the ledger has a line of its own about each of those
-                for booking in shelf.pods.values():
-                    yield unknown_place(booking, place, node_known=place[0] in self._nodes)
+                for uid, booking in shelf.pods.items():
+                    strange.setdefault(uid, (booking, []))[1].append(place[1])
+        for booking, gpus in strange.values():
+            yield unknown_gpus(booking, gpus, node_known=booking.node in self._nodes)
 
 
 def _book(index: GpuIndex, place: Place, booking: Booking, sign: int) -> None:

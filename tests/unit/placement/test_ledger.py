@@ -179,7 +179,7 @@ def test_an_annotation_that_differs_from_the_request_is_reported_and_the_request
     raw["metadata"]["annotations"]["hetserve.io/gpu-memory"] = "1"
     ledger.observe(parse_pod(raw))
     assert ledger.free(PLACE) == 32768 - 4096
-    assert ledger.problems() == ("pod default/p0 asks for 4096 MiB, its annotation says 1",)
+    assert ledger.problems() == ("pod default/p0 asks for 4096 MiB, its annotation says '1'",)
 
 
 def test_one_model_twice_on_a_gpu_and_pods_on_a_sick_gpu_are_reported() -> None:
