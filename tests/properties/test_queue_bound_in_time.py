@@ -186,3 +186,16 @@ def test_a_stream_of_pods_without_the_gate_does_not_delay_those_with_it() -> Non
         assert not town.bounds
 
     asyncio.run(play())
+
+
+def test_pods_without_the_gate_that_a_new_leader_finds_delay_once() -> None:
+    async def play() -> None:
+        town = Town(3, [("bound", 0)])
+        town.come_directly(20, unschedulable=False)
+        town.lead_anew()
+        town.arrive(9)
+        for _ in range(UNSCHEDULABLE_AFTER + 4):
+            await town.second()
+        assert not town.bounds, "they hold the places for good"
+
+    asyncio.run(play())
