@@ -6,8 +6,7 @@ It shows one moment: inventories and bookings are values that never change, so t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,12 +15,12 @@ import orjson
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.shelves import Shelves
-from hetserve_extender.slices import Slices
+from hetserve_extender.slices import Shared, Slices
 
 BLOCK: Final = 64 << 10
 """Bytes, at least, of the blocks in which the text is handed on."""
 TURN: Final = 50
-"""Bookings, or problems, that are one little step."""
+"""Bookings that are one little step."""
 _BREAK: Final = b"\n    "
 """Where an entry of either list begins, as orjson indents a whole document."""
 
@@ -65,45 +64,43 @@ class LedgerView:
         yield b"\n}"
 
     def _gpus(self, problems: list[str]) -> Iterator[bytes]:
-        """Every GPU in the order of node name and id; into `problems` what does not add up.
-
-        Node by node: a pod's GPUs are all of one, so what the other nodes hold changes nothing.
-        """
-        held = dict[str, list[Booking]]()
-        for number, booking in enumerate(self.bookings):
-            held.setdefault(booking.node, []).append(booking)
-            if number % TURN == 0:
-                yield b""
-        nodes = {node.name: node for node in self.inventories}
-        for name in sorted(nodes.keys() | held.keys()):
-            shelves = Shelves()
-            if name in nodes:
-                shelves.set_node(nodes[name])
-            for booking in held.get(name, ()):
-                shelves.put(booking)
-            problems += shelves.problems()
+        """Every GPU in the order of node name and id; into `problems` what does not add up."""
+        for shelves in by_node(self.inventories, self.bookings):
             yield b""
-            yield from map(_gpu, shelves.uses())
+            if shelves is not None:
+                problems += shelves.problems()
+                yield from map(_gpu, shelves.uses())
 
 
 class LedgerTexts:
-    """Makes the text once for all who ask before it is begun: however many ask, one is made at a time."""
+    """The text for all who ask."""
 
     def __init__(self, placer: Placer) -> None:
-        self._placer = placer
-        self._waiting: asyncio.Task[list[bytes]] | None = None
-        self._making = asyncio.Lock()
+        self._shared = Shared(lambda: LedgerView.of(placer).text())
 
     async def text(self) -> list[bytes]:
         """The ledger at a moment after the call."""
-        if self._waiting is None:
-            self._waiting = asyncio.create_task(self._make())
-        return await asyncio.shield(self._waiting)  # who goes away leaves the others theirs
+        return await self._shared.answer()
 
-    async def _make(self) -> list[bytes]:
-        async with self._making:
-            self._waiting = None
-            return await LedgerView.of(self._placer).text()
+
+def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -> Iterator[Shelves | None]:
+    """What lies on each node, in the order of their names, those known to bookings alone too; None is a step as well.
+
+    Node by node: a pod's GPUs are all of one, so what the other nodes hold changes nothing.
+    """
+    held = dict[str, list[Booking]]()
+    for number, booking in enumerate(bookings):
+        held.setdefault(booking.node, []).append(booking)
+        if number % TURN == 0:
+            yield None
+    nodes = {node.name: node for node in inventories}
+    for name in sorted(nodes.keys() | held.keys()):
+        shelves = Shelves()
+        if name in nodes:
+            shelves.set_node(nodes[name])
+        for booking in held.get(name, ()):
+            shelves.put(booking)
+        yield shelves
 
 
 def _array(entries: Iterator[bytes]) -> Iterator[bytes]:

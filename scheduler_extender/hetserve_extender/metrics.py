@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 
@@ -13,6 +12,7 @@ from hetserve.placement.compare import Kind
 from hetserve.placement.placer import Placer
 from hetserve_extender.ledger_metrics import LedgerFigures
 from hetserve_extender.queue_metrics import QueueFigures
+from hetserve_extender.slices import Shared
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -61,14 +61,18 @@ class Metrics:
         self.lease = Gauge("hetserve_lease_held", held, registry=self.registry)
         self._placer = placer
         self._wall = wall
+        self._texts = Shared(self._text)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(name, words, labels, registry=self.registry)
 
     async def text(self) -> bytes:
-        """Everything in the text format of Prometheus; only copying the ledger's references keeps the verbs waiting."""
+        """Everything in the text format of Prometheus, at a moment after the call."""
+        return await self._texts.answer()
+
+    async def _text(self) -> bytes:
         figures = LedgerFigures.of(self._placer)
-        return await asyncio.to_thread(lambda: generate_latest(self.registry) + figures.text())
+        return generate_latest(self.registry) + await figures.text()
 
     def drift(self, differences: Mapping[Kind, int]) -> None:
         """Take a comparison of the ledger with the cluster."""

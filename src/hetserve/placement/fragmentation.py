@@ -30,14 +30,28 @@ class FreeMemory:
         return self.stranded / self.total
 
 
-def free_memory(uses: Iterable[GpuUse]) -> FreeMemory:
-    """Free memory over GPUs; unhealthy ones have none to give, over-used ones have 0."""
-    free: list[int] = []
-    shares: list[int] = []
-    for use in uses:
+class FreeMemoryCount:
+    """Counts GPU by GPU: unhealthy ones have none to give, over-used ones have 0."""
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._shares: list[int] = []
+
+    def add(self, use: GpuUse) -> None:
         if use.gpu.healthy:
-            free.append(max(use.free_mib, 0))
-        shares += [booking.request.memory_mib for booking in use.bookings if not booking.request.whole]
-    median = MiB(sorted(shares)[(len(shares) - 1) // 2]) if shares else None
-    stranded = 0 if median is None else sum(mib for mib in free if mib < median)
-    return FreeMemory(MiB(sum(free)), MiB(max(free, default=0)), median, MiB(stranded))
+            self._free.append(max(use.free_mib, 0))
+        self._shares += [booking.request.memory_mib for booking in use.bookings if not booking.request.whole]
+
+    def counted(self) -> FreeMemory:
+        free, shares = self._free, self._shares
+        median = MiB(sorted(shares)[(len(shares) - 1) // 2]) if shares else None
+        stranded = 0 if median is None else sum(mib for mib in free if mib < median)
+        return FreeMemory(MiB(sum(free)), MiB(max(free, default=0)), median, MiB(stranded))
+
+
+def free_memory(uses: Iterable[GpuUse]) -> FreeMemory:
+    """Free memory over GPUs."""
+    count = FreeMemoryCount()
+    for use in uses:
+        count.add(use)
+    return count.counted()

@@ -1,0 +1,56 @@
+"""The ledger's figures are of one moment and made in slices: a scrape of a large cluster keeps no verb waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.ledger_metrics import LedgerFigures
+from hetserve_extender.metrics import Metrics
+from hetserve_extender.slices import SLICE, Slices
+
+
+def crowded() -> Placer:
+    placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    NodeSink(placer).replace([gpu_node(f"n{n:02d}", gpus=8) for n in range(20)])
+    pods = [gpu_pod(f"p{n}", node=f"n{n % 20:02d}", gpu=str(n // 20 % 8), model=None) for n in range(400)]
+    PodSink(placer).replace([*pods, gpu_pod("lost", node="n99", gpu="0")])
+    return placer
+
+
+async def test_figures_are_of_one_moment_whatever_happens_while_they_are_made() -> None:
+    placer = crowded()
+    before = await LedgerFigures.of(placer).text()
+    assert b'hetserve_gpu_pods{gpu="0",node="n00",product="V100"} 3.0' in before
+    assert b"hetserve_ledger_problems 1.0" in before
+
+    async def meddle(_seconds: float) -> None:
+        if booked := list(placer.ledger.bookings()):
+            placer.forget(booked[-1])
+        NodeSink(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
+
+    ticks = iter(range(1_000_000))
+    during = await LedgerFigures.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))
+    assert during == before, "half of one moment and half of another"
+    assert len(placer.ledger.bookings()) < 401
+
+
+async def test_others_have_their_turn_after_every_node() -> None:
+    slept = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    ticks = iter(range(1_000_000))
+    await LedgerFigures.of(crowded()).text(Slices(sleep, clock=lambda: next(ticks) * SLICE * 1.5))
+    assert set(slept) == {SLICE}
+    assert len(slept) > 20, "several nodes are one step"
+
+
+async def test_many_scrapes_at_once_are_one() -> None:
+    metrics = Metrics(crowded())
+    texts = await asyncio.gather(*(metrics.text() for _ in range(10)))
+    assert len({id(text) for text in texts}) == 1
+    assert await metrics.text() is not texts[0], "a scrape is told the past"
