@@ -31,13 +31,14 @@ SHOWN_WITHIN: Final = 2.0
 _PAUSE: Final = 0.2
 
 
-def stamp_of(identity: str, term: int) -> str:
+def stamp_of(identity: str, term: int, secret: str) -> str:
     """A label's value for a term: of 32 characters, however long the identity is, and never written before.
 
-    An identity is of one process and a term is won once. A pod made from a copy of a fenced one carries the stamp of
-    an earlier term, or, copied in this term, is younger than all that an earlier leader can know.
+    An identity is of one process and a term is won once; but events tell both to tenants, and a pod that carries the
+    stamp already passes for fenced. `secret` is told nobody. Who copies the stamp from a fenced pod writes later than
+    all that an earlier leader can know.
     """
-    return hashlib.blake2b(f"{identity}/{term}".encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(f"{identity}/{term}/{secret}".encode(), digest_size=16).hexdigest()
 
 
 def bindable(pods: Revisions, placer: Placer) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -45,6 +46,8 @@ class Leadership:
     revisions: Revisions
     placer: Placer
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    secret: Callable[[], str] = secrets.token_hex
+    """Makes a text that nobody can guess, for the fence of each term."""
     _serving: int = 0
 
     def refusal(self) -> str:
@@ -78,9 +81,10 @@ class Leadership:
 
         After a lapse in which nobody else led it still does: every bind since is ours, and is booked.
         """
+        stamp = stamp_of(self.elector.candidate.identity, term, self.secret())
         while not (self._serving and self.elector.continues(self._serving)):
             try:
-                await self._rebuild(term)
+                await self._rebuild(stamp)
                 break
             except (ApiStatusError, ApiUnreachableError) as error:
                 log.warning("taking over: %s", error)
@@ -103,7 +107,7 @@ class Leadership:
         await self.take_over(term)
         await duties()
 
-    async def _rebuild(self, term: int) -> None:
+    async def _rebuild(self, stamp: str) -> None:
         """Book all that any earlier leader bound or could still bind, and nothing else.
 
         Order matters: a list that begins in this term says what could still be bound; that is fenced; and what
@@ -112,7 +116,7 @@ class Leadership:
         await self.pods.relist()
         if self.elector.candidate.handed_over:
             log.info("the last leader ended in order: no bind of it is under way")
-        elif not await self._fence(stamp_of(self.elector.candidate.identity, term)):
+        elif not await self._fence(stamp):
             await self.pods.relist()
         for uid, booking in list(self.placer.ledger.bookings().items()):
             if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list

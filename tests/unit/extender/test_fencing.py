@@ -19,8 +19,11 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import fencing
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.election import Elector
 from hetserve_extender.fence import Revisions, listed_pod
 from hetserve_extender.fencing import LANDED_BY, Fence, bindable, stamp_of
+from hetserve_extender.leader import Leadership
+from hetserve_extender.lease import Candidate, Terms
 from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
 
 
@@ -155,19 +158,42 @@ async def test_a_pod_whose_annotations_are_full_is_fenced_like_any_other(api: Fa
 async def test_a_pod_made_by_a_copy_of_a_fenced_one_is_fenced_by_the_next_leader(
     api: FakeApi, successor: Successor
 ) -> None:
-    assert await successor.fence(stamp_of("a_1234", 1)) == 1
+    assert await successor.fence(stamp_of("a_1234", 1, "x")) == 1
     copied = gpu_pod("copied")
     copied["metadata"]["labels"] = dict(api.pod("p0")["metadata"]["labels"])
     before = api.add(copied)["metadata"]["resourceVersion"]
-    assert await successor.fence(stamp_of("b_5678", 1)) == 2
+    assert await successor.fence(stamp_of("b_5678", 1, "x")) == 2
     assert api.pod("copied")["metadata"]["resourceVersion"] != before, "a late bind of it would land"
 
 
 def test_a_stamp_is_a_label_value_and_of_one_term_of_one_process() -> None:
-    terms = [(identity, term) for identity in ("a", "a/1", "x" * 300, "-Ä_") for term in (1, 11)]
+    identities = ("a", "a/1", "x" * 300, "-Ä_")
+    terms = [(identity, term, secret) for identity in identities for term in (1, 11) for secret in ("s", "t")]
     stamps = {stamp_of(*term) for term in terms}
     assert len(stamps) == len(terms)
     assert all(re.fullmatch("[0-9a-z]{1,63}", stamp) for stamp in stamps)
+
+
+async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fence() -> None:
+    """Both stand in the events of refused pods, and what they are made into in this source."""
+
+    async def fenced_by(api: FakeApi) -> str:
+        successor = Successor(api)
+        elector = Elector(api, names.SYSTEM_NAMESPACE, "lease", Candidate("standby_c14b1c0d", Terms()))
+        leadership = Leadership(elector, api, successor.pods, successor.revisions, successor.placer)
+        watch = asyncio.create_task(successor.pods.run())
+        await asyncio.wait_for(leadership.take_over(1), 5.0)
+        watch.cancel()
+        await asyncio.wait([watch])
+        return str(api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE])
+
+    tenants, ours = FakeApi(), FakeApi()
+    tenants.add(gpu_pod())
+    forged = gpu_pod()
+    forged["metadata"]["labels"][names.LABEL_FENCE] = await fenced_by(tenants)
+    before = ours.add(forged)["metadata"]["resourceVersion"]
+    await fenced_by(ours)
+    assert ours.pod("p0")["metadata"]["resourceVersion"] != before, "a bind of the last leader would land uncounted"
 
 
 async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(api: FakeApi, successor: Successor) -> None:
