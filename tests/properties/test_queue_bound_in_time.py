@@ -66,7 +66,7 @@ class Town:
         self.controller.pods.take_over()
 
     def lead_anew(self) -> None:
-        self.bounds = {name: until + JUDGED_WITHIN + UNSCHEDULABLE_AFTER for name, until in self.bounds.items()}
+        self.bounds = {name: until + UNSCHEDULABLE_AFTER for name, until in self.bounds.items()}
         self._begin()
 
     def arrive(self, count: int) -> None:
