@@ -59,3 +59,37 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
         assert gc.get_freeze_count() >= 200
     finally:
         gc.unfreeze()
+
+
+async def test_of_a_list_that_comes_while_verbs_are_served_no_collection_walks_over_the_pages_so_far() -> None:
+    api, frozen = FakeApi(), list[int]()
+    for number in range(200):
+        api.add(gpu_node(f"n{number}"))
+
+    class Sink:
+        def replace(self, objects: Any) -> None:
+            frozen.clear()
+            self.known = list(objects)
+
+        def apply(self, event: str, raw: Any) -> None:
+            raise NotImplementedError
+
+    def reduce(raw: RawObject) -> RawObject:
+        frozen.append(gc.get_freeze_count())
+        if len(frozen) == 200:
+            spans.append(frozen[-1] - frozen[0])
+        return dict(raw)
+
+    spans = list[int]()
+    reflector = Reflector(api, "/api/v1/nodes", Sink(), reduce=reduce)
+    task = asyncio.create_task(reflector.run())
+    async with asyncio.timeout(5.0):
+        await reflector.synced.wait()
+        gc.unfreeze()
+        await reflector.relist()
+    task.cancel()
+    await asyncio.wait([task])
+    gc.unfreeze()
+    assert len(spans) == 2
+    assert spans[0] <= 0, "before the first list is known nobody waits, and what the start leaves is collected"
+    assert spans[1] >= 150
