@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hetserve.placement.bookings import Booking, LedgerError, State
 from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
+from hetserve.placement.fields import mapping
 from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.pods import PodView, parse_pod
@@ -147,6 +148,19 @@ class Placer:
             self.on_expired(len(ended))
         return overdue
 
+    def view(self, raw: RawObject) -> PodView:
+        """A pod that the scheduler brings: as the watch has told it, where that is the same version.
+
+        What a placement log writes has no versions, so there it is always what the call brings: the log may begin
+        after the watch told of the pod. Raises ValueError for a pod that cannot be read.
+        """
+        metadata = mapping(raw.get("metadata"), "metadata")
+        uid = metadata.get("uid")
+        known = self.pods.get(uid) if isinstance(uid, str) else None
+        if known is None or known.revision is None or known.revision != metadata.get("resourceVersion"):
+            return parse_pod(raw)
+        return known
+
     # What the API server reports
 
     def read(self, raw: RawObject) -> PodView | None:
@@ -245,7 +259,7 @@ class Placer:
     def _request(self, raw: RawObject) -> GpuRequest:
         """What a pod asks for; where that cannot be read, its reservation ends before the error is raised."""
         try:
-            return parse_pod(raw).placeable()
+            return self.view(raw).placeable()
         except Exception:
             metadata = raw.get("metadata")
             uid = metadata.get("uid") if isinstance(metadata, Mapping) else None

@@ -7,6 +7,7 @@ holds are an annotation that only counts once the pod is bound: on an unbound po
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
@@ -35,7 +36,7 @@ class PodView:
     """The part of a pod that placement and queues look at.
 
     `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
-    `complaint` which wish of the pod cannot be read.
+    `complaint` which wish of the pod cannot be read. `revision` is the resourceVersion, None where none was told.
     """
 
     request: GpuRequest
@@ -50,6 +51,7 @@ class PodView:
     created_at: Seconds = Seconds(0.0)
     complaint: str | None = None
     misnamed: str | None = None
+    revision: str | None = field(default=None, compare=False)
 
     @property
     def uid(self) -> str:
@@ -82,6 +84,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     node = text(spec.get("nodeName"), "spec.nodeName")
     request, complaint = _request(metadata, spec, annotations)
+    revision = metadata.get("resourceVersion")
     gpus, misnamed = _named(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
         request=request,
@@ -96,6 +99,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
         complaint=complaint,
         misnamed=misnamed,
+        revision=revision if isinstance(revision, str) else None,
     )
 
 
