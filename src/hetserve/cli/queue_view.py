@@ -24,15 +24,15 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
     is what a fresh start would release.
     """
     pods = [waiting(pod) for pod in placer.pods.values() if ours_alone_holds(pod)]
-    outstanding = [pod for pod in placer.pods.values() if in_hand(pod)]
+    scheduling = [pod for pod in placer.pods.values() if in_hand(pod)]
     largest = MiB(int(placer.ledger.index.memory.max(initial=1)))
     made = next_round(pods, outstanding=0, now=now, largest_gpu=largest, settings=settings)
     order = {release.pod.uid: number for number, release in enumerate(made.releases)}
     return {
         "settings": {"queues": settings.queues, "weights": str(settings.weights), "beta": settings.beta},
         "waiting": len(pods),
-        "releasedAndUnbound": len(outstanding),
-        "unschedulable": sum(pod.unschedulable for pod in outstanding),
+        "inHand": len(scheduling),
+        "unschedulable": sum(pod.unschedulable for pod in scheduling),
         "releasesWithin": {str(priority): bound for priority, bound in _bounds(made).items()},
         "queues": [
             _queue(queue, made) | {"shapes": _shapes(queue, members), "pods": _pods(members, order, now, namespace)}
@@ -54,7 +54,7 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
     settings = document["settings"]
     lines = [
         ("waiting", f"{document['waiting']} pods in {len(document['queues'])} queues (k = {settings['queues']})"),
-        ("released", _released(document)),
+        ("in hand", _in_hand(document)),
         ("next", ", ".join(document["next"]) or "nobody waits"),
     ]
     for priority, bound in document["releasesWithin"].items():
@@ -70,10 +70,11 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
     return [Block("Queues", tuple(lines), tuple(tables))]
 
 
-def _released(document: Json) -> str:
-    text = f"{document['releasedAndUnbound']} and not yet bound, of beta = {document['settings']['beta']}"
-    stuck = document["unschedulable"]
-    return text + (f"; {stuck} of them unschedulable, which stop counting after a while" if stuck else "")
+def _in_hand(document: Json) -> str:
+    """Which of them came past our gate, and so take places, the extender alone knows."""
+    stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
+    beta = document["settings"]["beta"]
+    return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those let through the queues"
 
 
 def _few(document: Json) -> list[Json]:

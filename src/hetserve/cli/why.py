@@ -39,8 +39,8 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     judges besides (affinity, CPU, volumes, ...) is named where it is not looked at.
 
     \b
-    Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits, or the pod names another
-    scheduler; 2 it cannot be read.
+    Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits, the pod is ending without
+    one, or it names another scheduler; 2 it cannot be read.
 
     \b
     Examples:
@@ -71,7 +71,9 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
 
 def _placeless(made: dict[str, Any]) -> bool:
-    """Whether the pod will not be placed as things are: no GPU fits, or its scheduler knows none of ours."""
+    """Whether the pod will not be placed as things are: it ends, no GPU fits, or its scheduler knows none of ours."""
+    if made["state"] == "Ending":
+        return True
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 

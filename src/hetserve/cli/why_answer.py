@@ -38,13 +38,22 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
     if not request.needs_gpu:
         return made | _not_ours(pod)
     placer = placer_of(snapshot)
-    made["problems"] = [line for line in placer.problems() if f"{request.namespace}/{request.name} " in line]
+    made["problems"] = [line for line in placer.problems() if _is_about(line, f"{request.namespace}/{request.name}")]
     held = placer.ledger.booking(request.uid)
     if held is not None:
-        return made | _holding(held, placer, raw, pod)
-    if pod.node is not None:
-        return made | {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
-    return made | _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
+        told = _holding(held, placer, raw, pod)
+    elif pod.node is not None:
+        told = {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
+    elif pod.terminating:
+        told = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
+    else:
+        told = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
+    return made | told
+
+
+def _is_about(problem: str, name: str) -> bool:
+    """Whether a problem of the ledger is one of this pod; another's name may end or begin alike."""
+    return problem.startswith((f"pod {name} ", f"pod {name}:")) or f" is held whole by pod {name} and " in problem
 
 
 def _request(request: GpuRequest) -> Json:
@@ -127,7 +136,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
     others = tuple(gate for gate in pod.gates if gate != names.QUEUE_GATE)
     scheduled = _scheduled(raw)
     return {
-        "state": "Gated" if pod.gates else "Released",
+        "state": "Gated" if pod.gates else "Scheduling",
         "message": _message(pod, others, decision),
         "gates": list(pod.gates),
         "scheduler": {
@@ -149,8 +158,6 @@ def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
 
 
 def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
-    if pod.terminating:
-        return "is ending before it was placed"
     now = f"{decision.chosen} fits now" if decision.chosen else "no GPU fits now"
     if others:
         return f"waits for {_listed('gate', others)}, which others lift; {now}"
@@ -158,7 +165,7 @@ def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
         return f"waits in the queue; {now}"
     if pod.scheduler != names.SCHEDULER_NAME:
         return f"is in the hands of scheduler {pod.scheduler}, which knows no GPUs of ours; {now}"
-    return f"is released to the scheduler and not yet bound; {now}"
+    return f"has no gate, so the scheduler has it in hand, and is not yet bound; {now}"
 
 
 def _decision(decision: Decision) -> Json:

@@ -76,7 +76,7 @@ def test_queues_are_shown_with_their_shapes_waits_shares_and_who_is_next() -> No
     pods.append(gpu_pod("b0", model="b", memory_mib=2000, gates=(OURS,), created="2026-01-01T00:01:30Z"))
     pods.append(gpu_pod("out", model="b"))
     document = json.loads(shown(gpu_node(), *pods).stdout)
-    assert (document["waiting"], document["releasedAndUnbound"]) == (4, 1)
+    assert (document["waiting"], document["inHand"]) == (4, 1)
     a, b = document["queues"]
     assert (a["length"], a["medianWaitSeconds"], a["weight"]) == (3, 100.0, 303.0)
     assert a["shapes"] == [{"memoryMiB": 1000, "model": "a", "gpus": 1, "pods": 3}]

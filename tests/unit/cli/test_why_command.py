@@ -49,7 +49,7 @@ def test_a_bound_pod_is_said_to_hold_its_gpu_beside_whom_and_since_when() -> Non
 
 def test_an_unbound_pod_is_told_what_it_would_get_and_why_not_each_other() -> None:
     said = answer("new", NODE, HOLDER, OTHER, gpu_pod("new", memory_mib=2000, model="resnet"))
-    assert said["state"] == "Released"
+    assert said["state"] == "Scheduling"
     assert said["decision"]["chosen"] == {"node": "n0", "gpus": ["1"]}
     assert reasons(said) == {"0": ["model"], "1": []}
     assert [gpu["gpu"] for gpu in said["gpus"] if gpu["chosen"]] == ["1"]
