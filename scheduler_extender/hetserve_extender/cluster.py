@@ -74,6 +74,12 @@ class Reflector:
     _pages: Pages = field(init=False)
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
     """Those who wait for a list that has not begun yet."""
+    lists: int = 0
+    """How many lists have begun."""
+    _taken: int = 0
+    """Which of them was the last that the sink took."""
+    _served: list[asyncio.Future[None]] | None = None
+    """Those whom the list under way serves; None between lists."""
     _following: asyncio.Timeout | None = None
     """What is under way; it has no time limit until a list is asked for."""
 
@@ -94,17 +100,25 @@ class Reflector:
         finally:
             self._following = None
 
-    async def relist(self) -> None:
+    async def relist(self, after: int | None = None) -> None:
         """List again: when it returns, the sink has seen all that was written before the call. `run` does the work.
 
-        What is under way ends at once. An older list does not count, and an event that the watch of before brought
-        during the list would be lost when that takes its place. Raises ApiStatusError, ApiUnreachableError.
+        `after`: what `lists` was at some time; a list that has begun since serves, be it over or under way, and the
+        sink has seen all that was written before that time. Raises ApiStatusError, ApiUnreachableError.
+        What is under way else ends at once. An older list does not count, and an event that the watch of before
+        brought during the list would be lost when that takes its place.
         """
+        after = self.lists if after is None else after
+        if self._taken > after:
+            return
         loop = asyncio.get_running_loop()
         listed: asyncio.Future[None] = loop.create_future()
-        if self._following is not None and not self._wanted:  # else the next thing is a list anyway
-            self._following.reschedule(loop.time())
-        self._wanted.append(listed)
+        if self._served is not None and self.lists > after:
+            self._served.append(listed)
+        else:
+            if self._following is not None and not self._wanted:  # else the next thing is a list anyway
+                self._following.reschedule(loop.time())
+            self._wanted.append(listed)
         await listed
 
     async def _follow(self) -> None:
@@ -126,12 +140,13 @@ class Reflector:
 
     async def _list(self) -> None:
         waiting, self._wanted = self._wanted, []
+        self.lists, self._served = self.lists + 1, waiting
         try:
             objects = await self._objects()
             with garbage.paused():
                 self.sink.replace(objects)
             # Before any pause: were a list that is asked for meanwhile to fail, the watch goes on from this one.
-            self._revision = self._pages.revision
+            self._revision, self._taken = self._pages.revision, self.lists
             while len(objects) > FREED_TURN:
                 del objects[-FREED_TURN:]
                 await asyncio.sleep(0)
@@ -143,6 +158,8 @@ class Reflector:
                 if not listed.done():  # else its caller has gone
                     listed.set_exception(error)
             raise
+        finally:
+            self._served = None
         del objects
         garbage.settle(thorough=not self.synced.is_set())
         self._pause = _FIRST_PAUSE

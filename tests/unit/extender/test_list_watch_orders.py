@@ -116,6 +116,7 @@ class Bench:
         self.reflector = Reflector(self.server, "/api/v1/pods", self.sink, sleep=_at_once)  # type: ignore[arg-type]
         self.task = asyncio.create_task(self.reflector.run())
         self.relists: list[tuple[int, asyncio.Task[None]]] = []
+        self.marks: list[tuple[int, int]] = []
         self.at = 0
 
     async def step(self, what: Callable[[], object]) -> None:
@@ -131,9 +132,18 @@ class Bench:
         assert at >= self.at, "what is older than the list has overwritten it"
         assert self.sink.known == self.server.past[at], "an event was lost"
         self.at = at
+        for asked_at, task in self.relists:
+            assert not task.done() or task.exception() or asked_at <= at, "an older list was taken for it"
 
     def relist(self) -> None:
         self.relists.append((len(self.server.past) - 1, asyncio.create_task(self.reflector.relist())))
+        self.marks.append((len(self.server.past) - 1, self.reflector.lists))
+
+    def relist_since(self) -> None:
+        """Somebody was cancelled while a list was made for him, and asks for it once more."""
+        if self.marks:
+            at, lists = self.marks[len(self.relists) % len(self.marks)]
+            self.relists.append((at, asyncio.create_task(self.reflector.relist(lists))))
 
     async def rest(self) -> None:
         """Everything is answered and told: nothing may be missing then, and nobody waits."""
@@ -162,6 +172,7 @@ STEPS: dict[str, Callable[[Bench], object]] = {
     "watch breaks": lambda bench: bench.server.end_watch(ApiUnreachableError("reset")),
     "revision gone": lambda bench: bench.server.say("ERROR", {"code": 410, "message": "too old"}),
     "relist": lambda bench: bench.relist(),
+    "relist since": lambda bench: bench.relist_since(),
 }
 
 
@@ -175,6 +186,7 @@ async def _run(steps: Sequence[str]) -> None:
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from([*STEPS, *["page", "event", "relist"] * 3]), max_size=40))
 @example(["write a", "write b", "write c", "page", "page", "relist", "page", "write d", "event", "page"])
+@example(["write a", "write b", "write c", "page", "write d", "relist", "page", "page", "page"])
 def test_in_every_order_the_sink_knows_a_state_that_there_was_and_at_rest_the_last(steps: list[str]) -> None:
     asyncio.run(_run(steps))
 
@@ -191,6 +203,25 @@ async def test_what_happens_while_pages_come_is_known_with_the_next_word_of_the_
     assert bench.sink.known == bench.server.past[-1], (
         "the watch of before the list was asked, not one from its revision"
     )
+    await bench.rest()
+
+
+async def test_who_was_cancelled_while_a_list_was_made_for_him_is_served_by_that_list() -> None:
+    """A machine so slow that a term of leadership ends before the list does would list for ever."""
+    bench = Bench()
+    for step in ("write a", "write b", "write c", "page", "page", "relist", "page"):
+        await bench.step(lambda step=step: STEPS[step](bench))  # type: ignore[misc]
+    began = bench.reflector.lists
+    _, first = bench.relists.pop()
+    first.cancel()
+    bench.relist_since()
+    await bench.step(bench.server.answer)
+    assert bench.relists[0][1].done()
+    assert bench.reflector.lists == began, "the list under way was thrown away"
+    bench.relist_since()
+    await bench.step(lambda: None)
+    assert bench.relists[1][1].done()
+    assert bench.reflector.lists == began, "the list that had been made for him was made again"
     await bench.rest()
 
 
