@@ -148,19 +148,6 @@ class Placer:
             self.on_expired(len(ended))
         return overdue
 
-    def view(self, raw: RawObject) -> PodView:
-        """A pod that the scheduler brings: as the watch has told it, where that is the same version.
-
-        What a placement log writes has no versions, so there it is always what the call brings: the log may begin
-        after the watch told of the pod. Raises ValueError for a pod that cannot be read.
-        """
-        metadata = mapping(raw.get("metadata"), "metadata")
-        uid = metadata.get("uid")
-        known = self.pods.get(uid) if isinstance(uid, str) else None
-        if known is None or known.revision is None or known.revision != metadata.get("resourceVersion"):
-            return parse_pod(raw)
-        return known
-
     # What the API server reports
 
     def read(self, raw: RawObject) -> PodView | None:
@@ -259,7 +246,7 @@ class Placer:
     def _request(self, raw: RawObject) -> GpuRequest:
         """What a pod asks for; where that cannot be read, its reservation ends before the error is raised."""
         try:
-            return self.view(raw).placeable()
+            return self._view(raw).placeable()
         except Exception:
             metadata = raw.get("metadata")
             uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
@@ -267,6 +254,19 @@ class Placer:
             if held is not None and held.state is State.RESERVED:
                 self.ledger.release(held.request.uid)
             raise
+
+    def _view(self, raw: RawObject) -> PodView:
+        """A pod that the scheduler brings: as the watch has told it, where that is the same version.
+
+        What a placement log writes has no versions, so there it is always what the call brings: the log may begin
+        after the watch told of the pod. Raises ValueError for a pod that cannot be read.
+        """
+        metadata = mapping(raw.get("metadata"), "metadata")
+        uid = metadata.get("uid")
+        known = self.pods.get(uid) if isinstance(uid, str) else None
+        if known is None or known.revision is None or known.revision != metadata.get("resourceVersion"):
+            return parse_pod(raw)
+        return known
 
 
 def _keep(pod: PodView) -> bool:
