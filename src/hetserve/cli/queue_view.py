@@ -74,7 +74,7 @@ def _in_hand(document: Json) -> str:
     """Which of them came past our gate, and so take places, the extender alone knows."""
     stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
     beta = document["settings"]["beta"]
-    return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those let through the queues"
+    return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those it let through"
 
 
 def _few(document: Json) -> list[Json]:
