@@ -25,7 +25,7 @@ from hetserve.placement import LedgerError
 from hetserve.placement.placer import Placer
 from hetserve_extender import wire
 from hetserve_extender.bind import Binder
-from hetserve_extender.http_limits import HttpError, Routes
+from hetserve_extender.http_limits import HttpError, LastAnswer, Routes
 from hetserve_extender.ledger_view import LedgerTexts
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement_log import PlacementLog
@@ -45,7 +45,11 @@ class Verbs:
     binder: Binder
     metrics: Metrics
     refusal: Callable[[], str]
-    """Why no verb can be answered now (not synced, not the leader); empty where they can."""
+    """Why no verb can be answered now (not synced, not the leader); empty where they can.
+
+    Its answer closes the connection: a Service chooses who is reached when a connection is made, and the scheduler
+    keeps one for as long as pods wait.
+    """
     recall: Recall | None = None
     _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
     _seconds: dict[str, Histogram] = field(default_factory=dict)
@@ -75,7 +79,9 @@ class Verbs:
     async def bind(self, body: bytes) -> bytes:
         start = perf_counter()
         args = _parsed(wire.parse_bind, body)
-        answer = wire.bind_result(self.refusal() or await self.binder.bind(args))
+        if refusal := self.refusal():
+            return LastAnswer(wire.bind_result(refusal))
+        answer = wire.bind_result(await self.binder.bind(args))
         self._observe("bind", start)
         return answer
 
@@ -83,7 +89,7 @@ class Verbs:
         if refusal := self.refusal():  # the scheduler tells it too, and asks again and again
             self.metrics.decisions.labels("error").inc()
             log.debug("filter: %s", refusal)
-            return wire.filter_error(refusal)
+            return LastAnswer(wire.filter_error(refusal))
         try:
             outcome = self.placer.filter(args.pod, args.names)
         except LedgerError as error:

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
-from hetserve_extender.http_limits import CONTINUE, HttpError, error_answer, kept_answer, last_answer
+from hetserve_extender.http_limits import CONTINUE, HttpError, LastAnswer, error_answer, kept_answer, last_answer
 from hetserve_extender.http_reader import Request, RequestReader
 
 if TYPE_CHECKING:
@@ -61,9 +61,13 @@ class Connection(asyncio.Protocol):
         """Which connection stays where not all can: one that is being answered, one that was, the younger one."""
         return self._busy, self._served, self.idle_since
 
+    def part(self) -> None:
+        """Let the next answer be the last."""
+        self._finishing = True
+
     def finish(self) -> None:
         """Answer what has begun, then close."""
-        self._finishing = True
+        self.part()
         self._close_if_done()
 
     def abort(self) -> None:
@@ -183,9 +187,11 @@ class Connection(asyncio.Protocol):
             return
         self._served = True
         self.idle_since = self._server.now
+        keep = keep and not isinstance(body, LastAnswer)
         if keep and not (self._finishing and not self._queue and not self._reader.receiving):
             self._transport.write(kept_answer(body, self._server.date))
         else:
+            self._reader.drop()  # what is behind it would be carried out and never answered
             self._forget_queue()
             self._transport.write(last_answer(body, self._server.date))
             self._transport.close()

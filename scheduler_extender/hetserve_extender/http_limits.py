@@ -14,6 +14,11 @@ Handler = Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
 
 Routes = Mapping[bytes, Handler]
 
+
+class LastAnswer(bytes):
+    """The JSON of a 200 after which the connection is closed: the client's next one may lead to somebody else."""
+
+
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
 _LAST: Final = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from email.utils import formatdate
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 TICK: Final = 0.5
 """Seconds between two looks at the clock: time limits are as coarse as this."""
+PARTING: Final = 0.05
+"""Seconds in which what a client has sent by now arrives."""
 
 
 class HttpServer:
@@ -67,6 +69,17 @@ class HttpServer:
         if self._ticker is not None:
             self._ticker.cancel()
 
+    def part(self) -> None:
+        """Close every connection that is open now, once what has begun on it is answered; go on listening.
+
+        A request that is on its way meanwhile gets an answer, the last one: the scheduler's client does not repeat a
+        POST that was cut off, and its words tell less.
+        """
+        parting = list(self._connections)
+        for connection in parting:
+            connection.part()
+        asyncio.get_running_loop().call_later(PARTING, _finish, parting)
+
     @property
     def connections(self) -> int:
         """How many connections are open."""
@@ -111,3 +124,8 @@ class HttpServer:
             log.warning("more than %d connections: %d were closed", self.limits.connections, self._dropped)
             self._dropped = 0
         self._ticker = loop.call_later(TICK, self._tick, loop)
+
+
+def _finish(connections: Iterable[Connection]) -> None:
+    for connection in connections:
+        connection.finish()

@@ -205,6 +205,8 @@ class Extender:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)
                 self.addresses.pop("verbs", None)
+            else:  # the Service leads the scheduler's next connection to the next leader, and those it keeps to us
+                self.verbs.part()
             if self.label is not None:
                 await self.label.drop()
 

@@ -4,83 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
-import httpx
 import pytest
 
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_pod
 from hetserve_extender import leader, main
 from hetserve_extender.election import Elector
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.lease import Candidate, Terms
 from hetserve_extender.main import Extender, listen
-from hetserve_extender.settings import LeaderElectionOptions, Settings
+from hetserve_extender.settings import LeaderElectionOptions
 from hetserve_extender.testing import FakeApi, released_lease
-
-SYSTEM = names.SYSTEM_NAMESPACE
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"
-
-
-def cluster() -> FakeApi:
-    api = FakeApi()
-    api.add(gpu_node("n0"))
-    api.add(released_lease())
-    return api
-
-
-def settings(port: int = 0) -> Settings:
-    quick = LeaderElectionOptions(lease_duration="3s", renew_deadline="2s", retry_period="20ms")
-    return Settings(host="127.0.0.1", port=port, probe_port=0, leader_election=quick)
-
-
-def free_port() -> int:
-    with listen("127.0.0.1", 0) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-@dataclass
-class Running:
-    extender: Extender
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-
-    async def end(self) -> None:
-        self.stop.set()
-        if self.task is not None:
-            await asyncio.wait_for(self.task, 10.0)
-
-    async def ask(self, verb: str, body: object) -> httpx.Response:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            return await client.post("http://{}:{}/{}".format(*self.extender.addresses["verbs"], verb), json=body)
-
-
-@asynccontextmanager
-async def running(extender: Extender) -> AsyncIterator[Running]:
-    run = Running(extender)
-    run.task = asyncio.create_task(extender.run(run.stop))
-    try:
-        yield run
-    finally:
-        await run.end()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110  (what is waited for happens in tasks of the extender)
-            await asyncio.sleep(0.005)
-
-
-def leads(extender: Extender) -> bool:
-    return extender.refusal() == ""
-
-
-FILTER = {"Pod": gpu_pod(), "Nodes": None, "NodeNames": ["n0"]}
-BIND = {"PodName": "p0", "PodNamespace": "default", "PodUID": "uid-p0", "Node": "n0"}
+from leadership_scene import BIND, FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 
 
 async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> None:
@@ -96,10 +32,10 @@ async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> No
         await until(lambda: name in other.extender.refusal())
         said = f"not the leader (leader is {name})"
 
-        assert (await other.ask("filter", FILTER)).json()["Error"] == said
-        assert (await other.ask("bind", BIND)).json() == {"Error": said}
-        refused = await other.ask("prioritize", FILTER)
-        assert (refused.status_code, refused.json()["Error"]) == (503, said)
+        for verb, body, status in (("filter", FILTER, 200), ("bind", BIND, 200), ("prioritize", FILTER, 503)):
+            refused = await other.ask(verb, body)
+            assert (refused.status_code, refused.json()["Error"]) == (status, said)
+            assert refused.headers["connection"] == "close", "the scheduler would keep it, and ask nobody else"
         assert (await leading.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
         assert (await leading.ask("bind", BIND)).json() == {"Error": ""}
 
