@@ -54,3 +54,28 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/*
+Refuses to turn the leader election on beside an extender that runs without one: it would go on placing until the
+new pods are ready and after, and two ledgers book GPUs twice. Where helm sees no cluster it cannot tell.
+*/}}
+{{- define "hetserve.electionFromTheStart" -}}
+{{- if and .Release.IsUpgrade .Values.extender.leaderElection.enabled }}
+{{- $namespace := .Release.Namespace }}
+{{- $installed := (lookup "v1" "ConfigMap" $namespace "hetserve-extender").data | default dict }}
+{{- $settings := get $installed "settings.yaml" | default "" | fromYaml }}
+{{- if not (dig "leaderElection" "enabled" true $settings) }}
+{{- $deployment := lookup "apps/v1" "Deployment" $namespace "hetserve-extender" }}
+{{- $left := int (dig "spec" "replicas" 0 $deployment) }}
+{{- range (lookup "v1" "Pod" $namespace "").items }}
+{{- if eq "extender" (dig "metadata" "labels" "app.kubernetes.io/component" "" .) }}
+{{- $left = add $left 1 }}
+{{- end }}
+{{- end }}
+{{- if $left }}
+{{- $at := printf "kubectl --namespace %s" $namespace }}
+{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment hetserve-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender" $at $at) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

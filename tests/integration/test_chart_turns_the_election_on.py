@@ -1,0 +1,42 @@
+"""The election cannot be turned on beside an extender that takes part in none: helm sees it and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+pytestmark = pytest.mark.cluster
+
+
+def values(*, election: bool, replicas: int = 1) -> dict[str, Any]:
+    extender = {"leaderElection": {"enabled": election}, "replicas": replicas}
+    return {"components": {"enabled": True}, "extender": extender}
+
+
+def extenders(cluster: Cluster) -> list[str]:
+    pods = cluster.kube.list("pods", SYSTEM_NAMESPACE)
+    return [pod["metadata"]["name"] for pod in pods if "-extender-" in pod["metadata"]["name"]]
+
+
+def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster: Cluster) -> None:
+    own_cluster.install_chart(values(election=False))
+    wait_until(lambda: extenders(own_cluster) or Unmet("no pod"), 30, "the extender's pod")
+    own_cluster.install_chart(values(election=False), fresh=False)
+    with pytest.raises(RuntimeError, match="takes part in no election and would place beside the new ones") as refused:
+        own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
+    assert f"kubectl --namespace {SYSTEM_NAMESPACE} scale deployment hetserve-extender --replicas=0" in str(
+        refused.value
+    )
+
+    own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "scale", "deployment", "hetserve-extender", "--replicas=0")
+    selector = ("--selector", "app.kubernetes.io/component=extender")
+    own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", *selector, "--timeout=30s")
+    own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
+    wait_until(lambda: len(extenders(own_cluster)) == 2 or Unmet(extenders(own_cluster)), 30, "two extenders")
+    own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
+    own_cluster.install_chart(values(election=False), fresh=False)
