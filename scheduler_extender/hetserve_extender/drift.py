@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hetserve.api.pages import FIRST_PAGE
 from hetserve.placement.compare import Account, Cluster, Difference, Kind, compare
 from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_extender.pages import FIRST_PAGE, Pages
+from hetserve_extender.pages import Pages
 from hetserve_shell.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)

@@ -12,15 +12,13 @@ from typing import Final
 
 import orjson
 
+from hetserve.api.pages import FIRST_PAGE, next_page
 from hetserve_extender import garbage
 from hetserve_extender.api import ApiServer, ApiStatusError
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 PAGE_BYTES: Final = 512 << 10
 """What a page of a list should have: a few milliseconds of work, between which verbs and probes are answered."""
-FIRST_PAGE: Final = 100
-LEAST_PAGE: Final = 20
-MOST_PAGE: Final = 500
 LISTED_TURN: Final = 50
 """Objects of a page handed on in a row: to reduce them is no more work than reading the page."""
 _TIMEOUT: Final = 60.0
@@ -65,14 +63,5 @@ class Pages:
         except orjson.JSONDecodeError as error:
             raise ApiUnreachableError(f"the list is no JSON: {error}") from None
         items = list(content.get("items") or [])
-        self.limit = next_page(self.limit, len(items), len(answer.body))
+        self.limit = next_page(self.limit, len(items), len(answer.body), PAGE_BYTES)
         return items, content.get("metadata") or {}
-
-
-def next_page(asked: int, came: int, size: int) -> int:
-    """How many objects to ask for after a page of `came` objects and `size` bytes.
-
-    At most twice as many as before: those that come first may be the smallest.
-    """
-    fitting = PAGE_BYTES * came // size if came else asked
-    return max(LEAST_PAGE, min(fitting, asked * 2, MOST_PAGE))

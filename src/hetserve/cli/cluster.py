@@ -17,10 +17,15 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
+from hetserve.api.pages import FIRST_PAGE, next_page
 from hetserve.cli.visible import visible
 
 RawObject = dict[str, Any]
-PAGE: Final = 500
+Keep = Callable[[RawObject], RawObject | None]
+"""What of an object is kept, None for nothing of it."""
+Kept = list[RawObject]
+PAGE_BYTES: Final = 4 << 20
+"""What a page of a list should have: parsed it takes some ten times as much memory."""
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -45,7 +50,7 @@ class ClusterError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole collection and the revision at which a watch goes on."""
+    """A whole collection, as far as it was kept, and the revision at which a watch goes on."""
 
     items: tuple[RawObject, ...]
     revision: str
@@ -89,8 +94,7 @@ class Cluster:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
         """One object. Raises ClusterError (status 404 where it is not there)."""
-        content: RawObject = json.loads(self._request("GET", path, query).data)
-        return content
+        return self._got(path, query)[0]
 
     def find(self, path: str) -> RawObject | None:
         """One object, None where it is not there."""
@@ -105,16 +109,25 @@ class Cluster:
         """A body that is not JSON, such as what a pod serves through the API server's proxy."""
         return bytes(self._request("GET", path).data).decode("utf-8", "replace")
 
-    def list(self, path: str, selector: str | None = None, labels: str | None = None) -> Listing:
-        """A collection, page by page; `selector` is a field selector."""
-        query = {"limit": str(PAGE)}
-        query |= {"fieldSelector": selector} if selector else {}
+    def list(
+        self,
+        path: str,
+        selector: str | None = None,
+        labels: str | None = None,
+        *,
+        keep: Keep = lambda raw: raw,
+    ) -> Listing:
+        """A collection, page by page; `selector` is a field selector.
+
+        `keep` is asked page by page: whole pods of a large cluster take gigabytes.
+        """
+        query = {"fieldSelector": selector} if selector else {}
         query |= {"labelSelector": labels} if labels else {}
         items: list[RawObject] = []
+        limit = FIRST_PAGE
         while True:
-            page = self.get(path, query)
-            items += page.get("items") or []
-            metadata = page.get("metadata") or {}
+            kept, metadata, limit = self._page(path, query, limit, keep)
+            items += kept
             if not metadata.get("continue"):
                 return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
             query["continue"] = metadata["continue"]
@@ -138,6 +151,18 @@ class Cluster:
                     status = event["object"]
                     raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
                 yield event
+
+    def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
+        """(what is kept of a page, the list's metadata, how many objects to ask for next); the rest is gone again."""
+        page, size = self._got(path, {**query, "limit": str(limit)})
+        found = page.get("items") or []
+        kept = [one for one in map(keep, found) if one is not None]
+        return kept, page.get("metadata") or {}, next_page(limit, len(found), size, PAGE_BYTES)
+
+    def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
+        """What is at a path, and of how many bytes."""
+        data = self._request("GET", path, query).data
+        return json.loads(data), len(data)
 
     def _request(
         self,

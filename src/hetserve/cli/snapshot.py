@@ -24,12 +24,17 @@ from hetserve.units import Seconds
 DUMP_KIND: Final = "PlacementDump"
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+PodName = tuple[str, str]
+"""Namespace and name."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Raw nodes and unfinished pods; `taken_at` is the time of day [s since 1970], None where a file says none."""
+    """Nodes and unfinished pods, as they are or without what placement never reads.
+
+    `taken_at` is the time of day [s since 1970], None where a file says none.
+    """
 
     nodes: tuple[RawObject, ...]
     pods: tuple[RawObject, ...]
@@ -59,11 +64,11 @@ class Source:
     def namespace(self) -> str:
         return "default" if self.cluster is None else self.cluster.namespace
 
-    def snapshot(self) -> Snapshot:
-        """The file's snapshot, or the cluster's of now."""
+    def snapshot(self, whole: PodName | None = None) -> Snapshot:
+        """The file's snapshot, or the cluster's of now, of which one pod may be wanted whole."""
         if self.stored is not None:
             return self.stored
-        return live_snapshot(self.live())
+        return live_snapshot(self.live(), whole)
 
     def live(self) -> Cluster:
         """The cluster; raises ClusterError where a file is read."""
@@ -72,10 +77,18 @@ class Source:
         return self.cluster
 
 
-def live_snapshot(cluster: Cluster) -> Snapshot:
-    """Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there."""
-    pods = cluster.list(PODS, UNFINISHED_PODS)
-    nodes = cluster.list(NODES)
+def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
+    """What placement reads of a cluster, and all of the pod `whole`.
+
+    Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there.
+    """
+
+    def pod(raw: RawObject) -> RawObject:
+        metadata = raw["metadata"]
+        return raw if (metadata["namespace"], metadata["name"]) == whole else slim_pod(raw)
+
+    pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
+    nodes = cluster.list(NODES, keep=slim_node)
     return Snapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
 
 

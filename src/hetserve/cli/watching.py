@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
-from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError
+from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError, RawObject
 from hetserve.cli.placed import new_placer
+from hetserve.cli.slim import slim_node, slim_pod
 from hetserve.cli.snapshot import NODES, PODS
 from hetserve.placement import NodeSink, Placer, PodSink
 
@@ -22,6 +24,16 @@ _GONE: Final = 410
 Change = Callable[[], None] | ClusterError
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is followed, how much of each object a list keeps, and where it goes."""
+
+    path: str
+    selector: str | None
+    slim: Callable[[RawObject], RawObject]
+    sink: Any
+
+
 def follow(cluster: Cluster) -> Iterator[Placer]:
     """The ledger, after the first lists and again after every burst of changes; ends never.
 
@@ -29,8 +41,11 @@ def follow(cluster: Cluster) -> Iterator[Placer]:
     """
     placer = new_placer()
     changes: SimpleQueue[Change] = SimpleQueue()
-    for path, selector, sink in ((NODES, None, NodeSink(placer)), (PODS, UNFINISHED_PODS, PodSink(placer))):
-        Thread(target=_keep_up, args=(cluster, path, selector, sink, changes), daemon=True).start()
+    for kind in (
+        _Kind(NODES, None, slim_node, NodeSink(placer)),
+        _Kind(PODS, UNFINISHED_PODS, slim_pod, PodSink(placer)),
+    ):
+        Thread(target=_keep_up, args=(cluster, kind, changes), daemon=True).start()
     for _ in (NODES, PODS):
         _apply(changes.get())
     while True:
@@ -55,17 +70,17 @@ def _apply(change: Change) -> None:
     change()
 
 
-def _keep_up(cluster: Cluster, path: str, selector: str | None, sink: Any, changes: SimpleQueue[Change]) -> None:
+def _keep_up(cluster: Cluster, kind: _Kind, changes: SimpleQueue[Change]) -> None:
     """Put every change of a collection into the queue; the sink is only touched by whoever takes them out."""
     listed = False
     while True:
         try:
-            listing = cluster.list(path, selector)
-            changes.put(lambda items=listing.items: sink.replace(items))  # type: ignore[misc]
+            listing = cluster.list(kind.path, kind.selector, keep=kind.slim)
+            changes.put(lambda items=listing.items: kind.sink.replace(items))  # type: ignore[misc]
             listed = True
-            for event in cluster.watch(path, listing.revision, selector):
+            for event in cluster.watch(kind.path, listing.revision, kind.selector):
                 if event["type"] != "BOOKMARK":
-                    changes.put(lambda event=event: sink.apply(event["type"], event["object"]))  # type: ignore[misc]
+                    changes.put(lambda event=event: kind.sink.apply(event["type"], event["object"]))  # type: ignore[misc]
         except HTTPError:
             pass
         except ClusterError as error:

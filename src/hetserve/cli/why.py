@@ -58,8 +58,9 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
     policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
     source = Source.of(**given)
-    snapshot = source.snapshot()
-    raw = _find(source, snapshot, namespace or source.namespace, pod)
+    namespace = namespace or source.namespace
+    snapshot = source.snapshot(whole=(namespace, pod))  # what is not judged is in the parts that placement never reads
+    raw = _find(source, snapshot, namespace, pod)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
     made = answer(raw, snapshot, PolicyName(policy or installed.get("policy", "WorstFit")), beta)

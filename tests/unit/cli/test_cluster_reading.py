@@ -21,7 +21,8 @@ def test_lists_longer_than_a_page_are_read_whole(tmp_path: Path) -> None:
     with HttpApi.serving([gpu_node()], pods) as api:
         snapshot = live_snapshot(connected(api, tmp_path))
     assert [pod["metadata"]["name"] for pod in snapshot.pods] == [f"p{number}" for number in range(1203)]
-    assert len([path for _, path, _ in api.requests if path == "/api/v1/pods"]) == 3
+    asked = [asked["query"] for _, path, asked in api.requests if path == "/api/v1/pods"]
+    assert [query["limit"] for query in asked] == ["100", "200", "400", "500", "500"]
     assert len(snapshot.nodes) == 1
 
 

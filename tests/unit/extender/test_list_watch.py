@@ -12,6 +12,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from hetserve.api.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
 from hetserve.placement import PodView, parse_pod, reduced
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -19,7 +20,7 @@ from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError
 from hetserve_extender.cluster import FREED_TURN, Reflector
 from hetserve_extender.fence import listed_pod
-from hetserve_extender.pages import FIRST_PAGE, LEAST_PAGE, LISTED_TURN, MOST_PAGE, PAGE_BYTES, next_page
+from hetserve_extender.pages import LISTED_TURN, PAGE_BYTES
 from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.connection import ApiUnreachableError, RawObject
 
@@ -195,7 +196,7 @@ PAGES = {
 
 @pytest.mark.parametrize(("asked", "came", "size", "expected"), PAGES.values(), ids=PAGES)
 def test_pages_are_as_long_as_the_loop_may_be_held(asked: int, came: int, size: int, expected: int) -> None:
-    assert next_page(asked, came, size) == expected
+    assert next_page(asked, came, size, PAGE_BYTES) == expected
 
 
 def test_a_listed_pod_keeps_what_placement_and_the_fence_read_and_little_else() -> None:

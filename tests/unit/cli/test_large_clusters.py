@@ -1,0 +1,98 @@
+"""Commands that read a cluster keep of each page what they need: whole pods of a large one take gigabytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hetserve.api import names
+from hetserve.cli.app import app
+from hetserve.cli.cluster import PAGE_BYTES, Cluster
+from hetserve.cli.queue_release import gated, release_all
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.http_api import HttpApi
+
+Json = dict[str, Any]
+
+
+def real_pod(name: str = "p0", **overrides: Any) -> Json:
+    """A pod of 5 KB, as one with an environment and managed fields has."""
+    pod = gpu_pod(name, **overrides)
+    pod["spec"]["containers"][0]["env"] = [{"name": f"VARIABLE_{n}", "value": f"some value {n}"} for n in range(60)]
+    fields: Json = {f"f:field{n}": {f"f:part{m}": {} for m in range(8)} for n in range(12)}
+    pod["metadata"]["managedFields"] = [{"manager": "kubelet", "operation": "Update", "fieldsV1": fields}]
+    return pod
+
+
+RUN = """
+import sys
+from pathlib import Path
+from hetserve.cli.cluster import Cluster
+from hetserve.cli.queue_release import gated
+from hetserve.cli.snapshot import live_snapshot
+from hetserve.cli.watching import follow
+
+cluster = Cluster.connect(sys.argv[1], None)
+{work}
+(most,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+print(most.split()[1])
+"""
+READ = {
+    "queue release --all, the hook before an uninstall": "assert gated(cluster, None) == []",
+    "gpus, why, queue, placement dump": "assert len(live_snapshot(cluster).pods) == 4000",
+    "gpus --watch": "assert next(follow(cluster)).ledger.booking('uid-p0')",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.parametrize("work", READ.values(), ids=READ)
+def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, work: str) -> None:
+    assert 5000 < len(json.dumps(real_pod())) < 6000
+    with HttpApi.serving([gpu_node()], [real_pod(node="n0", gpu="0", phase="Running")] * 4000) as api:
+        api.hold = threading.Event()
+        command = [sys.executable, "-c", RUN.format(work=work), str(api.kubeconfig(tmp_path))]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        api.hold.set()
+    held = int(ran.stdout) / 1024
+    assert held < 160, f"4,000 pods of 5 KB take {held:.0f} MiB: of a large cluster the hook is killed"
+
+
+def test_pods_as_large_as_they_may_be_come_in_short_pages(tmp_path: Path) -> None:
+    largest = gpu_pod(annotations={"example.com/text": "x" * 255_000})
+    with HttpApi.serving([], [largest] * 160) as api:
+        gated(Cluster.connect(str(api.kubeconfig(tmp_path)), None), None)
+    limits = [int(asked["query"]["limit"]) for _, _, asked in api.requests]
+    assert limits == [100, 20, 20, 20]
+    assert limits[1] * 255_000 < 2 * PAGE_BYTES
+
+
+def test_only_pods_without_a_node_are_asked_for_and_our_gate_of_those_is_lifted(tmp_path: Path) -> None:
+    pods = [real_pod("held", gates=("x", names.QUEUE_GATE)), real_pod("others", gates=("x",)), real_pod("free")]
+    with HttpApi.serving([], pods) as api:
+        cluster = Cluster.connect(str(api.kubeconfig(tmp_path)), None)
+        (outcome,) = release_all(cluster, gated(cluster, None))
+    (_, _, listed), (method, path, patch) = api.requests
+    assert "spec.nodeName=" in listed["query"]["fieldSelector"].split(",")
+    assert (method, path.rsplit("/", 1)[1], outcome.name) == ("PATCH", "held", "held")
+    assert patch["body"][1] == {
+        "op": "test",
+        "path": "/spec/schedulingGates/1",
+        "value": {"name": names.QUEUE_GATE},
+    }
+
+
+def test_why_still_names_what_it_does_not_judge_of_its_pod(tmp_path: Path) -> None:
+    pod = real_pod("asks")
+    pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    with HttpApi.serving([gpu_node()], [real_pod("other"), pod]) as api:
+        words = ["why", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-n", "default", "asks", "-o", "json"]
+        answer = json.loads(CliRunner().invoke(app, words).stdout)
+    assert answer["notJudged"] == ["cpu", "volumes"]
