@@ -1,32 +1,24 @@
-"""Whether anything was given back on the GPUs since the last look, told without looking at what holds them."""
+"""Whether what lies on the GPUs is another since the last look, told without looking at what holds them."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.index import GpuIndex
 
 
 class LedgerChanges:
     """Counts states of the index between which a pod that fitted nowhere may have got a place.
 
-    Most events change nothing on the GPUs: the scheduler writes a condition to every pod that it refuses. What a
-    pod gives back shows in the sums, unless another was placed there in the meantime.
+    Most events change nothing on the GPUs: the scheduler writes a condition to every pod that it refuses, and the
+    watch shows what is booked already. Sums of memory would not do: a pod may leave and another of its size come.
     """
 
     def __init__(self) -> None:
         self.state = 0
         self._index: GpuIndex | None = None
-        self._sums: Numbers = np.zeros((3, 0), dtype=np.int64)
-        self._placed = False
-
-    def placed(self) -> None:
-        """A pod was placed: equal sums say nothing any more."""
-        self._placed = True
+        self._content = 0
 
     def look(self, index: GpuIndex) -> None:
-        """Take the index as it is now: another state, unless nothing was given back for certain."""
-        sums: Numbers = np.stack((index.free, index.pods, index.open), dtype=np.int64)
-        if self._placed or index is not self._index or not np.array_equal(sums, self._sums):
+        """Take the index as it is now: another state, unless the GPUs hold what they held."""
+        if index is not self._index or index.content != self._content:
             self.state += 1
-        self._index, self._sums, self._placed = index, sums, False
+        self._index, self._content = index, index.content

@@ -84,7 +84,6 @@ class Recall:
         uid = raw["metadata"]["uid"]
         before = self._refused.pop(uid, None)
         if placed:
-            self._changes.placed()
             if before is not None and before.asked:
                 self._wake.set()  # the next that is equal has its turn
             return

@@ -105,6 +105,7 @@ class LedgerOfSeveral(RuleBasedStateMachine):
         for part in ("free", "pods", "idle", "open", "healthy", "memory"):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
+        assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
         for model in MODELS:
             for anti_affinity in AntiAffinity:
                 asking = _request("asking", 1, 1, model, anti_affinity)

@@ -48,6 +48,9 @@ class GpuIndex:
         """Open and healthy: kept, for every decision asks for both."""
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
+        self.content = 0
+        """Equal where what lies on the GPUs is equal to every decision, whatever came and went meanwhile: a sum of
+        hashes over the bookings, which means nothing beside other GPUs or in another process."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._strangers: dict[str, int] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
@@ -64,13 +67,16 @@ class GpuIndex:
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
+        hard = request.anti_affinity is AntiAffinity.HARD
+        self.content += sign * hash((row, request.memory_mib, request.whole, request.model, hard))
         if request.model is not None:
-            self._book_model(request.model, row, sign, hard=request.anti_affinity is AntiAffinity.HARD)
+            self._book_model(request.model, row, sign, hard=hard)
 
     def keep_from(self, place: Place, model: str, sign: int) -> None:
         """Keep a GPU from a model beside those of its bookings (1), or let it in again (-1)."""
         row = self.row.get(place)
         if row is not None:
+            self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
@@ -96,6 +102,7 @@ class GpuIndex:
         now = self._strangers[node] = before + pods
         if (before <= 0) == (now <= 0):  # one pod may name a thousand
             return
+        self.content += hash(node) if now > 0 else -hash(node)
         first = int(self.first[row])
         here = slice(first, first + len(self.nodes[row].gpus))
         self.open[here] = now <= 0

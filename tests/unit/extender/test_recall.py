@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hetserve.placement.placer import Mode
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.recall import ANSWERED_WITHIN
@@ -162,3 +163,31 @@ async def test_a_place_that_another_got_and_gave_meanwhile_is_not_overlooked() -
     assert scene.filter(scene.pod("c", 16384, model="c"), "n0")
     await scene.recall.recall()
     assert scene.recalled() == ["p"]
+
+
+async def test_a_place_that_another_gets_by_its_bind_alone_is_not_overlooked() -> None:
+    """Mode score: filter books nothing, so the bind of a pod that passed long ago takes the place of one that ends."""
+    scene = Scene()
+    scene.placer.mode = Mode.SCORE
+    scene.end("a")
+    first = scene.pod("first", 4096, model="a", node="n0", gpu="0")
+    refused, other = scene.pod("p", 4096, model="a"), scene.pod("c", 4096, model="c")
+    assert scene.filter(other, "n0")
+    assert not scene.filter(refused)
+    scene.end(first["metadata"]["name"])
+    scene.placer.fix_gpus(scene.placer.pods[other["metadata"]["uid"]].request, "n0")
+    await scene.recall.recall()
+    assert scene.recalled() == ["p"], "it waits for the scheduler's five minutes, and fits"
+
+
+async def test_what_the_watch_shows_of_pods_that_are_booked_already_is_no_change() -> None:
+    scene = Scene()
+    scene.end("a")
+    bound = scene.pod("c", 16384, model="c")
+    assert scene.filter(bound, "n0")
+    scene.placer.fix_gpus(scene.placer.pods[bound["metadata"]["uid"]].request, "n0")
+    assert not scene.filter(scene.pod("p", 30000, model="p"))
+    before = scene.recall._changes.state
+    scene.pod("c", 16384, model="c", node="n0", gpu="0")
+    await scene.recall.recall()
+    assert scene.recall._changes.state == before, "all refused pods are decided again for each bind"
