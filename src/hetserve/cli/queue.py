@@ -125,7 +125,8 @@ def _all(cluster: Cluster, namespace: str | None, *, yes: bool) -> list[dict[str
     found = gated(cluster, namespace)
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
     if found and not yes:
-        question = f"Release all {len(found)} pods at the gate in {where}? Their order and beta are then lost"
+        whom = "the one pod" if len(found) == 1 else f"all {len(found)} pods"
+        question = f"Release {whom} at the gate in {where}? Order and beta are then lost"
         if not click.confirm(question, err=True):
             sys.exit(EXIT_NOT_RELEASED)
     return found

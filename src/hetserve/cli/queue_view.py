@@ -52,8 +52,9 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
 def blocks(document: Json, *, wide: bool) -> list[Block]:
     """The document for people; `wide` lists the pods."""
     settings = document["settings"]
+    waiting, queues = _counted(document["waiting"], "pod"), _counted(len(document["queues"]), "queue")
     lines = [
-        ("waiting", f"{document['waiting']} pods in {len(document['queues'])} queues (k = {settings['queues']})"),
+        ("waiting", f"{waiting} in {queues} (k = {settings['queues']})"),
         ("in hand", _in_hand(document)),
         ("next", ", ".join(document["next"]) or "nobody waits"),
     ]
@@ -61,13 +62,18 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
         lines.append(("bound", f"the last pod of priority {priority} is out within {bound} releases of it"))
     if document["heldByOthers"]:
         held = ", ".join(f"{pod['namespace']}/{pod['name']} ({', '.join(pod['gates'])})" for pod in _few(document))
-        lines.append(("held", f"{len(document['heldByOthers'])} wait for other gates first: {held}"))
+        pods = _counted(len(document["heldByOthers"]), "pod")
+        lines.append(("held", f"{pods} by other gates first: {held}"))
     unreadable = document["unreadable"]
     lines += [("stuck", f"{pod['namespace']}/{pod['name']} is in no queue: {pod['why']}") for pod in unreadable]
     tables = [_queues_table(document)] if document["queues"] else []
     if wide and document["queues"]:
         tables.append(_pods_table(document))
     return [Block("Queues", tuple(lines), tuple(tables))]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _in_hand(document: Json) -> str:

@@ -20,6 +20,9 @@ from rich.text import Text
 from hetserve.cli.visible import visible
 
 _PLAIN_WIDTH: Final = 120
+_INDENT: Final = "  "
+_LABEL: Final = 11
+"""Columns of a label with its indent; a block with a longer one gives all of its labels as many."""
 Styled = Text
 """Text with colours, made by `styled`."""
 
@@ -41,20 +44,21 @@ def text_of(blocks: Sequence[Block]) -> str:
             if number:
                 console.print()
             console.print(styled(block.title, "bold"))
+            width = max([_LABEL, *(len(_INDENT + label) for label, _ in block.lines)])
             for label, text in block.lines:
-                console.print(line_of(label, text))
+                console.print(line_of(label, text, width))
             for table in block.tables:
                 console.print(Padding(table, (1, 0, 0, 2)))
 
     return drawn(draw)
 
 
-def line_of(label: str, text: str) -> Table:
-    """A dimmed label, and a text that wraps beside it."""
+def line_of(label: str, text: str, width: int = _LABEL) -> Table:
+    """A dimmed label of `width` columns, and a text that wraps beside it."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=11)
+    grid.add_column(width=width)
     grid.add_column(overflow="fold")
-    grid.add_row(styled(f"  {label}", "dim"), text)
+    grid.add_row(styled(_INDENT + label, "dim"), text)
     return grid
 
 

@@ -106,6 +106,14 @@ def test_the_picture_is_one_table_and_wide_lists_the_pods() -> None:
     assert "100 s" in wide
 
 
+@pytest.mark.parametrize(
+    ("pods", "words"), [(0, "0 pods in 0 queues"), (1, "1 pod in 1 queue"), (2, "2 pods in 1 queue")]
+)
+def test_one_is_counted_as_one(pods: int, words: str) -> None:
+    text = shown(gpu_node(), *(gpu_pod(f"p{n}", gates=(OURS,)) for n in range(pods)), arguments=()).stdout
+    assert f"{words} (k = 4)" in text
+
+
 def test_an_empty_gate_says_that_nobody_waits() -> None:
     assert "nobody waits" in shown(gpu_node(), arguments=()).stdout
 
