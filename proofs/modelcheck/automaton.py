@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, NamedTuple
 
 from hetserve.placement import Booking
 from modelcheck.copying import dumps, loads
 from modelcheck.laws import broken_within
-from modelcheck.portrait import Portrait, portrait
+from modelcheck.portrait import Portrait, numbered, portrait
 from modelcheck.process import Input, Memory, Process, Sent
 from modelcheck.truth import Scope
 
@@ -43,7 +44,14 @@ class Known:
     wrong: tuple[str, ...]
     memory: bytes
     inputs: tuple[Input, ...]
+    code: int = field(init=False)
+    codes: tuple[int, ...] = field(init=False)
+    """Numbers of the portrait's parts: all but the pods, and each pod."""
     live: Process | None = None
+
+    def __post_init__(self) -> None:
+        whole, pods = self.portrait
+        self.code, self.codes = numbered(whole), tuple(numbered(part) for part in pods)
 
 
 class Outcome(NamedTuple):
@@ -131,4 +139,26 @@ def _described(number: int, seen: Portrait, process: Process, memory: bytes, inp
         wrong=tuple(broken_within(process)),
         memory=memory,
         inputs=inputs,
+    )
+
+
+@cache
+def retired(pods: int) -> Known:
+    """What is left of a process that is followed no further: nothing that anybody asks of it."""
+    nobody = frozenset[str]()
+    return Known(
+        number=-1,
+        portrait=("retired", ("",) * pods),
+        bookings={},
+        unbound=nobody,
+        running=nobody,
+        ready=False,
+        serves=False,
+        tidying=False,
+        taking_over=False,
+        due=False,
+        later=None,
+        wrong=(),
+        memory=b"",
+        inputs=(),
     )

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from modelcheck.portrait import without_name
-from modelcheck.world import Request, World
+from modelcheck.portrait import numbered, without_name
+from modelcheck.requests import Request
+from modelcheck.world import World
 
 Parts = tuple[Hashable, tuple[int, ...]]
 """The whole, and a number per pod in their order: pods of equal numbers differ in nothing but their names."""
 
-_numbers: Final[dict[Hashable, int]] = {}
-
 
 def parts(world: World) -> Parts:
-    return _whole(world), tuple(_number(tuple(_pod(world, slot))) for slot in range(len(world.pods)))
+    """What a step left as it was is not told again: it is the same objects as in the world before."""
+    before, now = world.told, []
+    for slot in range(len(world.pods)):
+        made_of = _made_of(world, slot)
+        if not before or before[slot][0] != made_of:
+            now.append((made_of, numbered(tuple(_pod(world, slot)))))
+        else:
+            now.append(before[slot])
+    world.told = now
+    return _whole(world), tuple(number for _, number in now)
 
 
 def key(parts: Parts) -> Hashable:
@@ -30,19 +38,24 @@ def key(parts: Parts) -> Hashable:
     return whole, tuple(sorted(pods))
 
 
-def _number(value: Hashable) -> int:
-    return _numbers.setdefault(value, len(_numbers))
-
-
 def _whole(world: World) -> Hashable:
     return (
-        tuple(sorted(world.nodes.items())),
-        frozenset(world.absent),
+        tuple(world.nodes.items()),
+        world.absent,
         world.leader,
         frozenset(world.spent.items()),
-        tuple((frozenset(wire.nodes.items()), wire.listing is None) for wire in world.wires),
-        tuple(_number(process.portrait[0]) for process in world.processes),
+        *((frozenset(wire.nodes.items()) if wire.nodes else (), wire.listing is None) for wire in world.wires),
+        *(process.code for process in world.processes),
     )
+
+
+def _made_of(world: World, slot: int) -> list[Any]:
+    """All that `_pod` looks at."""
+    found: list[Any] = [world.pods[slot], world.born[slot]]
+    for process, wire in zip(world.processes, world.wires, strict=True):
+        found += (process.codes[slot], wire.pods.get(slot), wire.seen.get(slot), wire.listing)
+    found += [request for request in world.requests if request.sent.ticket.slot == slot]
+    return found
 
 
 def _pod(world: World, slot: int) -> Iterator[Hashable]:
@@ -51,7 +64,7 @@ def _pod(world: World, slot: int) -> Iterator[Hashable]:
     yield pod and pod[1:]
     yield world.born[slot]
     for process, wire in zip(world.processes, world.wires, strict=True):
-        yield _number(process.portrait[1][slot])
+        yield process.codes[slot]
         yield _events(wire.pods.get(slot), slot)
         yield _events(wire.seen.get(slot), slot)
         yield tuple(pod[1:] for pod in wire.listing or () if pod.slot == slot)
@@ -60,7 +73,7 @@ def _pod(world: World, slot: int) -> Iterator[Hashable]:
 
 @cache
 def _events(events: Any, slot: int) -> int:
-    return _number(without_name(repr(events), slot))
+    return numbered(without_name(repr(events), slot))
 
 
 @cache
@@ -68,4 +81,4 @@ def _request(request: Request, slot: int) -> int:
     """A request as the pod that it is about sees it."""
     status = 0 if request.answer is None else request.answer.status
     what = (request.who, request.method, *request.sent[1:], status, request.saw, request.waits)
-    return _number(without_name(repr(what), slot))
+    return numbered(without_name(repr(what), slot))

@@ -6,7 +6,7 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,10 @@ from modelcheck.laws import broken
 from modelcheck.steps import SLOT_AT, Step, perform, possible
 from modelcheck.truth import Scope
 from modelcheck.world import World
+
+
+def _nothing(_: World) -> None:
+    """Who visits where nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +44,18 @@ class _Node:
     """A number per pod, as in its key."""
 
 
-def explore(scope: Scope, most: int = 10_000_000, *, remember: bool = True) -> Finding:
+def explore(
+    scope: Scope, most: int = 10_000_000, *, remember: bool = True, visit: Callable[[World], None] = _nothing
+) -> Finding:
     """Visit every state of a scope, at most `most`, and stop at the first that breaks a law.
 
     `remember` False: the shipped code runs again on every path, which takes long and must find the same.
+    `visit` is called with every state, which it may not change.
     """
     logging.disable(logging.CRITICAL)  # a refused bind is no news here
     try:
         with _seldom_collected():
-            return _Search(scope, most, remember=remember).run()
+            return _Search(scope, most, visit, remember=remember).run()
     finally:
         logging.disable(logging.NOTSET)
 
@@ -56,15 +63,16 @@ def explore(scope: Scope, most: int = 10_000_000, *, remember: bool = True) -> F
 class _Search:
     """A search under way: parents of all states by number, keys seen, states whose steps are still to take."""
 
-    def __init__(self, scope: Scope, most: int, *, remember: bool) -> None:
+    def __init__(self, scope: Scope, most: int, visit: Callable[[World], None], *, remember: bool) -> None:
         start = World.new(scope, remember=remember)
         whole = parts(start)
-        self.scope, self.most = scope, most
+        self.scope, self.most, self.visit = scope, most, visit
         self.parents: list[tuple[int, Step]] = [(-1, ())]
         self.seen: set[Hashable] = {key(whole)}
         self.frontier = deque([_Node(0, 0, start, whole[1])])
         self.transitions = 0
         self.began = time.process_time()
+        visit(start)
 
     def run(self) -> Finding:
         node = self.frontier[0]
@@ -87,6 +95,7 @@ class _Search:
             self.seen.add(there)
             self.parents.append((node.number, step))
             self.frontier.append(_Node(len(self.parents) - 1, node.depth + 1, child, whole[1]))
+            self.visit(child)
             wrong = wrong or broken(child)
             if wrong is not None:
                 return wrong
@@ -121,7 +130,7 @@ def _unlike(world: World, pods: tuple[int, ...]) -> list[Step]:
 def _seldom_collected() -> Iterator[None]:
     """Processes are full of cycles, but few die: looking through all that lives each time would be most of the work."""
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 1_000)
+    gc.set_threshold(50_000, 100, 1_000)
     try:
         yield
     finally:

@@ -33,7 +33,7 @@ def _broken(world: World) -> Iterator[str]:
         if process.serves:
             yield from _held_but_believed_free(world, process)
         yield from process.wrong
-        if world.wires[who].listing is None:
+        if world.wires[who].listing is None and who not in world.retired:
             yield from _not_at_rest(world, who, process)
 
 
@@ -78,7 +78,7 @@ def _search_structure(process: Process) -> Iterator[str]:
 def _not_at_rest(world: World, who: int, process: Known) -> Iterator[str]:
     """Where nothing about a pod is on its way, the ledger holds for it what its annotations say."""
     for slot, pod in enumerate(world.pods):
-        if slot in world.wires[who].pods or any(request.slot == slot for request in world.requests):
+        if slot in world.wires[who].pods or any(r.slot == slot and r.who == who for r in world.requests):
             continue
         for incarnation in range(1, world.born[slot] + 1):
             uid = f"pod{slot}-{incarnation}"

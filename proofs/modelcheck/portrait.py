@@ -22,6 +22,8 @@ from modelcheck.process import HOLD, Memory, Process
 
 _ITERATORS: Final[tuple[Any, ...]] = (type(iter(())), type(iter([])))
 
+_numbers: Final[dict[Hashable, int]] = {}
+
 Portrait = tuple[str, tuple[str, ...]]
 """All but the pods, and a part per pod in their order."""
 
@@ -33,6 +35,11 @@ def portrait(process: Process) -> Portrait:
     return whole, tuple(
         without_name(repr(list(_pod(process, slot))), slot) for slot in range(len(process.scope.shape.pods))
     )
+
+
+def numbered(value: Hashable) -> int:
+    """The number of a value; equal ones have one number, and they live as long as Python does."""
+    return _numbers.setdefault(value, len(_numbers))
 
 
 def without_name(text: str, slot: int) -> str:

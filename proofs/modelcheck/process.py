@@ -264,8 +264,13 @@ class Process:
         self.takeover.task = self.loop.create_task(self.takeover.leadership.take_over(term))
 
     def follow(self) -> None:
-        """It believes no longer that it leads."""
+        """It believes no longer that it leads; a take-over under way ends."""
         self.memory.term = None
+        if self.takeover is not None and self.takeover.task is not None:
+            self.takeover.task.cancel()
+            self.listing = None
+            self.loop.settle()
+            self.waiting = {ticket: future for ticket, future in self.waiting.items() if not future.cancelled()}
 
     def wait_for_reservations(self, seconds: float) -> None:
         """So little time that it ends no request."""

@@ -1,6 +1,8 @@
 """The scopes that are explored: small clusters, each with the faults that meet in it.
 
 Three pods meet every single fault; two pods meet pairs; one pod, which is born again, meets them all together.
+A change of leader meets a second fault with three pods and two GPUs. Of a change with one GPU, and of one with two
+and no other fault, the deposed process is followed to its end, too.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ OTHER: Final = PodSpec(40, "other", annotations=PACKED)
 """Goes beside SMALL, where another SMALL may not: it is of the same model."""
 WHOLE: Final = PodSpec(0, "m", resources=(("hetserve.io/gpu", "1"),))
 PAIR: Final = PodSpec(40, "m", resources=(("hetserve.io/gpu", "2"),))
+THREE: Final = Shape((ALONE, ALONE, ALONE), ONE_NODE)
+APART: Final = Shape((ALONE, ALONE, ALONE), TWO_NODES)
 ONE_GPU: Final = Shape((ALONE, ALONE), {"n0": 1})
 TWO_GPUS: Final = Shape((ALONE, ALONE), ONE_NODE)
 
@@ -32,19 +36,28 @@ AGAIN: Final = {"filter again": 1, "bind again": 1}
 ALL: Final = {**LOST, **USERS, **WATCH, **HARDWARE, **PROCESS, **AGAIN}
 HAND: Final = {"relabel": 1, "strip": 1}
 EDITED: Final = {**ALL, **HAND}
-FAILOVER: Final = {"promote": 1, "lose": 1, "delete": 1, "refuse": 1}
+CHANGE: Final = {"promote": 1}
+UNSURE: Final = {"lose": 1, "delete": 1, "refuse": 1}
+FAILOVER: Final = {**CHANGE, **UNSURE}
+BACK: Final = {"promote": 2, "restart": 1}
+"""The lead comes back to the process that had it."""
 
 SCOPES: Final[tuple[Scope, ...]] = (
-    Scope("3 pods, 2 nodes x 1 GPU, any fault", Shape((ALONE, ALONE, ALONE), TWO_NODES), ALL, 1),
-    Scope("3 pods, 1 node x 2 GPUs, any fault", Shape((ALONE, ALONE, ALONE), ONE_NODE), ALL, 1),
+    Scope("3 pods, 2 nodes x 1 GPU, any fault", APART, ALL, 1),
+    Scope("3 pods, 1 node x 2 GPUs, any fault", THREE, ALL, 1),
     Scope("2 pods that share, any fault or edit", Shape((SMALL, OTHER), ONE_NODE), EDITED, 1),
     Scope("2 pods that share, edits and restart", Shape((SMALL, OTHER), ONE_NODE), {**HAND, "restart": 1}, 2),
+    Scope("2 pods, two of lost, deleted and refused", TWO_GPUS, UNSURE, 2),
     Scope("1 pod, any two faults or edits", Shape((ALONE,), ONE_NODE), EDITED, 2),
     Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
-    Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 2, processes=2),
+    Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
+    Scope("2 processes, 2 GPUs, a change of leader", TWO_GPUS, CHANGE, 0, processes=2),
+    Scope("2 processes, 2 GPUs, a fault beside the change", TWO_GPUS, FAILOVER, 1, processes=2, retires=True),
+    Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, two changes and a restart", ONE_GPU, BACK, 1, processes=2, retires=True),
 )
-"""What every test run visits: about a minute of processor time."""
+"""What every test run visits: about two minutes of processor time."""
 
 DEEP: Final[tuple[Scope, ...]] = (
     Scope("3 pods, two share, any fault or edit", Shape((SMALL, SMALL, OTHER), ONE_NODE), EDITED, 1),
@@ -54,8 +67,11 @@ DEEP: Final[tuple[Scope, ...]] = (
     Scope("1 pod, any four faults", Shape((ALONE,), ONE_NODE), {**EDITED, "lose": 2, "delete": 2}, 4),
     Scope("mode score, 2 pods, any fault or edit", Shape((SMALL, OTHER), TWO_NODES), EDITED, 1, mode=Mode.SCORE),
     Scope("mode score, 3 pods, any fault", Shape((SMALL, SMALL, OTHER), ONE_NODE), ALL, 1, mode=Mode.SCORE),
-    Scope("2 processes, 2 GPUs, a fault beside the change", TWO_GPUS, FAILOVER, 2, processes=2),
+    Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
+    Scope("2 processes, 3 pods, 2 nodes, a fault beside it", APART, FAILOVER, 1, processes=2, retires=True),
+    Scope("2 processes, 2 GPUs, two changes", TWO_GPUS, {"promote": 2}, 0, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, two changes, a request lost", ONE_GPU, {"promote": 2, "lose": 1}, 1, 2, retires=True),
 )
 
-UNFENCED: Final = Scope("2 processes without the fence", ONE_GPU, FAILOVER, 2, 2, fenced=False)
+UNFENCED: Final = Scope("2 processes without the fence", ONE_GPU, FAILOVER, 1, 2, fenced=False)
 """Must break: else the fence would be needless."""

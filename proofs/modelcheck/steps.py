@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from modelcheck.process import SHORT
+from modelcheck.passing import pass_time, time_steps
 from modelcheck.truth import NodeTruth, PodTruth
 from modelcheck.world import World
 
@@ -26,9 +26,10 @@ def possible(world: World) -> Iterator[Step]:
     """Every step that can happen in this state."""
     allowed = world.scope.limits
     spent = world.spent
-    exhausted = sum(spent.values()) >= world.scope.faults
+    exhausted = sum(spent.values()) - spent.get("promote", 0) >= world.scope.faults
     for step in _all(world):
-        if step[0] not in FAULTS or (not exhausted and spent.get(step[0], 0) < allowed.get(step[0], 0)):
+        kind = step[0]
+        if kind not in FAULTS or (spent.get(kind, 0) < allowed.get(kind, 0) and (kind == "promote" or not exhausted)):
             yield step
 
 
@@ -36,8 +37,17 @@ def perform(world: World, step: Step) -> None:
     """Take a step; raises what the shipped code raises."""
     kind, *about = step
     if kind in FAULTS:
-        world.spent[kind] = world.spent.get(kind, 0) + 1
+        world.spent = {**world.spent, kind: world.spent.get(kind, 0) + 1}
     PERFORM[kind](world, *about)
+    if world.scope.retires and kind in FAULTS:
+        retire_followers(world)
+
+
+def retire_followers(world: World) -> None:
+    """Where the leader stays the leader for ever, the other processes are followed no further."""
+    if world.spent.get("promote", 0) >= world.scope.limits.get("promote", 0):
+        for who in {*range(len(world.processes))} - world.retired - {world.leader}:
+            world.retire(who)
 
 
 def _all(world: World) -> Iterator[Step]:
@@ -46,8 +56,9 @@ def _all(world: World) -> Iterator[Step]:
     yield from _users(world)
     yield from _hardware(world)
     for who in range(len(world.processes)):
-        yield from _process(world, who)
-    yield from _time(world)
+        if who not in world.retired:
+            yield from _process(world, who)
+    yield from time_steps(world)
 
 
 # What the scheduler does
@@ -190,13 +201,13 @@ def _hardware(world: World) -> Iterator[Step]:
 
 
 def _node_gone(world: World, name: str) -> None:
-    world.absent.add(name)
+    world.absent |= {name}
     world.change_node(NodeTruth(name, world.nodes[name]), "DELETED")
 
 
 def _node_back(world: World, name: str) -> None:
-    world.absent.discard(name)
-    world.nodes[name] += 1
+    world.absent -= {name}
+    world.nodes = {**world.nodes, name: world.nodes[name] + 1}
     world.change_node(NodeTruth(name, world.nodes[name]), "ADDED")
 
 
@@ -233,38 +244,9 @@ def _restart(world: World, who: int) -> None:
 def _promote(world: World, who: int) -> None:
     """The Lease changes hands: the old leader believes no longer that it leads, the new one takes over."""
     world.tell(world.leader, "follow")
+    world.abandon(request for request in world.requests if request.who == world.leader and not request.ticket.owner)
     world.leader, world.term = who, world.term + 1
     world.tell(who, "lead", world.term)
-
-
-# Time
-
-
-def _time(world: World) -> Iterator[Step]:
-    """Time passes up to the next deadline; before, everything due is looked after, and clients stop waiting."""
-    if any(process.due for process in world.processes):
-        return
-    seconds = _until_next(world)
-    if seconds is None:
-        return
-    if seconds <= SHORT:
-        yield ("time", "until reservations end")
-    elif not any(request.waits for request in world.requests):
-        yield ("time", "until doubts are looked up")
-
-
-def _until_next(world: World) -> float | None:
-    return min((process.later for process in world.processes if process.later is not None), default=None)
-
-
-def _pass_time(world: World, until: str) -> None:
-    """A short time ends no request; a long one ends all of them."""
-    short = until == "until reservations end"
-    seconds = _until_next(world)
-    for who in range(len(world.processes)):
-        world.tell(who, "wait_for_reservations" if short else "wait_for_doubts", seconds)
-    if not short:
-        world.requests.clear()
 
 
 PERFORM: Final[dict[str, Callable[..., None]]] = {
@@ -293,5 +275,5 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "restart": _restart,
     "promote": _promote,
     "tidy": lambda world, who: world.tell(who, "tidy"),
-    "time": _pass_time,
+    "time": pass_time,
 }

@@ -34,7 +34,7 @@ _WORDS = {
     "time": "time passes {0}",
 }
 
-HEAD = f"{'scope':44} {'states':>9} {'transitions':>12} {'depth':>6} {'CPU s':>7}"
+HEAD = f"{'scope':48} {'states':>9} {'transitions':>12} {'depth':>6} {'CPU s':>7}"
 
 
 def row(finding: Finding) -> str:
@@ -42,7 +42,7 @@ def row(finding: Finding) -> str:
     verdict = "" if finding.complete else "  stopped early"
     verdict = "  BROKEN" if finding.wrong else verdict
     return (
-        f"{finding.scope:44} {finding.states:9,} {finding.transitions:12,} {finding.depth:6} {finding.seconds:7.1f}"
+        f"{finding.scope:48} {finding.states:9,} {finding.transitions:12,} {finding.depth:6} {finding.seconds:7.1f}"
         + verdict
     )
 

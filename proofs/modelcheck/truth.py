@@ -112,8 +112,9 @@ class Shape:
 class Scope:
     """What is explored: the cluster, who runs, and how often each kind of fault may happen at most.
 
-    `faults` bounds their sum. Kinds that `limits` does not name do not happen. With two processes one leads;
-    `fenced` False takes the fence between their binds away.
+    `faults` bounds their sum, to which changes of leader do not count. Kinds that `limits` does not name do not
+    happen. With two processes one leads; `fenced` False takes the fence between their binds away. `retires`: a
+    process that can never lead again is followed no further, but for what it has sent; it may only read (`World.tell`).
     """
 
     name: str
@@ -123,6 +124,7 @@ class Scope:
     processes: int = 1
     mode: Mode = Mode.DECIDE
     fenced: bool = True
+    retires: bool = False
 
     @property
     def incarnations(self) -> int:

@@ -5,17 +5,15 @@ A process is a state of its automaton, so a world is small: it is copied for eve
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, NamedTuple, Self
-
-import orjson
 
 from hetserve.api import names
 from hetserve_extender.api import Answer
-from modelcheck.automaton import Automaton, Known
-from modelcheck.process import Sent, Ticket
-from modelcheck.truth import NodeTruth, PodTruth, Scope, Shape
+from modelcheck.automaton import Automaton, Known, retired
+from modelcheck.requests import Request, answer, found, refused
+from modelcheck.truth import NodeTruth, PodTruth, Scope
 
 
 class PodEvent(NamedTuple):
@@ -65,48 +63,34 @@ class Wire:
         self.seen.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request at the API server: sent, then carried out (with an answer that may not have arrived).
-
-    `waits` False: the client is gone, and the request may still be carried out.
-    """
-
-    who: int
-    sent: Sent
-    answer: Answer | None = None
-    saw: PodTruth | None = None
-    waits: bool = True
-
-    @property
-    def ticket(self) -> Ticket:
-        return self.sent.ticket
-
-    @property
-    def slot(self) -> int:
-        return self.sent.ticket.slot
-
-    @property
-    def method(self) -> str:
-        return self.sent.ticket.method
+Told = tuple[list[Any], int]
+"""What the state of a pod is made of, and the number of it."""
 
 
 @dataclass(slots=True)
 class World:
-    """Everything that a state consists of; `automata` are shared by all worlds of a search."""
+    """Everything that a state consists of; `automata` are shared by all worlds of a search.
+
+    Copies share what they consist of: `pods`, `born`, `processes` and `requests` are each world's own lists, a wire
+    becomes its own where it changes (`wire`), and all else is replaced, never changed.
+    """
 
     scope: Scope
     automata: tuple[Automaton, ...]
     pods: list[PodTruth | None]
     born: list[int]
-    nodes: dict[str, int]
-    absent: set[str]
+    nodes: Mapping[str, int]
+    absent: frozenset[str]
     wires: list[Wire]
     processes: list[Known]
     requests: list[Request]
-    spent: dict[str, int]
+    spent: Mapping[str, int]
     leader: int = 0
     term: int = 1
+    retired: frozenset[int] = frozenset()
+    """Processes that can never lead again and are followed no further."""
+    told: list[Told] = field(default_factory=list)
+    """What canon.py found for each pod in the world that this one is a copy of."""
 
     @classmethod
     def new(cls, scope: Scope, *, remember: bool = True) -> Self:
@@ -117,7 +101,8 @@ class World:
         pods: list[PodTruth | None] = [PodTruth(slot, 1) for slot in range(count)]
         nodes = dict.fromkeys(shape.nodes, 1)
         wires = [Wire() for _ in automata]
-        world = cls(scope, automata, pods, [1] * count, nodes, set(), wires, [a.fresh() for a in automata], [], {})
+        fresh = [automaton.fresh() for automaton in automata]
+        world = cls(scope, automata, pods, [1] * count, nodes, frozenset(), wires, fresh, [], {})
         for who in range(scope.processes):
             world.start(who)
             world.take_list(who)
@@ -130,26 +115,37 @@ class World:
             self.automata,
             list(self.pods),
             list(self.born),
-            dict(self.nodes),
-            set(self.absent),
-            [wire.copy() for wire in self.wires],
+            self.nodes,
+            self.absent,
+            list(self.wires),
             list(self.processes),
             list(self.requests),
-            dict(self.spent),
+            self.spent,
             self.leader,
             self.term,
+            self.retired,
+            self.told,
         )
+
+    def wire(self, who: int) -> Wire:
+        """The wire of a process, to be changed: no other world has it."""
+        self.wires[who] = own = self.wires[who].copy()
+        return own
 
     # Processes
 
     def tell(self, who: int, *what: Any) -> None:
         """Give an input to a process, and take what it sends."""
+        if who in self.retired:
+            return
         outcome = self.automata[who].after(self.processes[who], what)
+        if who != self.leader and self.scope.fenced:
+            assert all(sent.ticket.method == "GET" for sent in outcome.sent), f"process {who} writes and does not lead"
         self.processes[who] = outcome.state
         self.requests += [Request(who, sent) for sent in outcome.sent]
         if outcome.asked:
             self.begin_list(who)
-            self.wires[who].asked = True
+            self.wire(who).asked = True
 
     def start(self, who: int) -> None:
         """A process starts: it knows the nodes, and waits for its list of pods."""
@@ -157,6 +153,18 @@ class World:
         present = tuple(NodeTruth(name, number) for name, number in self.nodes.items() if name not in self.absent)
         self.tell(who, "take_nodes", present)
         self.begin_list(who)
+
+    def retire(self, who: int) -> None:
+        """Forget a process, but for what of its requests can still land."""
+        self.retired |= {who}
+        self.processes[who], self.wires[who] = retired(len(self.pods)), Wire()
+        self.abandon(request for request in self.requests if request.who == who)
+
+    def abandon(self, requests: Iterable[Request]) -> None:
+        """Nobody waits for these requests any more; what is not carried out yet may still be."""
+        gone = set(requests)
+        self.requests = [replace(r, waits=False) if r in gone else r for r in self.requests]
+        self.forget_dead()
 
     def serves(self, who: int) -> bool:
         return self.processes[who].serves
@@ -167,15 +175,15 @@ class World:
         return tuple(pod for pod in self.pods if pod is not None and not pod.finished)
 
     def begin_list(self, who: int) -> None:
-        self.wires[who].read(self.unfinished())
+        self.wire(who).read(self.unfinished())
 
     def take_list(self, who: int) -> None:
-        wire = self.wires[who]
+        wire = self.wire(who)
         pods, wire.listing, wire.asked = wire.listing, None, False
         self.tell(who, "take_pods", pods)
 
     def deliver_pod(self, who: int, slot: int) -> None:
-        wire = self.wires[who]
+        wire = self.wire(who)
         event, *rest = wire.pods.pop(slot)
         if rest:
             wire.pods[slot] = tuple(rest)
@@ -183,10 +191,10 @@ class World:
         self.tell(who, "hear_pod", *event)
 
     def repeat_pod(self, who: int, slot: int) -> None:
-        self.tell(who, "hear_pod", *self.wires[who].seen.pop(slot))
+        self.tell(who, "hear_pod", *self.wire(who).seen.pop(slot))
 
     def deliver_node(self, who: int, name: str) -> None:
-        wire = self.wires[who]
+        wire = self.wire(who)
         event, *rest = wire.nodes.pop(name)
         if rest:
             wire.nodes[name] = tuple(rest)
@@ -194,42 +202,55 @@ class World:
 
     def change_pod(self, slot: int, pod: PodTruth | None, kind: str, shown: PodTruth) -> None:
         self.pods[slot] = pod
-        for wire in self.wires:
-            wire.hear_pod(PodEvent(kind, shown))
+        for who in range(len(self.wires)):
+            if who not in self.retired:
+                self.wire(who).hear_pod(PodEvent(kind, shown))
+        self.forget_dead()
 
     def change_node(self, node: NodeTruth, kind: str) -> None:
-        for wire in self.wires:
-            wire.hear_node(NodeEvent(kind, node))
+        for who in range(len(self.wires)):
+            if who not in self.retired:
+                self.wire(who).hear_node(NodeEvent(kind, node))
 
     # Requests
 
     def carry_out(self, number: int) -> None:
-        request = self.requests[number]
+        request = self.requests.pop(number)
         pod = self.pods[request.slot]
-        answer = self._carried_out(request, pod)
+        told = self._carried_out(request, pod)
         if request.waits:
-            self.requests[number] = replace(request, answer=answer, saw=pod)
-        else:
-            del self.requests[number]
+            saw = pod if request.method == "GET" else None  # what it saw is in no other answer
+            self.requests.append(replace(request, answer=told, saw=saw))
 
     def _carried_out(self, request: Request, pod: PodTruth | None) -> Answer:
         """What becomes of a request and of the pod that it is about."""
-        if pod is None:
-            return _answer(404)
+        if pod is None or (status := refused(request.sent, pod)):
+            return answer(404 if pod is None else status)
         if request.method == "GET":
-            return _found(self.scope.shape, pod)
-        if _fails_precondition(request.sent, pod):
-            return _answer(409)
+            return found(self.scope.shape, pod)
         if request.method == "PATCH":
             return self._change(pod, pod._replace(stamp=dict(request.sent.notes)[names.LABEL_FENCE]), 200)
-        if pod.node is not None or pod.terminating:
-            return _answer(409)
         return self._change(pod, pod._replace(node=request.sent.node, notes=request.sent.notes), 201)
+
+    def forget_dead(self) -> None:
+        """Drop requests that nobody waits for and that nothing can become of: what refuses them never ends.
+
+        One that names no UID may be about a pod that is yet to be born.
+        """
+        if all(request.waits for request in self.requests):
+            return
+        self.requests = [request for request in self.requests if request.waits or self._can_change(request)]
+
+    def _can_change(self, request: Request) -> bool:
+        pod = self.pods[request.slot]
+        if request.answer is not None or request.method == "GET":
+            return False
+        return not request.sent.uid or (pod is not None and not refused(request.sent, pod))
 
     def _change(self, pod: PodTruth, changed: PodTruth, status: int) -> Answer:
         changed = changed._replace(version=pod.version + (self.scope.processes > 1))
         self.change_pod(pod.slot, changed, "DELETED" if pod.finished else "MODIFIED", changed)
-        return _answer(status)
+        return answer(status)
 
     def answer(self, number: int) -> None:
         request = self.requests.pop(number)
@@ -240,29 +261,10 @@ class World:
     def lose(self, number: int) -> None:
         """The client hears nothing; a request that is not carried out yet may still be."""
         request = self.requests[number]
-        if request.answer is not None or request.method != "POST":
-            del self.requests[number]
-        else:
-            self.requests[number] = replace(request, waits=False)
+        self.abandon([request])
         self.tell(request.who, "lose", request.ticket)
 
     def refuse(self, number: int) -> None:
         """The API server is too busy and says so; nothing is carried out."""
-        self.requests[number] = replace(self.requests[number], answer=_answer(429))
+        self.requests[number] = replace(self.requests[number], answer=answer(429))
         self.answer(number)
-
-
-def _fails_precondition(sent: Sent, pod: PodTruth) -> bool:
-    """As the API server: what a request does not name is no condition."""
-    other_pod = sent.uid not in ("", pod.uid)
-    return other_pod or sent.version not in ("", str(pod.version))
-
-
-@cache
-def _answer(status: int) -> Answer:
-    return Answer(status, orjson.dumps({"message": f"status {status}"}))
-
-
-@cache
-def _found(shape: Shape, pod: PodTruth) -> Answer:
-    return Answer(200, orjson.dumps(shape.pod(pod)))

@@ -12,8 +12,8 @@ SCOPES = (
     Scope("1 pod, any fault or edit", Shape((ALONE,), ONE_NODE), EDITED, 1),
     Scope("2 pods that share, an edit or a lost request", Shape((SMALL, OTHER), {"n0": 1}), {**HAND, "lose": 1}, 1),
     Scope("2 equal pods, a lost request", Shape((ALONE, ALONE), TWO_NODES), {"lose": 1}, 1),
-    Scope("2 processes, a fault beside the change", Shape((ALONE,), ONE_NODE), {"promote": 1, "lose": 1}, 2, 2),
-    Scope("2 processes without the fence", Shape((ALONE, ALONE), {"n0": 1}), FAILOVER, 2, processes=2, fenced=False),
+    Scope("2 processes, a fault beside the change", Shape((ALONE,), ONE_NODE), {"promote": 1, "lose": 1}, 1, 2),
+    Scope("2 processes without the fence", Shape((ALONE, ALONE), {"n0": 1}), FAILOVER, 1, processes=2, fenced=False),
 )
 
 

@@ -1,0 +1,60 @@
+"""Requests at the API server: what each asks for, what refuses it, and the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import orjson
+
+from hetserve_extender.api import Answer
+from modelcheck.process import Sent, Ticket
+from modelcheck.truth import PodTruth, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request at the API server: sent, then carried out (with an answer that may not have arrived).
+
+    `waits` False: the client is gone, and the request may still be carried out.
+    """
+
+    who: int
+    sent: Sent
+    answer: Answer | None = None
+    saw: PodTruth | None = None
+    waits: bool = True
+
+    @property
+    def ticket(self) -> Ticket:
+        return self.sent.ticket
+
+    @property
+    def slot(self) -> int:
+        return self.sent.ticket.slot
+
+    @property
+    def method(self) -> str:
+        return self.sent.ticket.method
+
+
+def refused(sent: Sent, pod: PodTruth) -> int:
+    """With which status the API server refuses a request; 0: it does not. What a request does not name is no condition.
+
+    A pod's version and its incarnation only grow, and it is neither bound nor terminating once only: a refusal lasts.
+    """
+    if sent.ticket.method == "GET":
+        return 0
+    if sent.uid not in ("", pod.uid) or sent.version not in ("", str(pod.version)):
+        return 409
+    return 409 if sent.ticket.method == "POST" and (pod.node is not None or pod.terminating) else 0
+
+
+@cache
+def answer(status: int) -> Answer:
+    return Answer(status, orjson.dumps({"message": f"status {status}"}))
+
+
+@cache
+def found(shape: Shape, pod: PodTruth) -> Answer:
+    return Answer(200, orjson.dumps(shape.pod(pod)))
