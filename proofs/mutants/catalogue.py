@@ -216,8 +216,8 @@ MUTANTS: Final = (
     Mutant(
         "the model is not looked at",
         INDEX,
-        "        if request.model is not None:\n            against",
-        "        if request.model == 0:\n            against",
+        "        if request.model is None:",
+        "        if request.model != 0:",
         FAULT,
         "test_what_fits_side_by_side_is_bound_side_by_side",
     ),
