@@ -57,8 +57,10 @@ class Listing:
     """Stands for the pods' Reflector: a list begins, and arrives when the check says so."""
 
     begin: Callable[[], asyncio.Future[None]]
+    lists: int = 0
 
-    async def relist(self) -> None:
+    async def relist(self, after: int) -> None:  # noqa: ARG002  (whoever asks has not asked before)
+        self.lists += 1
         await self.begin()
 
 

@@ -58,6 +58,7 @@ class Fence:
     stamp: str
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    _start: float | None = None
     _left: set[str] = field(default_factory=set)
     """Pods of which the watch has not shown yet that they carry the stamp, are bound or are gone."""
     _shown: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,10 +69,11 @@ class Fence:
         """Write to these pods; whether the watch has shown all of them since. If not, only a new list can tell.
 
         A pod that cannot be written (a policy refuses it) is waited out: `LANDED_BY` after the start no request of
-        before is left.
+        before is left. Called again after it was cancelled, it goes on with those that were left.
         """
-        start = self.clock()
-        self._left = set(uids)
+        if self._start is None:
+            self._start, self._left = self.clock(), set(uids)
+        start = self._start
         self.pods.on_seen = self._seen
         try:
             self._seen(None)

@@ -28,12 +28,35 @@ _PAUSE: Final = 0.2
 class Pods(Protocol):
     """The list-watch of the pods, which fills the ledger."""
 
-    async def relist(self) -> None:
-        """List again: when it returns, the ledger has all that was written before the call.
+    @property
+    def lists(self) -> int:
+        """How many lists have begun."""
+        ...
 
-        Raises ApiStatusError, ApiUnreachableError.
+    async def relist(self, after: int) -> None:
+        """List again: when it returns, the ledger has all that was written when `lists` was `after`.
+
+        A list that has begun since then serves, be it over or under way. Raises ApiStatusError, ApiUnreachableError.
         """
         ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a take-over has come, from the term in which it began.
+
+    It stands while nobody else can have led since: a list that began in that term still says what an earlier leader
+    could bind, whose requests the fence holds back whenever they come. Were all begun anew after every lapse, a
+    machine that needs longer for a list than a term lasts would never serve.
+    """
+
+    term: int
+    stamp: str
+    lists: int
+    """How many lists had begun by then."""
+    fence: Fence | None = None
+    unshown: int | None = None
+    """How many lists had begun when the watch had not shown the fence in time."""
 
 
 @dataclass(slots=True)
@@ -49,6 +72,7 @@ class Leadership:
     secret: Callable[[], str] = secrets.token_hex
     """Makes a text that nobody can guess, for the fence of each term."""
     _serving: int = 0
+    _progress: Progress | None = None
 
     def refusal(self) -> str:
         """Why no verb is answered now; empty where they are."""
@@ -79,17 +103,17 @@ class Leadership:
     async def take_over(self, term: int) -> None:
         """Make the ledger hold what the pods hold at this moment, then serve; repeated until the API server answers.
 
-        After a lapse in which nobody else led it still does: every bind since is ours, and is booked.
+        After a lapse in which nobody else led it still does: every bind since is ours, and is booked. A take-over that
+        such a lapse interrupts goes on where it was.
         """
-        stamp = stamp_of(self.elector.candidate.identity, term, self.secret())
         while not (self._serving and self.elector.continues(self._serving)):
             try:
-                await self._rebuild(stamp)
+                await self._rebuild(self._begun(term))
                 break
             except (ApiStatusError, ApiUnreachableError) as error:
                 log.warning("taking over: %s", error)
                 await self.sleep(_PAUSE)
-        self._serving = term
+        self._serving, self._progress = term, None
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("serving: %d pods on GPUs, %d without a node", len(bookings), len(pods))
 
@@ -107,27 +131,40 @@ class Leadership:
         await self.take_over(term)
         await duties()
 
-    async def _rebuild(self, stamp: str) -> None:
+    def _begun(self, term: int) -> Progress:
+        """The take-over of this term, or of an earlier one since which nobody else can have led."""
+        known = self._progress
+        if known is None or not self.elector.continues(known.term):
+            stamp = stamp_of(self.elector.candidate.identity, term, self.secret())
+            known = self._progress = Progress(term, stamp, self.pods.lists)
+        return known
+
+    async def _rebuild(self, so_far: Progress) -> None:
         """Book all that any earlier leader bound or could still bind, and nothing else.
 
         Order matters: a list that begins in this term says what could still be bound; that is fenced; and what
         landed before the fence is known when the watch, or another list, has shown the fence.
         """
-        await self.pods.relist()
+        await self.pods.relist(so_far.lists)
         if self.elector.candidate.handed_over:
             log.info("the last leader ended in order: no bind of it is under way")
-        elif not await self._fence(stamp):
-            await self.pods.relist()
+        else:
+            await self._fence(so_far)
         for uid, booking in list(self.placer.ledger.bookings().items()):
             if not booking.confirmed:  # of an earlier term of ours: what landed of it is confirmed by the list
                 self.placer.ledger.release(uid)
 
-    async def _fence(self, stamp: str) -> bool:
-        uids = bindable(self.revisions, self.placer)
-        fence = Fence(self.api, self.revisions, stamp, self.elector.clock, self.sleep)
-        shown = await fence.put_up(uids)
-        log.info("fenced %d pods that could still have been bound", len(uids))
-        return shown
+    async def _fence(self, so_far: Progress) -> None:
+        if so_far.fence is None:
+            so_far.fence = Fence(self.api, self.revisions, so_far.stamp, self.elector.clock, self.sleep)
+        if so_far.unshown is None:
+            uids = bindable(self.revisions, self.placer)
+            shown = await so_far.fence.put_up(uids)
+            log.info("fenced %d pods that could still have been bound", len(uids))
+            if shown:
+                return
+            so_far.unshown = self.pods.lists
+        await self.pods.relist(so_far.unshown)
 
 
 async def _end(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:

@@ -1,0 +1,208 @@
+"""A take-over that a lapse of the Lease interrupts goes on where it was, unless somebody else may have led since."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+
+from hetserve.api import names
+from hetserve.placement.placer import Placer
+from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender import fencing
+from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
+from hetserve_extender.election import Elector
+from hetserve_extender.fence import ListedPod, Revisions, listed_pod
+from hetserve_extender.fencing import LANDED_BY
+from hetserve_extender.leader import Leadership
+from hetserve_extender.lease import NEVER, Candidate, Terms
+from hetserve_extender.pages import LISTED_TURN
+from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_shell.connection import RawObject
+
+TERMS: Final = Terms()
+SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN
+"""Seconds for a pod: each turn of a list takes longer than the Lease may go without a renewal."""
+SLOW_LIST: Final = 20 * LISTED_TURN
+TURNS: Final = 40
+"""Turns of the loop in which whatever can go on without time does."""
+
+
+class SilentApi(FakeApi):
+    """Whose watches tell nothing."""
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        async for line in super().watch(path, query):
+            if not line:
+                yield line
+
+
+@dataclass
+class Machine:
+    """An extender that contends for the Lease in virtual time; reading a pod of a list takes `slow` seconds of it."""
+
+    api: FakeApi
+    now: float = 0.0
+    slow: float = 0.0
+    served: int = 0
+    lapses_at: float = 5.0
+    _timers: list[tuple[float, int, asyncio.Future[None]]] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        clock = lambda: Seconds(self.now)  # noqa: E731
+        placer = Placer(clock=clock, hold=Seconds(30.0))
+        NodeSink(placer).replace(self.api.listing("/api/v1/nodes"))
+        revisions = Revisions(PodSink(placer))
+        self.pods = Reflector(self.api, "/api/v1/pods", revisions, UNFINISHED_PODS, self.read, self.sleep)
+        elector = Elector(
+            self.api, names.SYSTEM_NAMESPACE, "hetserve-extender", Candidate("me", TERMS), clock, clock, self.sleep
+        )
+        self.leadership = Leadership(elector, self.api, self.pods, revisions, placer, self.sleep)
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.leadership.elector.candidate
+
+    def read(self, raw: RawObject) -> ListedPod:
+        self.now += self.slow
+        return listed_pod(raw)
+
+    async def sleep(self, seconds: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._timers, (self.now + seconds, next(self._order), woken))
+        await woken
+
+    async def duties(self) -> None:
+        self.served += 1
+        await asyncio.Event().wait()
+
+    async def until(self, holds: Callable[[], bool], within: float, each: Callable[[], None] = lambda: None) -> None:
+        """Let it run; time goes on only where everything waits for it. `each` is called whenever it does."""
+        end, idle = self.now + within, 0
+        while not holds():
+            assert self.now < end, f"not within {within:g} s: {self.leadership.refusal()}"
+            await asyncio.sleep(0)
+            idle += 1
+            if self._timers and (self._timers[0][0] <= self.now or idle > TURNS):
+                at, _, woken = heapq.heappop(self._timers)
+                self.now, idle = max(self.now, at), 0
+                each()
+                if not woken.done():
+                    woken.set_result(None)
+
+    def lapse(self) -> None:
+        """Every five seconds the machine stands still for too long."""
+        if self.now >= self.lapses_at:
+            self.lapses_at = self.now + 5.0
+            self.candidate._until = NEVER
+
+    def serves(self) -> bool:
+        return self.leadership.refusal() == ""
+
+    def stamps(self) -> list[str]:
+        """Of the fences, in the order in which they began."""
+        patches = [body["metadata"] for method, _, body in self.api.calls if method == "PATCH"]
+        return list(dict.fromkeys(patch["labels"][names.LABEL_FENCE] for patch in patches))
+
+
+@asynccontextmanager
+async def running(machine: Machine) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(machine.pods.run())]
+    await machine.until(machine.pods.synced.is_set, 1e6)
+    tasks.append(asyncio.create_task(machine.leadership.run(machine.duties)))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def cluster(others: int = 0) -> FakeApi:
+    """Whose leader was killed; with many pods that have nothing to do with us."""
+    api = FakeApi()
+    api.add(gpu_node("n0"))
+    api.add(gpu_pod())
+    for number in range(others):
+        api.add(gpu_pod(f"other{number}", memory_mib=0, node="n0"))
+    api.add(held_by("killed"))
+    return api
+
+
+def held_by(holder: str) -> RawObject:
+    lease = released_lease()
+    lease["spec"] |= {"holderIdentity": holder, "leaseDurationSeconds": 0}
+    return lease
+
+
+async def test_a_machine_on_which_a_list_takes_longer_than_a_term_serves_in_the_end() -> None:
+    machine = Machine(cluster(SLOW_LIST), slow=SLOW)
+    async with running(machine):
+        before = machine.pods.lists
+        await machine.until(machine.serves, 200.0)
+        assert machine.candidate.term > 2, "no lapse, and nothing was tried"
+        assert machine.pods.lists == before + 1, "a list that had begun in a term of ours was begun anew"
+    assert len(machine.stamps()) == 1
+
+
+async def test_a_pod_that_cannot_be_fenced_is_waited_out_once_however_often_the_lease_lapses() -> None:
+    api = cluster()
+    api.faults["PATCH"] = deque([403] * 100_000)
+    machine = Machine(api)
+    async with running(machine):
+        await machine.until(machine.serves, LANDED_BY + 10.0, machine.lapse)
+        assert machine.now > LANDED_BY
+        assert machine.candidate.term > 10, "no lapse, and nothing was tried"
+    assert len(machine.stamps()) == 1
+
+
+async def test_the_list_after_a_fence_that_the_watch_does_not_show_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fencing, "SHOWN_WITHIN", 0.001)
+    machine = Machine(SilentApi(cluster(SLOW_LIST).objects), slow=SLOW / 5)
+    async with running(machine):
+        before = machine.pods.lists
+        await machine.until(machine.serves, 1000.0, machine.lapse)
+        assert machine.pods.lists == before + 2
+    assert len(machine.stamps()) == 1
+    assert len([method for method, _, _ in machine.api.calls if method == "PATCH"]) == 1, "fenced again"
+
+
+async def test_a_take_over_begins_anew_where_another_may_have_led() -> None:
+    """What that one sent is not in our list, and our fence may be older than what it sends."""
+    api = cluster()
+    api.faults["PATCH"] = deque([403] * 100_000)
+    machine = Machine(api)
+    async with running(machine):
+        await machine.until(lambda: len(machine.stamps()) == 1, 10.0)
+        lists, term = machine.pods.lists, machine.candidate.term
+        api.add(held_by("another"))
+        await machine.until(lambda: machine.leadership.elector.leader() == "another", 10.0)
+        api.faults.clear()
+        await machine.until(machine.serves, 10.0)
+        assert machine.candidate.origin > term
+        assert machine.pods.lists == lists + 1, "a list from before another led was taken for the present"
+    first, second = machine.stamps()
+    assert first != second, "the fence of a term before another led holds nobody back"
+
+
+async def test_a_leader_that_serves_again_after_another_led_lists_and_fences_again() -> None:
+    machine = Machine(cluster())
+    async with running(machine):
+        await machine.until(machine.serves, 10.0)
+        lists = machine.pods.lists
+        machine.api.add(held_by("another"))
+        await machine.until(lambda: not machine.serves() and machine.leadership.elector.leader() == "another", 10.0)
+        await machine.until(machine.serves, 10.0)
+        assert machine.pods.lists == lists + 1
+    assert len(machine.stamps()) == 2
+    assert machine.served == 2
