@@ -4,99 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import httpx
-
-from harness import components
 from harness.cluster import Cluster
-from harness.controlplane import environment
 from harness.nodes import HETSEV
-from harness.processes import ProcessRecord, end, spawn
-from harness.waiting import Unmet, wait_until
+from harness.processes import end
+from harness.replicas import SELECTOR, replicas, two_pods, wait_for_both, wait_for_endpoints
+from harness.waiting import wait_until
 from hetserve.api.names import LABEL_LEADER, SYSTEM_NAMESPACE
-from hetserve.testing.cluster import gpu_pod
-
-SELECTOR = "app.kubernetes.io/component=extender"
-
-
-@dataclass(frozen=True)
-class Replica:
-    """The process that stands for a pod: the pod itself is run by nobody, its node is a fake."""
-
-    pod: str
-    port: int
-    probe: int
-    record: ProcessRecord
-
-    def filter(self) -> dict[str, Any]:
-        body = {"Pod": gpu_pod(model=None), "Nodes": None, "NodeNames": ["nowhere"]}
-        url = f"http://{components.HOST}:{self.port}/filter"
-        answer: dict[str, Any] = httpx.post(url, json=body, timeout=5.0, trust_env=False).json()
-        return answer
-
-
-@contextmanager
-def replicas(cluster: Cluster, pods: list[str]) -> Iterator[list[Replica]]:
-    ports = cluster.ports
-    pairs = [(ports.extender, ports.extender_probe), (ports.scheduler, ports.standby_probe)]
-    started = [start(cluster, pod, *pair) for pod, pair in zip(pods, pairs, strict=True)]
-    try:
-        yield started
-    finally:
-        end([replica.record for replica in started], grace=10)
-
-
-def start(cluster: Cluster, pod: str, port: int, probe: int) -> Replica:
-    component = cluster.component("extender")
-    components.write_settings(cluster.kube, cluster.folder, component)
-    program = str(Path(sys.executable).parent / component.name)
-    command = [program, "--config", str(component.settings_file(cluster.folder)), "--host", components.HOST]
-    command += ["--kubeconfig", str(cluster.folder.account(component.name))]
-    command += ["--port", str(port), "--probe-port", str(probe)]
-    env = environment(cluster.folder) | {"POD_NAME": pod}
-    record = spawn(pod, command, cluster.folder.log(pod), env)
-    cluster.state = cluster.state.with_process(record)
-    cluster.folder.save(cluster.state)
-    return Replica(pod, port, probe, record)
-
-
-def endpoints(cluster: Cluster) -> list[str]:
-    """Pods that the Service leads to."""
-    slices = cluster.kube.list(
-        "endpointslices", SYSTEM_NAMESPACE, labels="kubernetes.io/service-name=hetserve-extender"
-    )
-    return sorted(e["targetRef"]["name"] for s in slices for e in s.get("endpoints") or [])
-
-
-def wait_for_endpoints(cluster: Cluster, pod: str) -> None:
-    def only_it() -> bool | Unmet:
-        seen = endpoints(cluster)
-        return seen == [pod] or Unmet(seen)
-
-    wait_until(only_it, 30, f"the Service to lead to {pod} only")
-
-
-def wait_for_both(cluster: Cluster, both: list[Replica]) -> None:
-    def ready() -> bool:
-        return all(cluster.probe(replica.probe, "/readyz").is_success for replica in both)
-
-    wait_until(ready, 20, "both to be ready")
-    wait_until(lambda: any(not replica.filter()["Error"] for replica in both), 20, "one of them to lead")
-
-
-def two_pods(cluster: Cluster) -> list[str]:
-    def running() -> list[str] | Unmet:
-        pods = cluster.pods(SYSTEM_NAMESPACE, SELECTOR)
-        names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
-        return names if len(names) == 2 else Unmet(names)
-
-    return wait_until(running, 60, "two pods of the extender to run")
 
 
 def test_the_service_leads_to_the_replica_that_places(own_cluster: Cluster) -> None:

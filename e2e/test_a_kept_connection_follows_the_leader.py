@@ -1,0 +1,103 @@
+"""Promise: a scheduler that keeps its connections finds the next leader, though the last one lives on.
+
+A Service moves no connection that stands, and the scheduler's stand for as long as pods wait: a leader of before
+must end them, or nothing is placed any more while every probe is well.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Final
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.failover import GOAL
+from harness.lab import Lab
+from harness.replicas import Replica, endpoints, replicas, two_pods, wait_for_both, wait_for_endpoints
+from harness.service import Endpoint, Service, service
+from harness.waiting import Unmet, wait_until
+
+PAUSE: Final = 5.0
+"""Seconds: longer than a Lease."""
+
+
+class Scene:
+    """One scheduler, two extenders, and a Service between them."""
+
+    def __init__(self, lab: Lab, service: Service, both: list[Replica]) -> None:
+        self.lab, self.service, self.both = lab, service, both
+
+    def leader_and_other(self) -> tuple[Replica, Replica]:
+        leader, other = sorted(self.both, key=lambda replica: replica.filter()["Error"] != "")
+        wait_for_endpoints(self.lab.cluster, leader.pod)
+        return leader, other
+
+    def place(self, name: str) -> float:
+        """Seconds until a new pod is bound."""
+        start = time.monotonic()
+        self.lab.deployment(name, "few", replicas=1, mib=1024, model=None)
+        self.lab.wait_for_bound(1, f"app={name}", timeout=60)
+        seconds = time.monotonic() - start
+        print(f"{name}: bound after {seconds:.2f} s; connections so far: {self.service.made}")
+        return seconds
+
+    def depose(self) -> tuple[Replica, Replica]:
+        """Pause the leader until the other serves, and let it go on; (leader of before, leader)."""
+        before, other = self.leader_and_other()
+        os.kill(before.record.pid, signal.SIGSTOP)
+        try:
+            time.sleep(PAUSE)
+            wait_for_endpoints(self.lab.cluster, other.pod)
+            wait_until(lambda: not other.filter()["Error"], 20, "the other to serve")
+        finally:
+            os.kill(before.record.pid, signal.SIGCONT)
+        return before, other
+
+    def wait_until_left(self, replica: Replica) -> None:
+        def left() -> bool | Unmet:
+            count = self.service.open_to(replica.pod)
+            return count == 0 or Unmet(f"{count} connections to {replica.pod}")
+
+        wait_until(left, GOAL, "the leader of before to end the connections it was kept")
+
+
+@pytest.mark.timeout(240)
+def test_the_next_pod_is_bound_by_the_new_leader_over_a_new_connection(own_cluster: Cluster, namespace: str) -> None:
+    both: list[Replica] = []
+    late: list[Replica] = []
+
+    def endpoint() -> Endpoint | None:
+        found = [late.pop().pod] if late else endpoints(own_cluster)
+        return next((Endpoint(one.pod, one.port) for one in both if one.pod in found), None)
+
+    with service(endpoint) as between:
+        own_cluster.install_chart({"components": {"enabled": True}, "scheduler": {"extenderUrl": between.url}})
+        lab = Lab(own_cluster, namespace)
+        lab.nodes("few", count=4, gpus=2)
+        with replicas(own_cluster, two_pods(own_cluster)) as started:
+            both += started
+            wait_for_both(own_cluster, both)
+            scene = Scene(lab, between, both)
+            leader, _ = scene.leader_and_other()
+            own_cluster.start_component("scheduler")
+            scene.place("first")
+            assert between.open_to(leader.pod) > 0, "the scheduler keeps no connection: the scenario shows nothing"
+
+            before, leader = scene.depose()
+            scene.wait_until_left(before)
+            idle = scene.place("after-a-pause")
+            assert between.made[-1] == leader.pod
+
+            before, leader = scene.depose()
+            at_once = scene.place("as-soon-as-the-leader-of-before-goes-on")
+
+            before, leader = scene.depose()
+            scene.wait_until_left(before)
+            late.append(before)  # the network's rules follow the label a moment later
+            led_astray = scene.place("led-to-the-leader-of-before")
+            assert between.made[-2:] == [before.pod, leader.pod]
+
+    assert max(idle, at_once, led_astray) < GOAL
