@@ -32,13 +32,13 @@ def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[R
 
 def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
     """(nodes that can give `count` GPUs, best first; the place of each in that order, equal where ranks are)."""
-    tops = _tops(index, fits, ranks, count)
-    able = np.flatnonzero(tops[:, -1] >= 0)
-    keys = tops[able]
+    able, keys = _tops(index, fits, ranks, count)
+    if len(able) < 2:  # nothing to sort, which by each of a thousand columns takes as long as a decision may
+        return able, np.zeros(len(able), dtype=np.int64)
     order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
     keys = keys[order]
     steps = np.any(keys[1:] != keys[:-1], axis=1)
-    return able[order], np.concatenate(([0], np.cumsum(steps)))[: len(order)]
+    return able[order], np.concatenate(([0], np.cumsum(steps)))
 
 
 def _best_two_nodes(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
@@ -56,16 +56,19 @@ def _best_rows(index: GpuIndex, fits: Mask, ranks: Numbers, count: int, node: in
     return tuple(sorted(first + int(row) for row in best))
 
 
-def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> Numbers:
-    """Per node: its `count` highest ranks, highest first, filled up with -1."""
-    if not index.nodes:
-        return np.full((0, count), -1, dtype=np.int64)
+def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """(nodes on which `count` GPUs fit; the highest ranks of each, that many, highest first)."""
     masked = np.where(fits, ranks, -1)
-    if count == 1:
-        best: Numbers = np.maximum.reduceat(masked, index.first)[:, np.newaxis]
-        return best
-    within = np.arange(len(index.gpus)) - index.first[index.node_of]
-    table = np.full((len(index.nodes), max(int(within.max()) + 1, count)), -1, dtype=np.int64)
-    table[index.node_of, within] = masked
-    highest: Numbers = -np.sort(-table, axis=1)[:, :count]
-    return highest
+    if count == 1 and index.nodes:
+        best = np.maximum.reduceat(masked, index.first)
+        able = np.flatnonzero(best >= 0)
+        return able, best[able, np.newaxis]
+    able = np.flatnonzero(index.on_node(fits) >= count)
+    sizes = index.on_node(index.all)[able]
+    tops = np.empty((len(able), count), dtype=np.int64)
+    # A table for each size of node: one of all would be as wide as a pod asks, or as the largest node is.
+    for size in np.unique(sizes).tolist():
+        here = np.flatnonzero(sizes == size)
+        rows = index.first[able[here], np.newaxis] + np.arange(size)
+        tops[here] = -np.sort(-masked[rows], axis=1)[:, :count]
+    return able, tops
