@@ -47,6 +47,8 @@ class Gated:
     A time once set stays: it must not begin anew each time that the scheduler says something else."""
     _counting: set[str] = field(default_factory=set)
     """Those of them that the scheduler has in hand, until their time is over."""
+    _none_ends_before: float = math.inf
+    """No pod stops counting earlier; kept, for a take-over may leave ten thousand, and each event asks."""
     _held_by_others: set[str] = field(default_factory=set)
     _ours_alone_since: dict[str, Seconds] = field(default_factory=dict)
 
@@ -141,8 +143,11 @@ class Gated:
 
     def next_time(self, now: Seconds) -> float | None:
         """When a pod stops or starts to count without an event."""
-        counting = [self._counts_until[uid] for uid in self._counting]
-        return min((at for at in [*counting, *self.lifted.values(), *self.resting.values()] if at > now), default=None)
+        if self._none_ends_before <= now:
+            times = (self._counts_until[uid] for uid in self._counting)
+            self._none_ends_before = min((until for until in times if until > now), default=math.inf)
+        known = [self._none_ends_before, *self.lifted.values(), *self.resting.values()]
+        return min((at for at in known if now < at < math.inf), default=None)
 
     def gated_for(self, pod: Waiting) -> float:
         """Seconds that a pod has waited at our gate alone; before that it waited for others."""
@@ -168,6 +173,7 @@ class Gated:
             self._counts_until[uid] = min(self._counts_until[uid], Seconds(now + self.unschedulable_after))
         if now < self._counts_until[uid]:
             self._counting.add(uid)
+            self._none_ends_before = min(self._none_ends_before, self._counts_until[uid])
 
     def _waits(self, pod: PodView) -> bool:
         return ours_alone_holds(pod) and pod.uid not in self.lifted and pod.uid not in self.resting
