@@ -131,3 +131,19 @@ async def test_a_term_begins_with_what_is_there_and_a_run_that_failed_is_the_sam
     await _run_for_a_turn(controller)
     assert controller.outstanding(controller.clock()) == 3, "who led meanwhile may have released them"
     assert patched(bench) == []
+
+
+async def test_each_pod_that_stops_counting_is_noticed_when_it_does(bench: Bench, controller: QueueController) -> None:
+    add_gated(bench, 3)
+    await release(bench, controller)
+    start = bench.clock[0]
+    for number in range(3):
+        bench.api.add(gpu_pod(f"p{number}", unschedulable=True))
+        bench.show()
+        bench.clock[0] += 2.0
+    ends = [start + UNSCHEDULABLE_AFTER + 2.0 * number for number in range(3)]
+    for end in ends:
+        assert controller.pods.next_time(controller.clock()) == end
+        bench.clock[0] = end
+    assert controller.pods.next_time(controller.clock()) is None
+    assert controller.outstanding(controller.clock()) == 0
