@@ -53,7 +53,7 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
     Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
     Scope("2 processes, 2 GPUs, a change of leader", TWO_GPUS, CHANGE, 0, processes=2),
-    Scope("2 processes, 2 GPUs, a fault beside the change", TWO_GPUS, FAILOVER, 1, processes=2, retires=True),
+    Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes and a restart", ONE_GPU, BACK, 1, processes=2, retires=True),
 )
@@ -67,8 +67,8 @@ DEEP: Final[tuple[Scope, ...]] = (
     Scope("1 pod, any four faults", Shape((ALONE,), ONE_NODE), {**EDITED, "lose": 2, "delete": 2}, 4),
     Scope("mode score, 2 pods, any fault or edit", Shape((SMALL, OTHER), TWO_NODES), EDITED, 1, mode=Mode.SCORE),
     Scope("mode score, 3 pods, any fault", Shape((SMALL, SMALL, OTHER), ONE_NODE), ALL, 1, mode=Mode.SCORE),
-    Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
-    Scope("2 processes, 3 pods, 2 nodes, a fault beside it", APART, FAILOVER, 1, processes=2, retires=True),
+    Scope("2 processes, 3 pods, any fault beside the change", THREE, {**ALL, **CHANGE}, 1, 2, retires=True),
+    Scope("2 processes, 3 pods, 2 nodes, a fault beside the change", APART, FAILOVER, 1, 2, retires=True),
     Scope("2 processes, 2 GPUs, two changes", TWO_GPUS, {"promote": 2}, 0, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes, a request lost", ONE_GPU, {"promote": 2, "lose": 1}, 1, 2, retires=True),
 )
