@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.pods import InvalidObjectError, parse_pod
 from hetserve.placement.reduced import reduced_pod
 from hetserve.testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]
+MANY = [{"name": "c", "type": "Ready", "resources": {"limits": {"cpu": "1"}}}] * (MOST_ITEMS + 1)
 odd: Some = st.sampled_from(
-    (None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z", [{"name": names.QUEUE_GATE}])
+    (
+        *(None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z"),
+        *([{"name": names.QUEUE_GATE}], MANY, MANY[1:]),
+    )
 )
 resources: Some = st.fixed_dictionaries(
     {}, optional={names.RESOURCE_GPU_MEMORY: odd, names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)), "cpu": odd}
@@ -125,6 +130,10 @@ PATHS = (
 
 
 @given(st.booleans(), st.lists(st.tuples(st.sampled_from(PATHS), odd), max_size=2))
+@example(True, [(("spec", "containers"), MANY)])
+@example(True, [(("spec", "initContainers"), MANY)])
+@example(True, [(("spec", "schedulingGates"), MANY)])
+@example(True, [(("status", "conditions"), MANY)])
 @settings(max_examples=300)
 def test_a_good_pod_with_a_few_odd_fields_reads_the_same_reduced(bound: bool, changes: list[Any]) -> None:
     where: dict[str, Any] = {"node": "n0", "gpu": "0"} if bound else {"gates": (names.QUEUE_GATE, "other")}

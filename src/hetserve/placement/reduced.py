@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.pods import PodView, parse_pod
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
@@ -63,10 +64,17 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _containers(found: Any) -> Any:
     """Containers that name one of our resources, or whose resources cannot be read; the others count nothing."""
+    if _too_many(found):
+        return [{}] * len(found)
     if not isinstance(found, list | tuple) or not all(isinstance(item, Mapping) for item in found):
         return found
     reduced = [_container(item) for item in found]
     return [item for item in reduced if item.get("resources", {}) != {}]
+
+
+def _too_many(found: Any) -> bool:
+    """Whether a list is so long that reading the pod fails, whatever stands in it."""
+    return isinstance(found, list | tuple) and len(found) > MOST_ITEMS
 
 
 def _container(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,8 +92,10 @@ def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {"phase": raw["phase"]} if "phase" in raw else {}
-    found = raw.get("conditions")
-    if isinstance(found, list | tuple) and all(isinstance(item, Mapping) for item in found):
+    found: Any = raw.get("conditions")
+    if _too_many(found):
+        found = [{}] * len(found)
+    elif isinstance(found, list | tuple) and all(isinstance(item, Mapping) for item in found):
         scheduled = [item for item in found if item.get("type") == "PodScheduled"]
         kept = ("type", "status", "reason")
         found = [{key: item[key] for key in kept if key in item} for item in scheduled[:1]]
