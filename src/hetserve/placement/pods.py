@@ -25,7 +25,16 @@ from hetserve.placement.resources import gpu_count, gpu_memory
 from hetserve.placement.values import value
 from hetserve.units import Seconds
 
-__all__ = ["MAX_MIB", "GpuRequest", "InvalidObjectError", "PodView", "gpu_memory", "id_order", "parse_pod"]
+__all__ = [
+    "MAX_MIB",
+    "GpuRequest",
+    "InvalidObjectError",
+    "PodView",
+    "gpu_memory",
+    "id_order",
+    "named_gpus",
+    "parse_pod",
+]
 
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -85,7 +94,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     node = text(spec.get("nodeName"), "spec.nodeName")
     request, complaint = _request(metadata, spec, annotations)
     revision = metadata.get("resourceVersion")
-    gpus, misnamed = _named(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
+    gpus, misnamed = named_gpus(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
         request=request,
         node=node,
@@ -108,6 +117,21 @@ def id_order(id_: str) -> tuple[int, str]:
     return len(id_), id_
 
 
+def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
+    """(ids of the GPUs that a binding wrote, in their order, None), or (none, why these cannot be GPUs of a node).
+
+    Blanks and repetitions add nothing. Whoever makes a pod with a node writes what he likes, and each id is booked.
+    """
+    written = text(value, names.ANNOTATION_GPU)
+    if written is None:
+        return (), None
+    if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:
+        ids = tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
+        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is the last
+            return ids, None
+    return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
+
+
 def _request(
     metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]
 ) -> tuple[GpuRequest, str | None]:
@@ -128,21 +152,6 @@ def _request(
         priority=integer(spec.get("priority"), "spec.priority"),
     )
     return request, wishes.complaint
-
-
-def _named(value: object) -> tuple[tuple[str, ...], str | None]:
-    """(ids of the GPUs that a binding wrote, in their order, None), or (none, why these cannot be GPUs of a node).
-
-    Blanks and repetitions add nothing. Whoever makes a pod with a node writes what he likes, and each id is booked.
-    """
-    written = text(value, names.ANNOTATION_GPU)
-    if written is None:
-        return (), None
-    if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:
-        ids = tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
-        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is the last
-            return ids, None
-    return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
 
 def _unschedulable(status: Mapping[str, Any]) -> bool:

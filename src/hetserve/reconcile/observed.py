@@ -15,7 +15,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.placement.inventory import Gpu, parse_node
-from hetserve.placement.pods import gpu_memory
+from hetserve.placement.pods import gpu_memory, named_gpus
 from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 RawObject = Mapping[str, Any]
@@ -93,7 +93,7 @@ def pod_fact(raw: RawObject) -> PodFact | None:
         model=labels.get(names.LABEL_MODEL),
         template_hash=labels.get("pod-template-hash"),
         node=node,
-        gpu=annotations.get(names.ANNOTATION_GPU) if node else None,
+        gpu=",".join(named_gpus(annotations.get(names.ANNOTATION_GPU))[0]) or None if node else None,
         cpu=MilliCPU(_requested(spec, "cpu")),
         memory=MiB(_requested(spec, "memory")),
         gpu_memory=_gpu_memory(spec),

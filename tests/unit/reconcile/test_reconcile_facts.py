@@ -13,6 +13,7 @@ from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_profiles, read_service, read_types
 from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
 from hetserve.units import MiB, MilliCPU
 
@@ -94,3 +95,15 @@ def test_a_finished_pod_is_no_fact_and_a_gated_one_is_not_refused() -> None:
     assert found.gated
     assert found.waiting is None
     assert pod_fact({**raw, "status": {"phase": "Succeeded"}}) is None
+
+
+def test_ids_that_no_node_can_have_are_not_kept() -> None:
+    """Any tenant may write 256 KiB of them to each of his pods, and rooms are counted from them all the time."""
+    raw = gpu_pod(node="n0", gpu="1,0")
+    found = pod_fact(raw)
+    assert found is not None
+    assert found.gpu == "0,1"
+    raw["metadata"]["annotations"]["hetserve.io/gpu"] = ",".join(map(str, range(40_000)))
+    found = pod_fact(raw)
+    assert found is not None
+    assert found.gpu is None
