@@ -1,4 +1,7 @@
-"""Judges every revision of the pods: a watch of its own, in a thread, and the independent checker on each event."""
+"""Judges every revision of the pods: a watch of its own, in a thread, and on each event two verdicts.
+
+One is the shipped checker's, the other the tests' own account.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import Any, Final
 
 import httpx
 
+from harness.account import broken, capacities
 from harness.kube import Kube, Manifest
+from harness.sickness import Ward
 from hetserve.api import names
 from hetserve.placement.check import violations
 
@@ -20,11 +25,13 @@ WATCH_SECONDS: Final = 5
 class Witness:
     """What was seen: how many revisions, how many of them were judged anew, and whatever was wrong in any."""
 
-    def __init__(self, nodes: list[Manifest]) -> None:
+    def __init__(self, nodes: list[Manifest], ward: Ward | None = None) -> None:
         self.revisions = 0
         self.judged = 0
         self.wrong: list[str] = []
         self._nodes = nodes
+        self._capacity = capacities(nodes)
+        self._ward = ward
         self._pods: dict[str, Manifest] = {}
         self._held: dict[str, tuple[str, str]] = {}
 
@@ -50,7 +57,14 @@ class Witness:
             return  # nothing that the checker reads is another: its last verdict is this one's
         self.judged += 1
         revision = pod["metadata"]["resourceVersion"]
-        self.wrong += [f"revision {revision}: {line}" for line in violations(self._pods.values(), self._nodes)]
+        found = [*violations(self._pods.values(), self._nodes), *self._broken()]
+        self.wrong += [f"revision {revision}: {line}" for line in found]
+
+    def _broken(self) -> list[str]:
+        try:
+            return broken(self._pods.values(), self._capacity)
+        except (KeyError, ValueError) as error:
+            return [f"what a pod holds cannot be read: {error!r}"]
 
     def _moved(self, uid: str, pod: dict[str, Any]) -> None:
         """A bound pod has a GPU, from its bind on, and always the same."""
@@ -59,14 +73,17 @@ class Witness:
             return
         if gpu is None:
             self.wrong.append(f"pod {pod['metadata']['name']} is bound to {node} without a GPU")
-        elif self._held.setdefault(uid, (node, gpu)) != (node, gpu):
+        elif uid not in self._held:
+            self._held[uid] = (node, gpu)
+            self.wrong += self._ward.wrongly_bound(pod) if self._ward is not None else []
+        elif self._held[uid] != (node, gpu):
             self.wrong.append(f"pod {pod['metadata']['name']} moved from {self._held[uid]} to {(node, gpu)}")
 
 
 @contextmanager
-def watching(kubeconfig: Path, namespace: str, nodes: list[Manifest]) -> Iterator[Witness]:
-    """A witness of all that happens to the pods of a namespace during the block."""
-    witness, kube, stopping = Witness(nodes), Kube(kubeconfig), threading.Event()
+def watching(kubeconfig: Path, namespace: str, nodes: list[Manifest], ward: Ward | None = None) -> Iterator[Witness]:
+    """A witness of all that happens to the pods of a namespace during the block; `ward` knows what GPUs are ill."""
+    witness, kube, stopping = Witness(nodes, ward), Kube(kubeconfig), threading.Event()
 
     def watch() -> None:
         try:

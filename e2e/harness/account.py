@@ -1,0 +1,91 @@
+"""The tests' own account: what each GPU holds by the raw annotations, and what is wrong with that.
+
+Written from the promises alone and sharing no code with ledger or checker, so that all three can disagree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from harness.kube import Manifest
+from hetserve.api import names
+
+FINISHED = ("Succeeded", "Failed")
+Place = tuple[str, str]
+"""Node and GPU."""
+
+
+class Share(NamedTuple):
+    """What one pod holds of one GPU."""
+
+    uid: str
+    node: str
+    gpu: str
+    mib: int
+
+
+def shares(pods: Iterable[Manifest]) -> Iterator[Share]:
+    """One per pod and GPU; raises KeyError or ValueError where a pod on a node does not say what it holds."""
+    for pod in pods:
+        yield from shares_of(pod)
+
+
+def shares_of(pod: Manifest) -> list[Share]:
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
+        return []
+    annotations = pod["metadata"].get("annotations", {})
+    gpus = annotations[names.ANNOTATION_GPU].split(",")
+    mib = [int(text) for text in annotations[names.ANNOTATION_GPU_MEMORY].split(",")]
+    return [
+        Share(pod["metadata"]["uid"], pod["spec"]["nodeName"], gpu, each) for gpu, each in zip(gpus, mib, strict=True)
+    ]
+
+
+def capacities(nodes: Iterable[Manifest]) -> dict[Place, int]:
+    """MiB of each GPU, by the labels that the harness gives nodes."""
+    labelled = ((node["metadata"]["name"], node["metadata"]["labels"]) for node in nodes)
+    return {
+        (name, str(number)): int(labels[names.GFD_MEMORY])
+        for name, labels in labelled
+        for number in range(int(labels.get(names.GFD_COUNT, 0)))
+    }
+
+
+def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
+    """Each promise that these pods break."""
+    on_gpu: dict[Place, list[tuple[Share, Manifest]]] = defaultdict(list)
+    found = []
+    for pod in pods:
+        held = shares_of(pod)
+        if held and not _as_asked(pod, held, capacity):
+            found.append(f"{pod['metadata']['name']} holds {held}, and asked for {_limits(pod)}")
+        for share in held:
+            on_gpu[share.node, share.gpu].append((share, pod))
+    for place, here in sorted(on_gpu.items(), key=lambda item: item[0]):
+        models = [pod["metadata"].get("labels", {}).get(names.LABEL_MODEL) for _, pod in here]
+        named = [model for model in models if model]
+        who = f"{place}: {sorted(pod['metadata']['name'] for _, pod in here)}"
+        if sum(share.mib for share, _ in here) > capacity[place]:
+            found.append(f"more than {capacity[place]} MiB are held on {who}")
+        if len(set(named)) < len(named):
+            found.append(f"one model is twice on {who}")
+        if len(here) > 1 and any(names.RESOURCE_GPU_MEMORY not in _limits(pod) for _, pod in here):
+            found.append(f"a whole GPU is shared on {who}")
+    return found
+
+
+def _as_asked(pod: Manifest, held: list[Share], capacity: dict[Place, int]) -> bool:
+    """As many different GPUs, and of each what was asked for: so much memory, or all of it."""
+    limits = _limits(pod)
+    memory = limits.get(names.RESOURCE_GPU_MEMORY)
+    each = [capacity[share.node, share.gpu] if memory is None else int(memory) for share in held]
+    count = len({share.gpu for share in held})
+    return [share.mib for share in held] == each and count == len(held) == int(limits.get(names.RESOURCE_GPU, 1))
+
+
+def _limits(pod: Manifest) -> dict[str, Any]:
+    """Of the only container that the tests' pods have."""
+    limits: dict[str, Any] = pod["spec"]["containers"][0]["resources"]["limits"]
+    return limits

@@ -1,0 +1,105 @@
+"""The judge of the storm can say no: each broken promise, shown to it event by event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.account import broken, capacities
+from harness.sickness import KNOWN_WITHIN, Illness, Ward
+from harness.witness import Witness
+from hetserve.testing.cluster import gpu_node, gpu_pod
+
+Pod = dict[str, Any]
+BOUND_AT = 1_767_225_600.0
+
+
+def test_the_witness_sees_an_over_commit_between_two_good_revisions() -> None:
+    witness = Witness([gpu_node("n0", gpus=1, memory_mib=8000)])
+    first, second = (gpu_pod(name, node="n0", gpu="0", memory_mib=5000, model=name) for name in "ab")
+    for kind, pod, revision in (("ADDED", first, 1), ("ADDED", second, 2), ("DELETED", second, 3)):
+        pod["metadata"]["resourceVersion"] = str(revision)
+        witness.take(kind, pod)
+
+    assert witness.wrong == [
+        "revision 2: GPU 0 of node n0 is over-committed: 10000 of 8000 MiB",
+        "revision 2: more than 8000 MiB are held on ('n0', '0'): ['a', 'b']",
+    ]
+
+
+def test_the_witness_sees_a_pod_that_moves_and_one_without_a_gpu() -> None:
+    witness = Witness([gpu_node("n0", gpus=2)])
+    for revision, gpu in enumerate(("0", "1", None), start=1):
+        pod = gpu_pod("p", uid="other" if gpu is None else "p", node="n0", gpu=gpu, model=None)
+        pod["metadata"]["resourceVersion"] = str(revision)
+        witness.take("MODIFIED", pod)
+
+    assert witness.wrong == [
+        "pod p moved from ('n0', '0') to ('n0', '1')",
+        "pod p is bound to n0 without a GPU",
+        "revision 3: pod default/p runs on 1 GPUs of node n0, and its annotation names 0",
+        "revision 3: what a pod holds cannot be read: KeyError('hetserve.io/gpu')",
+    ]
+
+
+def whole(name: str, gpu: str, *, gpus: int = 1, mib: str | None = None) -> Pod:
+    """A pod of whole GPUs, bound; `mib`: what its annotation says of each."""
+    pod = gpu_pod(name, node="n0", gpu=gpu, memory_mib=0, gpus=gpus, model=name)
+    pod["metadata"]["annotations"]["hetserve.io/gpu-memory"] = mib or ",".join(["8000"] * (gpu.count(",") + 1))
+    return pod
+
+
+def slice_(name: str, gpu: str, *, mib: int = 1000, gpus: int | None = None, model: str | None = "") -> Pod:
+    return gpu_pod(name, node="n0", gpu=gpu, memory_mib=mib, gpus=gpus, model=name if model == "" else model)
+
+
+KEPT = {
+    "slices of several models": [slice_("a", "0", mib=4000), slice_("b", "0", mib=4000)],
+    "slices of two GPUs beside one of one": [slice_("a", "0,1", gpus=2), slice_("b", "1")],
+    "whole ones": [whole("a", "0"), whole("b", "1,2", gpus=2)],
+    "pods without a model": [slice_("a", "0", model=None), slice_("b", "0", model=None)],
+    "a pod that has finished": [whole("a", "0"), gpu_pod("b", node="n0", gpu="0", memory_mib=9000, phase="Failed")],
+}
+BROKEN = {
+    "more memory than there is": ([slice_("a", "0", mib=4001), slice_("b", "0", mib=4000)], "more than 8000 MiB"),
+    "the same over several GPUs": ([slice_("a", "0,1", mib=5000, gpus=2), slice_("b", "1", mib=5000)], "'1'"),
+    "a whole GPU shared": ([whole("a", "0,1", gpus=2), slice_("b", "1")], "a whole GPU is shared on ('n0', '1')"),
+    "a model twice": ([slice_("a", "0", model="m"), slice_("b", "0", model="m")], "one model is twice"),
+    "fewer GPUs than asked for": ([slice_("a", "0", gpus=2)], "a holds"),
+    "one GPU named twice": ([slice_("a", "0,0", gpus=2)], "a holds"),
+    "a part of a whole GPU": ([whole("a", "0", mib="7999")], "a holds"),
+}
+
+
+@pytest.mark.parametrize("pods", KEPT.values(), ids=KEPT)
+def test_the_account_finds_nothing_wrong(pods: list[Pod]) -> None:
+    assert broken(pods, capacities([gpu_node("n0", gpus=3, memory_mib=8000)])) == []
+
+
+@pytest.mark.parametrize(("pods", "words"), BROKEN.values(), ids=BROKEN)
+def test_the_account_tells_a_broken_promise(pods: list[Pod], words: str) -> None:
+    found = broken(pods, capacities([gpu_node("n0", gpus=3, memory_mib=8000)]))
+    assert any(words in line for line in found), found
+
+
+BINDS = {
+    "long after it fell ill": (Illness("n0", "0", BOUND_AT - 60), True),
+    "before the extender could know": (Illness("n0", "0", BOUND_AT - KNOWN_WITHIN), False),
+    "when it was well again": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT - 1), False),
+    "in the second in which it recovered": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT + 0.5), False),
+    "long before it recovered": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT + 5), True),
+    "another GPU is ill": (Illness("n0", "2", BOUND_AT - 60), False),
+    "another node's": (Illness("n1", "0", BOUND_AT - 60), False),
+}
+
+
+@pytest.mark.parametrize(("illness", "wrong"), BINDS.values(), ids=BINDS)
+def test_a_bind_to_a_gpu_that_is_ill(illness: Illness, wrong: bool) -> None:
+    pod = gpu_pod("p", node="n0", gpu="1,0", gpus=2)
+    pod["metadata"]["resourceVersion"] = "1"
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    pod["status"]["conditions"] = [condition]
+    witness = Witness([gpu_node("n0"), gpu_node("n1")], Ward(None, history=[illness]))  # type: ignore[arg-type]
+    witness.take("MODIFIED", pod)
+    assert [line.partition(":")[0] for line in witness.wrong] == ["pod p was bound to an unhealthy GPU"] * wrong
