@@ -14,6 +14,7 @@ FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 UNIT: Final = "tests/unit/placement/test_ledger.py"
+TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
 DOUBT: Final = "tests/adversarial/test_binds_in_doubt.py"
 VERBS: Final = "tests/unit/extender/test_verbs.py"
 QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
@@ -108,6 +109,22 @@ MUTANTS: Final = (
         "return await self._write_all(start)",
         FAULT,
         "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
+    ),
+    Mutant(
+        "two leaders: a take-over goes on although another may have led",
+        "scheduler_extender/hetserve_extender/leader.py",
+        "if known is None or not self.elector.continues(known.term):",
+        "if known is None:",
+        TAKE_OVER,
+        "test_a_take_over_begins_anew_where_another_may_have_led",
+    ),
+    Mutant(
+        "every id that a tenant writes is booked",
+        PODS,
+        'if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:',
+        "if True:",
+        "tests/unit/placement/test_what_tenants_write.py",
+        "test_ids_that_no_node_can_have_are_one_place_and_one_short_line",
     ),
     Mutant(
         "a list leaves the watch of before running",
