@@ -40,7 +40,7 @@ def _breaks(finding: Finding) -> bool:
 
 
 def _longest_first(scope: Scope) -> int:
-    return -(scope.faults + scope.processes) * len(scope.shape.pods)
+    return -(scope.faults + 3 * (scope.processes - 1)) * len(scope.shape.pods)
 
 
 if __name__ == "__main__":
