@@ -17,6 +17,7 @@ import uvloop
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hetserve.api import names
 from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -150,10 +151,26 @@ def test_any_bytes_get_whole_answers_and_the_next_request_is_served(stream: byte
     assert all(status < 400 for status in statuses[:-1]), "requests behind a refused one were served"
 
 
+LISTS = (
+    names.ANNOTATION_GPU_PRODUCT,
+    names.ANNOTATION_GPU_PRODUCT_EXCLUDE,
+    names.ANNOTATION_GPU_UUID,
+    names.ANNOTATION_GPU_UUID_EXCLUDE,
+)
+lists = st.builds(
+    lambda word, count: ",".join(f"{word}{number}" for number in range(count)),
+    st.sampled_from(["", "T4", "X", " "]),
+    st.sampled_from([1, 3, 1024, 1025]),
+)
+"""What a tenant may write into an annotation: as many as are read and more, of which no node has any."""
+wishes = st.dictionaries(
+    st.sampled_from([*LISTS, names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY]), lists, max_size=2
+)
 pods = st.fixed_dictionaries(
     {},
     optional={
-        "metadata": values | st.fixed_dictionaries({}, optional={"name": values, "uid": values, "annotations": values}),
+        "metadata": values
+        | st.fixed_dictionaries({}, optional={"name": values, "uid": values, "annotations": values | wishes}),
         "spec": values | st.fixed_dictionaries({}, optional={"containers": values, "initContainers": values}),
         "status": values,
     },
@@ -175,6 +192,7 @@ HOSTILE = [
     filter_body(gpu_pod(), ["n0"] * 50 + ["nowhere", "", "n0\u0000"]),
     filter_body(gpu_pod(memory_mib="9" * 300)),
     filter_body(gpu_pod(memory_mib="-4096")),
+    filter_body(gpu_pod(annotations={key: ",".join(f"X{number}" for number in range(1024)) for key in LISTS[:2]})),
 ]
 
 
@@ -191,6 +209,7 @@ HOSTILE = [
 @example(verb="prioritize", body=HOSTILE[8])
 @example(verb="filter", body=HOSTILE[9])
 @example(verb="filter", body=HOSTILE[10])
+@example(verb="filter", body=HOSTILE[11])
 def test_any_body_gets_an_answer_of_the_protocol_or_a_clear_refusal(verb: str, body: bytes) -> None:
     ((status, answer),) = uvloop.run(attacked([post(f"/{verb}", body)]))
     content = json.loads(answer)
