@@ -16,6 +16,7 @@ import numpy as np
 from hetserve.placement.choose import Rows, best_two, node_order
 from hetserve.placement.index import GpuIndex, Mask, Numbers, Place
 from hetserve.placement.inventory import GpuKey
+from hetserve.placement.one_node import rows_to_ask
 from hetserve.placement.pods import GpuRequest
 from hetserve.placement.policies import RANKS
 from hetserve.placement.refusals import UNLISTED_GPU, Masks, Refusal, refusals
@@ -108,6 +109,7 @@ def decide(
     not name the hundreds of others.
     """
     policy = request.policy or policy
+    index = rows_to_ask(index, offered)
     ranks = RANKS[policy](index)
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return Decision(request, *found, (), policy)
@@ -121,6 +123,7 @@ def feasible(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
     """(offered nodes that can take the request, in the order offered; why the others cannot)."""
+    index = rows_to_ask(index, offered)
     masks = Masks.of(index, request, offered)
     if not isinstance(offered, tuple):
         offered = tuple(offered)
@@ -148,6 +151,7 @@ def scores(
     Nodes that the policy holds equal score the same, so that the scheduler's own scores choose among them; where
     there are more than ten steps, neighbours share a score below the best.
     """
+    index = rows_to_ask(index, offered)
     ranks = RANKS[request.policy or policy](index)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0

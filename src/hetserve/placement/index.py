@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,9 @@ Place = tuple[str, str]
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
+
+
+_NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class GpuIndex:
@@ -151,9 +156,17 @@ class GpuIndex:
             return mask
         left = mask.copy()
         for hard in (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,):
-            if holders := self._holders.get((request.model, hard)):
-                left[list(holders)] = False
+            self._keep_off(left, request.model, hard=hard)
         return left
+
+    def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
+        """Take the GPUs that hold a model out of a mask."""
+        if holders := self.holders(model, hard=hard):
+            mask[list(holders)] = False
+
+    def holders(self, model: str, *, hard: bool) -> Mapping[int, int]:
+        """Rows with pods of a model that share with none of their kind (hard), or with those that share too."""
+        return self._holders.get((model, hard), _NOBODY)
 
     def _any_of(self, rows: Mapping[str, Numbers], wanted: Sequence[str]) -> Mask:
         """Rows under any of these keys; a pod may list a thousand that no GPU has, and those cost a look each."""

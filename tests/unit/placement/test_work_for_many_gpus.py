@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide, scores
 from hetserve.placement.requests import MAX_GPUS_PER_NODE
-from hetserve.units import MiB
+from hetserve.units import MiB, Seconds
 
 SMALL = 500
 KIB_PER_GPU = 0.25
@@ -49,6 +49,20 @@ def test_neither_a_pod_that_asks_for_many_gpus_nor_a_node_that_has_them_makes_a_
         "prioritize": lambda: scores(ledger.index, request, names),
     }.items():
         assert (took := peak_kib(work)) < most, f"{verb} takes {took:.0f} KiB: the loop of all verbs is held"
+
+
+@pytest.mark.parametrize("mib", [100, 5000], ids=["fits", "refused"])
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_of_a_node_that_is_offered_alone_only_its_own_gpus_are_looked_at(mib: int, gpus: int) -> None:
+    held = GpuRequest("held", "d", "held", MiB(100), "m")
+    request = GpuRequest("p", "d", "p", MiB(mib), "m", gpus=gpus)
+
+    def taken(nodes: int) -> float:
+        ledger = cluster(*[8] * nodes)
+        ledger.reserve(held, [("n0003", "2")], Seconds(1))
+        return peak_kib(lambda: decide(ledger.index, request, ["n0003"]))
+
+    assert taken(SMALL) - taken(10) < 1, "a bind makes masks over the whole cluster"
 
 
 def test_of_nodes_with_enough_gpus_that_fit_the_best_is_taken_however_large_the_others_are() -> None:

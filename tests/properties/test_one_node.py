@@ -1,0 +1,67 @@
+"""What is said of a node that is offered alone, from its own rows, is what the rows of all say of it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
+from hetserve.placement.decide import scores
+from hetserve.placement.index import GpuIndex
+from hetserve.units import MiB
+
+NODES = ("n0", "n1", "n2")
+UNLISTED = "9"
+MODELS = st.sampled_from(["a", "a", "b", None])
+REQUESTS = st.builds(
+    lambda mib, model, gpus, share, selector: GpuRequest(
+        "p", "d", "p", MiB(mib), model, gpus=gpus, whole=mib == 0, anti_affinity=share, selector=selector
+    ),
+    st.sampled_from([0, 100, 600, 1500]),
+    MODELS,
+    st.sampled_from([1, 1, 2]),
+    st.sampled_from(AntiAffinity),
+    st.sampled_from([GpuSelector(), GpuSelector(), GpuSelector(ids_excluded=("1",)), GpuSelector(products=("T4",))]),
+)
+
+BOOKED = st.tuples(
+    st.sampled_from(NODES),
+    st.sampled_from(["0", "0", "1", "1", "2", "2", UNLISTED]),
+    st.sampled_from([10, 100, 300]),
+    MODELS,
+    st.sampled_from(AntiAffinity),
+)
+
+
+@st.composite
+def indexes(draw: st.DrawFn) -> GpuIndex:
+    """Three nodes of different sizes, one of them perhaps unreadable, with pods anywhere, on GPUs not listed too."""
+    gpus = st.builds(Gpu, st.just(""), st.sampled_from(["T4", "V100"]), st.just(MiB(1000)), st.integers(0, 5).map(bool))
+    nodes = []
+    for name in NODES:
+        found = draw(st.lists(gpus, min_size=1, max_size=3) | st.just([]))
+        listed = tuple(Gpu(str(i), gpu.product, gpu.memory_mib, gpu.healthy) for i, gpu in enumerate(found))
+        problem = "unreadable" if not listed and draw(st.booleans()) else None
+        nodes.append(NodeInventory(name, f"uid-{name}", listed, problem))
+    index = GpuIndex(nodes)
+    for node, gpu, mib, model, share in draw(st.lists(BOOKED, min_size=1, max_size=9)):
+        index.book((node, gpu), GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share), 1)
+    return index
+
+
+@settings(max_examples=300)
+@given(
+    index=indexes(),
+    request=REQUESTS,
+    node=st.sampled_from([*NODES, *NODES, "gone"]),
+    policy=st.sampled_from(PolicyName),
+)
+def test_of_a_node_that_is_offered_alone_the_same_is_said_as_over_all_rows(
+    index: GpuIndex, request: GpuRequest, node: str, policy: PolicyName
+) -> None:
+    twice = (node, node)  # named twice it is looked for among all
+    for explain in (False, True):
+        alone = decide(index, request, [node], policy=policy, explain=explain)
+        assert alone == decide(index, request, twice, policy=policy, explain=explain)
+    assert feasible(index, request, (node,)) == feasible(index, request, (node, node))
+    assert scores(index, request, (node,), policy=policy) == scores(index, request, twice, policy=policy)
