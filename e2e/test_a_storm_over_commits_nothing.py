@@ -46,6 +46,7 @@ class Model:
     mib: int
     gpus: int = 1
     stateful: bool = False
+    gated: bool = True
 
     def limits(self) -> dict[str, str]:
         memory = {RESOURCE_GPU_MEMORY: str(self.mib)} if self.mib else {}
@@ -67,6 +68,8 @@ MIXED: Final = (
 
 The tightest is a whole pair: the others touch at most 52 of 64 GPUs, and 12 free ones on 8 nodes are two on one.
 """
+CROWD: Final = Model("crowd", "mixed", 12, 0, gated=False)
+"""More whole GPUs than are left: as long as it stays somebody waits, and what frees up is fought for."""
 MODELS: Final = SLICES + MIXED
 PODS: Final = sum(model.replicas for model in MODELS)
 
@@ -78,7 +81,7 @@ def workload(model: Model, nodes: str) -> Manifest:
         "schedulerName": SCHEDULER_NAME,
         "nodeSelector": {INSTANCE_TYPE_LABEL: nodes},
         "terminationGracePeriodSeconds": 1,
-        "schedulingGates": [{"name": QUEUE_GATE}],
+        "schedulingGates": [{"name": QUEUE_GATE}] if model.gated else [],
         "containers": [{"name": "model", "image": "none", "resources": {"limits": model.limits()}}],
     }
     spec = {
@@ -118,6 +121,7 @@ class Storm:
             time.sleep(DELETE_EVERY)
         for illness in self.ward.ill:
             self.ward.recover(illness)
+        self.cluster.kube.delete("deployments", CROWD.name, self.namespace)
 
     def delete_some(self) -> None:
         """One to three of all pods, and every other time one that asks for several GPUs or whole ones."""
@@ -184,7 +188,7 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespa
     lab.nodes("mixed", count=8, gpus=8)
     nodes, ward = cluster.kube.list("nodes"), Ward(cluster.kube)
     with watching(cluster.folder.kubeconfig, namespace, nodes, ward) as witness:
-        cluster.apply([workload(model, lab.scoped(model.nodes)) for model in MODELS], namespace)
+        cluster.apply([workload(model, lab.scoped(model.nodes)) for model in (CROWD, *MODELS)], namespace)
         storm = Storm(cluster, namespace, nodes, ward)
         storm.rage()
         for name in EXTENDERS:
