@@ -19,6 +19,7 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.check import RawObject, violations
+from hetserve.placement.requests import MAX_GPUS_PER_NODE
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -121,12 +122,12 @@ def test_spread_counts_a_crowd_beyond_its_field_without_turning_round() -> None:
 
 def test_a_pod_on_every_gpu_of_the_largest_node_is_decided_at_once() -> None:
     ledger = Ledger()
-    ledger.put_node(parse_node(gpu_node("huge", gpus=1024)))
+    ledger.put_node(parse_node(gpu_node("huge", gpus=MAX_GPUS_PER_NODE)))
     ledger.put_node(parse_node(gpu_node("tiny", gpus=1)))
-    decision = decide(ledger.index, _request(gpus=1024), ["huge", "tiny"])
+    decision = decide(ledger.index, _request(gpus=MAX_GPUS_PER_NODE), ["huge", "tiny"])
     assert decision.chosen is not None
-    assert len(decision.chosen.places) == 1024
-    assert scores(ledger.index, _request(gpus=1024), ["huge", "tiny"]) == {"huge": 10, "tiny": 0}
+    assert len(decision.chosen.places) == MAX_GPUS_PER_NODE
+    assert scores(ledger.index, _request(gpus=MAX_GPUS_PER_NODE), ["huge", "tiny"]) == {"huge": 10, "tiny": 0}
 
 
 def _bind(placer: Placer, raw: RawObject, node: str) -> Booking | None:

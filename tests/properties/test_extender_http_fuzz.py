@@ -160,7 +160,7 @@ LISTS = (
 lists = st.builds(
     lambda word, count: ",".join(f"{word}{number}" for number in range(count)),
     st.sampled_from(["", "T4", "X", " "]),
-    st.sampled_from([1, 3, 1024, 1025]),
+    st.sampled_from([1, 3, 128, 129, 1024, 1025]),
 )
 """What a tenant may write into an annotation: as many as are read and more, of which no node has any."""
 wishes = st.dictionaries(

@@ -16,7 +16,7 @@ from hetserve.api import names
 
 RawObject = Mapping[str, Any]
 Place = tuple[str, str]
-_MOST_GPUS, _MOST_MIB, _LONGEST_ID = 1024, 2**27, 63
+_MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
 """Of a node, of a GPU, and characters of an id: larger numbers are slips, or somebody's mischief."""
 _SHOWN = 60
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}

@@ -11,8 +11,8 @@ from hetserve.api import names
 from hetserve.placement.fields import short, text
 from hetserve.placement.requests import (
     ANY_GPU,
-    LONGEST_LIST,
-    MAX_GPUS_PER_NODE,
+    LONGEST_WISHES,
+    MOST_WISHES,
     AntiAffinity,
     GpuSelector,
     InvalidObjectError,
@@ -74,9 +74,9 @@ def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
 
 
 def _entries(value: str, key: str) -> tuple[str, ...]:
-    if len(value) > LONGEST_LIST or value.count(",") >= MAX_GPUS_PER_NODE:
+    if len(value) > LONGEST_WISHES or value.count(",") >= MOST_WISHES:
         raise InvalidObjectError(
-            f"annotation {key}: {short(value)} has more than {MAX_GPUS_PER_NODE} entries or {LONGEST_LIST} characters"
+            f"annotation {key}: {short(value)} has more than {MOST_WISHES} entries or {LONGEST_WISHES} characters"
         )
     entries = tuple(entry.strip() for entry in value.split(","))
     if not all(entries):

@@ -11,11 +11,15 @@ from hetserve.units import MiB
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
-MAX_GPUS_PER_NODE: Final = 1024
+MAX_GPUS_PER_NODE: Final = 128
+"""16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 LONGEST_GPU_ID: Final = 63
 """Characters; the UUID of a MIG device has 48."""
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
-"""Characters of a list of GPUs or products in an annotation: it is kept as long as its pod is booked."""
+"""Characters of a list of GPUs of a node."""
+MOST_WISHES: Final = 1024
+LONGEST_WISHES: Final = MOST_WISHES * (LONGEST_GPU_ID + 1)
+"""Characters of a list of GPUs or products that a pod wants or does not: it is kept as long as its pod is booked."""
 _SHOWN: Final = 3
 _LONG: Final = 63
 

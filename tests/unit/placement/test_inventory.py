@@ -37,7 +37,7 @@ def test_a_node_without_gpus_is_no_problem() -> None:
     [
         ({names.GFD_COUNT: "two"}, "'two' is not a whole number"),
         ({names.GFD_COUNT: "-1"}, "'-1' is not a whole number"),
-        ({names.GFD_COUNT: "99999999"}, "is not a whole number from 0 to 1024"),
+        ({names.GFD_COUNT: "99999999"}, "is not a whole number from 0 to 128"),
         ({names.GFD_MEMORY: "32Gi"}, "'32Gi' is not a whole number"),
         ({names.GFD_MEMORY: "0"}, "cannot hold anything"),
     ],

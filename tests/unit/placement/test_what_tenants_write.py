@@ -13,7 +13,7 @@ from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
 from hetserve.placement.index import GpuIndex
-from hetserve.placement.requests import LONGEST_GPU_ID, MAX_GPUS_PER_NODE, GpuSelector
+from hetserve.placement.requests import LONGEST_GPU_ID, MAX_GPUS_PER_NODE, MOST_WISHES, GpuSelector
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 MANY = ",".join(f"{number:x}" for number in range(50_000))
@@ -106,7 +106,7 @@ def test_unknown_gpus_of_a_pod_are_one_line() -> None:
     ledger = _ledger(gpu_pod(node="n0", gpu=MOST, gpus=MAX_GPUS_PER_NODE))
     (line,) = ledger.problems()
     assert "node n0 has no GPU 0000" in line
-    assert line.endswith(" and 1016 others")
+    assert line.endswith(f" and {MAX_GPUS_PER_NODE - 8} others")
     assert len(line) < 2 * LINE
 
 
@@ -146,7 +146,7 @@ class CountedGpus(list[Gpu]):
         return super().__iter__()
 
 
-UNKNOWN = tuple(f"X{number}" for number in range(MAX_GPUS_PER_NODE))
+UNKNOWN = tuple(f"X{number}" for number in range(MOST_WISHES))
 SELECTORS = {
     "products": GpuSelector(products=UNKNOWN),
     "products excluded": GpuSelector(products_excluded=UNKNOWN),
