@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide, scores
-from hetserve.placement.requests import MAX_GPUS_PER_NODE
 from hetserve.units import MiB, Seconds
 
 SMALL = 500
+MANY = 1024
 KIB_PER_GPU = 0.25
 """Some vectors over all GPUs are taken; a table of nodes by GPUs asked for would be 15 KiB for each."""
 
@@ -35,8 +35,8 @@ def peak_kib(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("policy", PolicyName)
-@pytest.mark.parametrize("asked", [2, 9, MAX_GPUS_PER_NODE])
-@pytest.mark.parametrize("largest", [8, MAX_GPUS_PER_NODE], ids=lambda size: f"largest node of {size}")
+@pytest.mark.parametrize("asked", [2, 9, MANY])
+@pytest.mark.parametrize("largest", [8, MANY], ids=lambda size: f"largest node of {size}")
 def test_neither_a_pod_that_asks_for_many_gpus_nor_a_node_that_has_them_makes_a_decision_long(
     policy: PolicyName, asked: int, largest: int
 ) -> None:
@@ -66,7 +66,7 @@ def test_of_a_node_that_is_offered_alone_only_its_own_gpus_are_looked_at(mib: in
 
 
 def test_of_nodes_with_enough_gpus_that_fit_the_best_is_taken_however_large_the_others_are() -> None:
-    ledger = cluster(2, 8, MAX_GPUS_PER_NODE, 3)
+    ledger = cluster(2, 8, MANY, 3)
     names = tuple(sorted(ledger.index.node_row))
     request = GpuRequest("p", "d", "p", MiB(100), gpus=3)
     decision = decide(ledger.index, request, names)
