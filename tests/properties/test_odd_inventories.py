@@ -31,9 +31,7 @@ GOOD = st.builds(
 ANNOTATIONS = (
     st.lists(GOOD | ENTRIES | VALUES, max_size=4).map(json.dumps) | VALUES.map(json.dumps) | st.text(max_size=9)
 )
-NUMBERS = st.sampled_from(
-    ["", "0", "1", "3", "-1", "128", "129", "99999999999", "9" * 63, "1e3", "1_0", "x", "\u0663"]
-)
+NUMBERS = st.sampled_from(["", "0", "1", "3", "-1", "128", "129", "99999999999", "9" * 63, "1e3", "1_0", "x", "\u0663"])
 LABELS = st.fixed_dictionaries(
     {}, optional={names.GFD_COUNT: NUMBERS, names.GFD_MEMORY: NUMBERS, names.GFD_PRODUCT: st.just("T4")}
 )
