@@ -119,6 +119,22 @@ MUTANTS: Final = (
         "test_a_take_over_begins_anew_where_another_may_have_led",
     ),
     Mutant(
+        "two leaders: the lease is given away in a take-over",
+        "scheduler_extender/hetserve_extender/leader.py",
+        "        if self.refusal():\n            log",
+        "        if not self:\n            log",
+        TAKE_OVER,
+        "test_a_leader_that_ends_in_its_take_over_gives_no_lease_away",
+    ),
+    Mutant(
+        "two leaders: a bind of an earlier term is sent in a take-over",
+        "scheduler_extender/hetserve_extender/leader.py",
+        "return term if term == self._serving else None",
+        "return term",
+        TAKE_OVER,
+        "test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over",
+    ),
+    Mutant(
         "every id that a tenant writes is booked",
         PODS,
         'if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:',

@@ -45,8 +45,8 @@ class ListedPod(ReducedPod):
 def listed_pod(raw: RawObject) -> ListedPod:
     """Read a pod of a list ahead, while the list still comes."""
     reduced = ListedPod(reduced_pod(raw))
+    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")  # read ahead with the rest
     reduced.read_ahead()
-    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
     reduced.unbound = _bindable(reduced)
     return reduced
 

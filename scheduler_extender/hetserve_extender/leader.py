@@ -83,7 +83,13 @@ class Leadership:
 
     def fenced(self) -> FencedApi:
         """The API server for binds, which must end with our leadership."""
-        return FencedApi(self.api, self.revisions, self.elector.term, self.refusal, self.placer.changed)
+        return FencedApi(self.api, self.revisions, self.serving, self.refusal, self.placer.changed)
+
+    def serving(self) -> int | None:
+        """Our present term once its take-over is done; None before: a bind that began in an earlier term, and waited
+        since, would count on a ledger that does not know yet what others have bound."""
+        term = self.elector.term()
+        return term if term == self._serving else None
 
     async def run(self, duties: Callable[[], Awaitable[None]]) -> None:
         """Contend, and do the duties in every term that is won. Never returns; raises what ends the duties."""
@@ -118,9 +124,16 @@ class Leadership:
         log.info("serving: %d pods on GPUs, %d without a node", len(bookings), len(pods))
 
     async def hand_over(self) -> None:
-        """Give the Lease up for the next to lead at once; not where a bind of ours could still land."""
+        """Give the Lease up for the next to lead at once; not where a bind of ours could still land.
+
+        Nor in a take-over: a bind of an earlier leader could, and the next would raise no fence against it.
+        """
         if not self.elector.leads():
             return
+        if self.refusal():
+            log.warning("ending in a take-over: the next leader waits for our Lease to end, and fences")
+            return
+        self._serving = 0  # from here on no bind is sent: what is open now is all that could land
         open_binds = sum(b.state is State.BINDING for b in self.placer.ledger.bookings().values())
         if open_binds:
             log.warning("%d binds have no outcome: the next leader waits for our Lease to end", open_binds)
@@ -158,9 +171,8 @@ class Leadership:
         if so_far.fence is None:
             so_far.fence = Fence(self.api, self.revisions, so_far.stamp, self.elector.clock, self.sleep)
         if so_far.unshown is None:
-            uids = bindable(self.revisions, self.placer)
-            shown = await so_far.fence.put_up(uids)
-            log.info("fenced %d pods that could still have been bound", len(uids))
+            shown = await so_far.fence.put_up(bindable(self.revisions, self.placer))
+            log.info("fenced the pods that could still have been bound")
             if shown:
                 return
             so_far.unshown = self.pods.lists

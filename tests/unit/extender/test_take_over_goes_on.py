@@ -19,6 +19,7 @@ from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import fencing
+from hetserve_extender.api import NOT_SENT, Answer, pod_path
 from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import ListedPod, Revisions, listed_pod
@@ -206,3 +207,48 @@ async def test_a_leader_that_serves_again_after_another_led_lists_and_fences_aga
         assert machine.pods.lists == lists + 1
     assert len(machine.stamps()) == 2
     assert machine.served == 2
+
+
+def holder(machine: Machine) -> str:
+    (lease,) = (raw for raw in machine.api.objects.values() if "holderIdentity" in raw.get("spec", {}))
+    found: str = lease["spec"]["holderIdentity"]
+    return found
+
+
+async def test_a_leader_that_ends_in_its_take_over_gives_no_lease_away() -> None:
+    """The next would believe that no bind of anybody is under way, and raise no fence against those of before."""
+    api = cluster()
+    api.faults["PATCH"] = deque([403] * 100_000)
+    machine = Machine(api)
+    async with running(machine):
+        await machine.until(machine.leadership.elector.leads, 10.0)
+        await machine.leadership.hand_over()
+        assert holder(machine) == "me"
+
+
+async def test_a_leader_that_ends_while_it_serves_gives_the_lease_away_and_binds_no_more() -> None:
+    machine = Machine(cluster())
+    async with running(machine):
+        await machine.until(machine.serves, 10.0)
+        await machine.leadership.hand_over()
+        assert holder(machine) == ""
+        assert (await bind(machine)).status == NOT_SENT
+
+
+async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over() -> None:
+    """It has counted on a ledger that does not know what others have bound since."""
+    api = cluster()
+    api.faults["PATCH"] = deque([403] * 100_000)
+    machine = Machine(api)
+    async with running(machine):
+        await machine.until(machine.leadership.elector.leads, 10.0)
+        assert (await bind(machine)).status == NOT_SENT
+        api.faults.clear()
+        await machine.until(machine.serves, LANDED_BY)
+        assert (await bind(machine)).ok
+
+
+async def bind(machine: Machine) -> Answer:
+    metadata = {"name": "p0", "namespace": "default", "uid": "uid-p0"}
+    body = {"metadata": metadata, "target": {"kind": "Node", "name": "n0"}}
+    return await machine.leadership.fenced().request("POST", pod_path("default", "p0", "binding"), body=body)

@@ -12,6 +12,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.replay import Player
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
+from hetserve_extender.fence import listed_pod
 
 HOLD = Seconds(30.0)
 
@@ -87,3 +88,10 @@ def test_a_log_that_begins_after_the_watch_told_of_the_pod_replays() -> None:
     player = Player.of_header(header, {})
     player.placer.journaled.restore(checkpoint["args"]["nodes"], checkpoint["args"]["bookings"], {})
     assert player.feed(1, written[0]) == written[0]
+
+
+def test_a_listed_pod_is_known_by_its_version_too() -> None:
+    placer = watching()
+    PodSink(placer).replace([listed_pod(pod("7", 4096))])
+    placer.filter(pod("7", 1), ["n0"])
+    assert held(placer) == 4096
