@@ -19,7 +19,7 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.check import RawObject, violations
-from hetserve.placement.requests import MAX_GPUS_PER_NODE
+from hetserve.placement.requests import MAX_GPUS_PER_NODE, MOST_WISHES
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -169,6 +169,6 @@ def test_a_crowd_of_slices_and_whole_pods_over_commits_nothing_in_either_mode(mo
 
 def test_a_long_list_of_ids_does_not_make_the_answer_long() -> None:
     placer = _placer(*(gpu_node(f"n{number}") for number in range(200)))
-    wish = {names.ANNOTATION_GPU_UUID: ",".join(f"GPU-{number:036d}" for number in range(1000))}
+    wish = {names.ANNOTATION_GPU_UUID: ",".join(f"GPU-{number:036d}" for number in range(MOST_WISHES))}
     outcome = placer.filter(gpu_pod(annotations=wish), [f"n{number}" for number in range(200)])
     assert sum(map(len, outcome.unresolvable.values())) < 200 * 300, "one pod's annotation is repeated for every node"

@@ -192,7 +192,8 @@ HOSTILE = [
     filter_body(gpu_pod(), ["n0"] * 50 + ["nowhere", "", "n0\u0000"]),
     filter_body(gpu_pod(memory_mib="9" * 300)),
     filter_body(gpu_pod(memory_mib="-4096")),
-    filter_body(gpu_pod(annotations={key: ",".join(f"X{number}" for number in range(1024)) for key in LISTS[:2]})),
+    filter_body(gpu_pod(annotations={key: ",".join(f"X{number}" for number in range(64)) for key in LISTS[:2]})),
+    filter_body(gpu_pod(annotations={key: ",".join(f"X{number}" for number in range(65)) for key in LISTS[:2]})),
 ]
 
 
@@ -210,6 +211,7 @@ HOSTILE = [
 @example(verb="filter", body=HOSTILE[9])
 @example(verb="filter", body=HOSTILE[10])
 @example(verb="filter", body=HOSTILE[11])
+@example(verb="filter", body=HOSTILE[12])
 def test_any_body_gets_an_answer_of_the_protocol_or_a_clear_refusal(verb: str, body: bytes) -> None:
     ((status, answer),) = uvloop.run(attacked([post(f"/{verb}", body)]))
     content = json.loads(answer)

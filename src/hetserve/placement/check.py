@@ -79,14 +79,14 @@ def unsaid(pod: RawObject) -> str:
     return f"pod {who} runs on {asked} GPUs of node {spec['nodeName']}, and its annotation names {len(named)}"
 
 
-def _names(pod: RawObject) -> frozenset[str]:
-    """GPUs that a pod's annotation names; none where no node could have them all."""
+def _names(pod: RawObject) -> tuple[str, ...]:
+    """GPUs that a pod's annotation names, each once, blanks left out; none where no node could have them all."""
     annotations = pod["metadata"].get("annotations") or {}
     text = annotations.get(names.ANNOTATION_GPU, "")
     if len(text) > _MOST_GPUS * (_LONGEST_ID + 1) or text.count(",") >= _MOST_GPUS:
-        return frozenset()
-    found = frozenset(text.split(",")) - {""}
-    return found if all(len(gpu.strip()) <= _LONGEST_ID for gpu in found) else frozenset()
+        return ()
+    found = tuple(dict.fromkeys(gpu for written in text.split(",") if (gpu := written.strip())))
+    return found if all(len(gpu) <= _LONGEST_ID for gpu in found) else ()
 
 
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
@@ -147,12 +147,9 @@ def holdings(pods: Iterable[RawObject]) -> list[Holding]:
     found = []
     for pod in _holders(pods):
         metadata = pod["metadata"]
-        if not _names(pod) and metadata["annotations"][names.ANNOTATION_GPU]:
-            continue  # names what no node could have
         annotations = metadata["annotations"]
-        gpus = annotations[names.ANNOTATION_GPU].split(",")
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
-        for number, gpu in enumerate(gpus):
+        for number, gpu in enumerate(_names(pod)):
             found.append(
                 Holding(
                     metadata.get("namespace", "default"),
@@ -181,10 +178,11 @@ def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
     for pod in _holders(pods):
         metadata, asked = pod["metadata"], max(_asked(pod["spec"], names.RESOURCE_GPU), 1)
         for key in (names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY):
-            listed = metadata["annotations"].get(key, "").split(",")
-            if len(listed) != asked or (key == names.ANNOTATION_GPU and len(set(listed)) != asked):
+            written = metadata["annotations"].get(key, "")
+            said = len(_names(pod)) if key == names.ANNOTATION_GPU else written.count(",") + 1
+            if said != asked:
                 who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-                yield f"pod {who}: {key} {','.join(listed)[:_SHOWN]} is not {asked} GPUs"
+                yield f"pod {who}: {key} {written[:_SHOWN]} is not {asked} GPUs"
 
 
 def _wants_whole(spec: RawObject) -> bool:

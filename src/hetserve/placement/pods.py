@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement.fields import integer, items, mapping, required, short, text, timestamp
+from hetserve.placement.fields import LONGEST_NAME, integer, items, mapping, required, short, text, timestamp
 from hetserve.placement.preferences import preferences
 from hetserve.placement.requests import (
     LONGEST_GPU_ID,
@@ -38,6 +38,8 @@ __all__ = [
 
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_MOST_GATES: Final = 8
+_LONGEST_GATE: Final = 63
 
 
 @value(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class PodView:
     """The part of a pod that placement and queues look at.
 
     `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
-    `complaint` which wish of the pod cannot be read. `revision` is the resourceVersion, None where none was told.
+    `complaint` which wish of the pod cannot be read. `gates` are a few names, short; of more than that, ours is among
+    them. `revision` is the resourceVersion, None where none was told.
     """
 
     request: GpuRequest
@@ -99,12 +102,12 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         request=request,
         node=node,
         gpus=gpus,
-        annotated_mib=annotations.get(names.ANNOTATION_GPU_MEMORY) if node else None,
+        annotated_mib=_kept(annotations.get(names.ANNOTATION_GPU_MEMORY)) if node else None,
         finished=text(status.get("phase"), "status.phase") in _FINISHED,
         terminating=metadata.get("deletionTimestamp") is not None,
         unschedulable=_unschedulable(status),
         gates=_gates(spec.get("schedulingGates")),
-        scheduler=text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler",
+        scheduler=(text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler")[:LONGEST_NAME],
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
         complaint=complaint,
         misnamed=misnamed,
@@ -162,4 +165,15 @@ def _unschedulable(status: Mapping[str, Any]) -> bool:
 
 
 def _gates(value: object) -> tuple[str, ...]:
-    return tuple(str(gate.get("name")) for gate in items(value, "spec.schedulingGates"))
+    """Names of the gates; of very many, ours and some others: they are kept as long as the pod waits."""
+    gates = [str(gate.get("name")) for gate in items(value, "spec.schedulingGates")]
+    if len(gates) > _MOST_GATES:
+        ours = [names.QUEUE_GATE] if names.QUEUE_GATE in gates else []
+        shown = ours + [gate for gate in gates[:_MOST_GATES] if gate != names.QUEUE_GATE][: _MOST_GATES - len(ours)]
+        gates = [*shown, f"{len(gates) - len(shown)} others"]
+    return tuple(gate if len(gate) <= _LONGEST_GATE else f"{gate[: _LONGEST_GATE - 3]}..." for gate in gates)
+
+
+def _kept(value: Any) -> Any:
+    """As much of a text as anybody reads."""
+    return value[: LONGEST_LIST + 1] if isinstance(value, str) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -70,14 +70,24 @@ def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
     values = [text(annotations.get(key), f"annotation {key}") for key in _LISTS]
     if not any(values):
         return ANY_GPU
+    _limited(values)
     return GpuSelector(*(_entries(value, key) if value else () for value, key in zip(values, _LISTS, strict=True)))
 
 
+def _limited(values: Sequence[str | None]) -> None:
+    """Raises InvalidObjectError, naming the list with which all are too long together."""
+    entries = characters = 0
+    for value, key in zip(values, _LISTS, strict=True):
+        if value:
+            entries, characters = entries + value.count(",") + 1, characters + len(value)
+        if value and (entries > MOST_WISHES or characters > LONGEST_WISHES):
+            most = f"{MOST_WISHES} entries or {LONGEST_WISHES} characters"
+            raise InvalidObjectError(
+                f"annotation {key}: with {short(value)} the lists of the pod have more than {most}"
+            )
+
+
 def _entries(value: str, key: str) -> tuple[str, ...]:
-    if len(value) > LONGEST_WISHES or value.count(",") >= MOST_WISHES:
-        raise InvalidObjectError(
-            f"annotation {key}: {short(value)} has more than {MOST_WISHES} entries or {LONGEST_WISHES} characters"
-        )
     entries = tuple(entry.strip() for entry in value.split(","))
     if not all(entries):
         raise InvalidObjectError(f"annotation {key}: {short(value)} has an empty entry; join entries by one ','")

@@ -17,9 +17,12 @@ LONGEST_GPU_ID: Final = 63
 """Characters; the UUID of a MIG device has 48."""
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
 """Characters of a list of GPUs of a node."""
-MOST_WISHES: Final = 1024
+MOST_WISHES: Final = 128
 LONGEST_WISHES: Final = MOST_WISHES * (LONGEST_GPU_ID + 1)
-"""Characters of a list of GPUs or products that a pod wants or does not: it is kept as long as its pod is booked."""
+"""Entries, and characters, of all the lists together of GPUs and products that a pod wants or does not.
+
+They are kept as long as the pod is there, and a pod that waits at a gate costs whoever made it nothing.
+"""
 _SHOWN: Final = 3
 _LONG: Final = 63
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,9 @@ from hetserve.api import names
 from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
+from hetserve.placement.compare import Cluster, compare
 from hetserve.placement.index import GpuIndex
-from hetserve.placement.requests import LONGEST_GPU_ID, MAX_GPUS_PER_NODE, MOST_WISHES, GpuSelector
+from hetserve.placement.requests import LONGEST_GPU_ID, LONGEST_WISHES, MAX_GPUS_PER_NODE, MOST_WISHES, GpuSelector
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 MANY = ",".join(f"{number:x}" for number in range(50_000))
@@ -146,6 +148,12 @@ class CountedGpus(list[Gpu]):
         return super().__iter__()
 
 
+LISTS = (
+    names.ANNOTATION_GPU_PRODUCT,
+    names.ANNOTATION_GPU_PRODUCT_EXCLUDE,
+    names.ANNOTATION_GPU_UUID,
+    names.ANNOTATION_GPU_UUID_EXCLUDE,
+)
 UNKNOWN = tuple(f"X{number}" for number in range(MOST_WISHES))
 SELECTORS = {
     "products": GpuSelector(products=UNKNOWN),
@@ -156,7 +164,7 @@ SELECTORS = {
 
 
 @pytest.mark.parametrize("selector", SELECTORS.values(), ids=SELECTORS)
-def test_a_thousand_unknown_names_do_not_walk_the_cluster_a_thousand_times(selector: GpuSelector) -> None:
+def test_many_unknown_names_do_not_walk_the_cluster_as_often(selector: GpuSelector) -> None:
     ledger = Ledger()
     for number in range(3):
         ledger.put_node(parse_node(gpu_node(f"n{number}", gpus=2)))
@@ -166,6 +174,78 @@ def test_a_thousand_unknown_names_do_not_walk_the_cluster_a_thousand_times(selec
         mask = index.selected(selector)
         assert mask.tolist() == [selector.accepts(gpu.id, gpu.product) for gpu in list.__iter__(gpus)]
     assert gpus.walks <= 1, "each walk takes 0.3 ms at 8,000 GPUs, on the loop of the verbs"
+
+
+WIDE = "\U0001f40c"
+"""A character that takes four bytes."""
+
+
+def _waiting(number: int) -> dict[str, Any]:
+    """A pod at our gate that says as much as it may in the widest characters, nothing of it said by another."""
+    wishes = {
+        key: ",".join(f"{number}-{place}-{entry}".ljust(LONGEST_GPU_ID, WIDE) for entry in range(MOST_WISHES // 4))
+        for place, key in enumerate(LISTS)
+    }
+    gates = (names.QUEUE_GATE, *(f"example.com/{number}-{gate}".ljust(317, "x") for gate in range(999)))
+    return gpu_pod(f"p{number}", annotations=wishes, gates=gates)
+
+
+def test_a_pod_that_waits_keeps_few_bytes_whatever_it_says() -> None:
+    tracemalloc.start()
+    try:
+        before, views = tracemalloc.get_traced_memory()[0], []
+        for number in range(20):
+            raw = _waiting(number)
+            raw["spec"]["schedulerName"] = f"{number}".ljust(100_000, WIDE)
+            views.append(parse_pod(json.loads(json.dumps(raw))))
+            del raw
+        kept = (tracemalloc.get_traced_memory()[0] - before) / len(views)
+    finally:
+        tracemalloc.stop()
+    assert all(view.complaint is None and names.QUEUE_GATE in view.gates for view in views)
+    assert kept < 48 << 10, "thousands of such pods wait, and none of them counts against a quota"
+
+
+@pytest.mark.parametrize("last", LISTS)
+@pytest.mark.parametrize("text", ["1", "x" * LONGEST_WISHES], ids=["one entry more", "characters"])
+def test_one_limit_holds_for_all_lists_of_a_pod_together(last: str, text: str) -> None:
+    full = ",".join("x" for _ in range(MOST_WISHES // 4))
+    wishes = dict.fromkeys(LISTS, full)
+    assert parse_pod(gpu_pod(annotations=wishes)).complaint is None
+    view = parse_pod(gpu_pod(annotations=wishes | {last: f"{full},{text}"}))
+    assert view.request.selector == GpuSelector()
+    assert "the lists of the pod have more than 128 entries or 8192 characters" in str(view.complaint)
+    assert str(view.complaint).startswith("annotation hetserve.io/gpu-")
+    assert len(str(view.complaint)) < LINE
+
+
+GATES = tuple(f"example.com/{number}" for number in range(1000))
+
+
+@pytest.mark.parametrize("ours", [0, 5, 900])
+def test_of_very_many_gates_ours_is_told_from_the_others(ours: int) -> None:
+    gates = (*GATES[:ours], names.QUEUE_GATE, *GATES[ours + 1 :])
+    found = parse_pod(gpu_pod(gates=gates)).gates
+    assert names.QUEUE_GATE in found
+    assert len(found) == 9
+    assert found[-1] == "992 others"
+    assert names.QUEUE_GATE not in parse_pod(gpu_pod(gates=GATES)).gates
+
+
+def test_a_few_gates_are_kept_as_they_are_written() -> None:
+    assert parse_pod(gpu_pod(gates=(*GATES[:7], names.QUEUE_GATE))).gates == (*GATES[:7], names.QUEUE_GATE)
+    assert parse_pod(gpu_pod(gates=("x" * 317,))).gates == ("x" * 60 + "...",)
+
+
+@pytest.mark.parametrize("written", ["0, 1", "0,,1", " 0 ,1,", "0,0,1"])
+def test_the_checker_reads_ids_as_the_ledger_does(written: str) -> None:
+    node = gpu_node("n0", gpus=2)
+    raw = gpu_pod(node="n0", gpu="0,1", gpus=2)
+    raw["metadata"]["annotations"][names.ANNOTATION_GPU] = written
+    ledger = _ledger(raw)
+    assert ledger.problems() == ()
+    assert compare(ledger, Cluster.of([raw], [node])) == (), "any tenant could set off the alert on drift"
+    assert violations([raw], [node]) == ()
 
 
 def test_the_annotation_of_this_test_is_one_that_the_api_server_takes() -> None:
