@@ -51,6 +51,12 @@ class Gated:
     """No pod stops counting earlier; kept, for a take-over may leave ten thousand, and each event asks."""
     _held_by_others: set[str] = field(default_factory=set)
     _ours_alone_since: dict[str, Seconds] = field(default_factory=dict)
+    _taking_over_until: float = -math.inf
+    """Until then a patch of the leader before us may still show."""
+    _found_until: Seconds = Seconds(-math.inf)
+    """Until when what the last take-over found counts at most."""
+    _found_gated: set[str] = field(default_factory=set)
+    """Those seen with our gate since a take-over began, for as long as a patch of the leader before may show."""
 
     def __post_init__(self) -> None:
         for uid in self.placer.pods:
@@ -66,6 +72,8 @@ class Gated:
             self.lifted.pop(uid, None)
             self.resting.pop(uid, None)
             self._refused.pop(uid, None)
+        if self._taking_over_until > -math.inf:
+            self._follow(pod)
         self._count(pod)
         if len(pod.gates) > 1:
             self._held_by_others.add(uid)
@@ -80,12 +88,17 @@ class Gated:
     def take_over(self) -> None:
         """Begin to lead: which of the pods without a gate came past it nobody knows, so all of them count, but once.
 
-        What an earlier term of ours let through, or has counted so, is known.
+        What an earlier term of ours let through, or has counted so, is known. A patch of the leader before us may
+        land later than this: for SEEN_WITHIN a gate that goes without us counts as if we had found it gone.
         """
-        until = Seconds(self.clock() + self.unschedulable_after)
+        now = self.clock()
+        self._found_until = Seconds(now + self.unschedulable_after)
+        self._taking_over_until = now + SEEN_WITHIN
         for uid, pod in self.placer.pods.items():
-            if uid not in self._counts_until and in_hand(pod):
-                self._counts_until[uid] = until
+            if names.QUEUE_GATE in pod.gates:
+                self._found_gated.add(uid)
+            elif uid not in self._counts_until and in_hand(pod):
+                self._counts_until[uid] = self._found_until
                 self._count(pod)
 
     def lift(self, uid: str) -> None:
@@ -118,6 +131,8 @@ class Gated:
 
     def tidy(self, now: Seconds) -> None:
         """Put back in line what was not seen in time and what has rested."""
+        if self._taking_over_until <= now:
+            self._end_take_over()
         for waits in (self.lifted, self.resting):
             for uid in [uid for uid, until in waits.items() if until <= now]:
                 del waits[uid]
@@ -158,8 +173,22 @@ class Gated:
         for known in (self.lifted, self.resting, self._counts_until, self._ours_alone_since):
             known.pop(uid, None)
         self._refused.pop(uid, None)
-        for among in (self.stuck, self._counting, self._held_by_others):
+        for among in (self.stuck, self._counting, self._held_by_others, self._found_gated):
             among.discard(uid)
+
+    def _follow(self, pod: PodView) -> None:
+        """A gate that goes now without us was perhaps lifted by the leader before us."""
+        if self.clock() >= self._taking_over_until:
+            self._end_take_over()
+        elif names.QUEUE_GATE in pod.gates:
+            self._found_gated.add(pod.uid)
+        elif pod.uid in self._found_gated:
+            self._found_gated.discard(pod.uid)
+            self._counts_until.setdefault(pod.uid, self._found_until)
+
+    def _end_take_over(self) -> None:
+        self._taking_over_until = -math.inf
+        self._found_gated.clear()
 
     def _count(self, pod: PodView) -> None:
         """Whether and until when a pod takes a place, as it is now."""

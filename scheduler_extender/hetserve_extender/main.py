@@ -202,6 +202,7 @@ class Extender:
                 for name, duty in duties.items():
                     group.create_task(kept_up(name, duty, lambda name: self.metrics.duty_failures.labels(name).inc()))
         finally:
+            self.queue.deposed()
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)
                 self.addresses.pop("verbs", None)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,7 +36,7 @@ EVENT_LENGTH: Final = 1024
 
 @dataclass(slots=True)
 class QueueController:
-    """Releases pods while fewer than beta that it released are unbound; a run that is not cancelled is one term.
+    """Releases pods while fewer than beta that it released are unbound; all runs until `deposed` are one term.
 
     `clock` is monotonic, `wall` the time of day of creation timestamps. `fail_open_after`: seconds at our gate
     after which a pod goes out of turn, whatever beta says; None: never. `on_round` sees every round, `on_lift`
@@ -60,7 +60,7 @@ class QueueController:
     _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _looked: float = float("-inf")
     _told: frozenset[str] = frozenset()
-    _leads: bool = False
+    _took_over: bool = False
 
     def __post_init__(self) -> None:
         line = WaitingLine(self.settings)
@@ -75,11 +75,11 @@ class QueueController:
     async def run(self) -> None:
         """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not.
 
-        A run after one that failed goes on where that was; a run after one that was cancelled takes over.
+        The first run of a term takes over; one after a failure goes on where that was.
         """
-        if not self._leads:
+        if not self._took_over:
             self.pods.take_over()
-        self._leads, quiet = True, True
+        self._took_over, quiet = True, True
         try:
             while True:
                 await self._event()
@@ -88,12 +88,17 @@ class QueueController:
                 self._wake.clear()
                 self.start_round()
                 quiet = not self.pods.line
-        except asyncio.CancelledError:
-            self._leads = False
-            raise
         finally:
             for patch in self._patches:
                 patch.cancel()
+
+    def deposed(self) -> None:
+        """The term is over: the next run takes over, for somebody else may have led, and released, before it.
+
+        To be told by who ends the duties: that a run is cancelled does not say so, for one that failed is not running
+        while it waits to begin again.
+        """
+        self._took_over = False
 
     async def release_round(self) -> None:
         """One round now, its patches answered."""
@@ -153,7 +158,7 @@ class QueueController:
             self.pods.sending(uid)
         try:
             if not in_turn:
-                await asyncio.gather(*(self._lift(release, unanswered) for release in releases))
+                await _all_done(self._lift(release, unanswered) for release in releases)
                 return
             async with self._in_turn:
                 for release in releases:
@@ -218,6 +223,13 @@ class QueueController:
         look = max(self._looked + LOOK_EVERY, now)
         stops_counting = self.pods.next_time(now)
         return look if stops_counting is None else min(look, stops_counting)
+
+
+async def _all_done(works: Iterable[Awaitable[None]]) -> None:
+    """Do all side by side, and raise what went wrong first in their order only when none is under way any more."""
+    for outcome in await asyncio.gather(*works, return_exceptions=True):
+        if outcome is not None:
+            raise outcome
 
 
 def _name(release: Release) -> tuple[str, str, str]:

@@ -8,7 +8,9 @@ import pytest
 
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.duties import AT_MOST, kept_up
+from hetserve_extender.gated import Gated
 from hetserve_extender.main import Extender
+from hetserve_extender.queue import QueueController
 from hetserve_extender.recall import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
@@ -90,3 +92,30 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
     stop.set()
     async with asyncio.timeout(5.0):
         await running
+
+
+async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody cancels a run then; what another leader released before our next term would never count."""
+    take_overs: list[Gated] = []
+    take_over = Gated.take_over
+
+    def count(pods: Gated) -> None:
+        take_overs.append(pods)
+        take_over(pods)
+
+    monkeypatch.setattr(Gated, "take_over", count)
+    monkeypatch.setattr(QueueController, "start_round", lambda _queue: 1 // 0)
+    settings = Settings.model_validate({"host": "127.0.0.1", "leader_election": {"enabled": False}})
+    extender = Extender(settings, FakeApi())
+
+    def failures() -> float | None:
+        return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})
+
+    for term in (1, 2):
+        duties = asyncio.create_task(extender._duties())
+        async with asyncio.timeout(5.0):
+            while failures() != term:  # noqa: ASYNC110  (nothing tells when a duty has failed)
+                await asyncio.sleep(0)
+        duties.cancel()
+        await asyncio.wait({duties})
+        assert len(take_overs) == term

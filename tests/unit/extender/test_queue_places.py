@@ -10,6 +10,7 @@ import pytest
 from extender_bench import Bench
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
+from hetserve_extender.gated import SEEN_WITHIN
 from hetserve_extender.queue import QueueController
 from queue_scene import add_gated, patched, release
 
@@ -128,9 +129,53 @@ async def test_a_term_begins_with_what_is_there_and_a_run_that_failed_is_the_sam
     bench.show()
     await _run_for_a_turn(controller)
     assert controller.outstanding(controller.clock()) == 1, "each failure would count the pods of users anew"
+    controller.deposed()
     await _run_for_a_turn(controller)
     assert controller.outstanding(controller.clock()) == 3, "who led meanwhile may have released them"
     assert patched(bench) == []
+
+
+def _lift_behind_its_back(bench: Bench, *numbers: int) -> None:
+    """What a patch of the leader before does that lands late."""
+    for number in numbers:
+        bench.api.add(gpu_pod(f"p{number}"))
+    bench.show()
+
+
+async def test_what_the_leader_before_lifts_late_counts_as_found(bench: Bench, controller: QueueController) -> None:
+    add_gated(bench, 6)
+    leader = again(bench, controller)
+    bench.clock[0] += SEEN_WITHIN / 2
+    add_gated(bench, 7)  # p6 was made before the take-over, and the watch shows it late
+    bench.show()
+    _lift_behind_its_back(bench, 0, 1, 6)
+    assert leader.outstanding(leader.clock()) == 3
+    assert await release(bench, leader) == [], "the places of beta would be given twice"
+    bench.clock[0] += UNSCHEDULABLE_AFTER - SEEN_WITHIN / 2
+    assert leader.outstanding(leader.clock()) == 0, "they count as long as what the take-over found at once"
+
+
+@pytest.mark.parametrize("looks", [False, True], ids=["no round since", "after a round"])
+async def test_a_gate_that_goes_long_after_a_take_over_was_lifted_by_hand(
+    bench: Bench, controller: QueueController, *, looks: bool
+) -> None:
+    add_gated(bench, 4)
+    leader = again(bench, controller)
+    bench.clock[0] += SEEN_WITHIN
+    if looks:
+        leader.pods.tidy(leader.clock())
+    _lift_behind_its_back(bench, 0, 1)
+    assert leader.outstanding(leader.clock()) == 0
+    assert await release(bench, leader) == ["p2", "p3"]
+
+
+async def test_what_we_lift_while_we_take_over_counts_as_ours(bench: Bench, controller: QueueController) -> None:
+    add_gated(bench, 4)
+    leader = again(bench, controller)
+    assert await release(bench, leader) == ["p0", "p1", "p2"]
+    bench.show()
+    bench.clock[0] += UNSCHEDULABLE_AFTER + 1.0
+    assert leader.outstanding(leader.clock()) == 3, "until the scheduler says that it cannot place them"
 
 
 async def test_each_pod_that_stops_counting_is_noticed_when_it_does(bench: Bench, controller: QueueController) -> None:

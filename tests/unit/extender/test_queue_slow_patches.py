@@ -213,3 +213,42 @@ def test_pods_whose_turn_never_comes_are_back_in_line(how: str) -> None:
         assert len(pods.line) == WAITING, "nothing but a new list would bring them back"
 
     _virtually(end())
+
+
+class Slip:
+    """The first patch ends at once in a way that nobody foresaw; the others take a minute each."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.asked = server, 0
+
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
+        self.asked += 1
+        if self.asked == 1:
+            raise KeyError("a slip")
+        return await self.server.request(method, path, **rest)
+
+    def watch(self, path: str, query: Mapping[str, str]) -> Any:
+        raise NotImplementedError
+
+
+def test_one_patch_that_slips_does_not_put_those_beside_it_back_in_line() -> None:
+    server = Server(60.0, lost=False)
+
+    async def slip() -> None:
+        busy = Busy(server, 4)
+        pods = busy.controller.pods
+        busy.placer.forget("uid-stuck")  # where all find a place the patches go side by side
+        busy.controller.api = Slip(server)
+        patches = busy.controller.start_round()
+        assert patches is not None
+        await asyncio.sleep(30.0)
+        pods.tidy(Seconds(asyncio.get_running_loop().time()))
+        assert server.patched.total() == 3
+        assert len(pods.lifted) == 4, "they would be patched a second time beside their first patch"
+        assert not patches.done()
+        with pytest.raises(KeyError, match="a slip"):
+            await patches
+        assert set(busy.outcomes) == {"released"}
+        assert busy.outcomes.total() == 3
+
+    _virtually(slip())
