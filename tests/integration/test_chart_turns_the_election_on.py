@@ -23,6 +23,15 @@ def extenders(cluster: Cluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if "-extender-" in pod["metadata"]["name"]]
 
 
+def add_evicted(cluster: Cluster) -> None:
+    """A pod of the extender's that has ended: such stay when the Deployment has no replica any more."""
+    labels = "app.kubernetes.io/component=extender"
+    pod = ("--namespace", SYSTEM_NAMESPACE)
+    spec = '{"spec": {"schedulerName": "nobody"}}'
+    cluster.kubectl(*pod, "run", "evicted", "--image=none", "--labels", labels, "--overrides", spec)
+    cluster.kubectl(*pod, "patch", "pod", "evicted", "--subresource=status", "-p", '{"status": {"phase": "Failed"}}')
+
+
 def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster: Cluster) -> None:
     own_cluster.install_chart(values(election=False))
     wait_until(lambda: extenders(own_cluster) or Unmet("no pod"), 30, "the extender's pod")
@@ -33,10 +42,13 @@ def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster:
         refused.value
     )
 
+    add_evicted(own_cluster)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "scale", "deployment", "hetserve-extender", "--replicas=0")
     selector = ("--selector", "app.kubernetes.io/component=extender")
+    selector += ("--field-selector", "status.phase!=Failed,status.phase!=Succeeded")
+    assert " ".join(selector) in str(refused.value)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", *selector, "--timeout=30s")
-    own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
+    own_cluster.install_chart(values(election=True, replicas=2), fresh=False)  # the one that was evicted is there yet
     wait_until(lambda: len(extenders(own_cluster)) == 2 or Unmet(extenders(own_cluster)), 30, "two extenders")
     own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
     own_cluster.install_chart(values(election=False), fresh=False)

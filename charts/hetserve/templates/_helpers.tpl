@@ -58,6 +58,7 @@ imagePullSecrets:
 {{/*
 Refuses to turn the leader election on beside an extender that runs without one: it would go on placing until the
 new pods are ready and after, and two ledgers book GPUs twice. Where helm sees no cluster it cannot tell.
+A pod that has ended (evicted, say) places nothing, and stays when the Deployment has none any more: it does not count.
 */}}
 {{- define "hetserve.electionFromTheStart" -}}
 {{- if and .Release.IsUpgrade .Values.extender.leaderElection.enabled }}
@@ -68,13 +69,14 @@ new pods are ready and after, and two ledgers book GPUs twice. Where helm sees n
 {{- $deployment := lookup "apps/v1" "Deployment" $namespace "hetserve-extender" }}
 {{- $left := int (dig "spec" "replicas" 0 $deployment) }}
 {{- range (lookup "v1" "Pod" $namespace "").items }}
-{{- if eq "extender" (dig "metadata" "labels" "app.kubernetes.io/component" "" .) }}
+{{- $ended := has (dig "status" "phase" "" .) (list "Succeeded" "Failed") }}
+{{- if and (not $ended) (eq "extender" (dig "metadata" "labels" "app.kubernetes.io/component" "" .)) }}
 {{- $left = add $left 1 }}
 {{- end }}
 {{- end }}
 {{- if $left }}
 {{- $at := printf "kubectl --namespace %s" $namespace }}
-{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment hetserve-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender" $at $at) }}
+{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment hetserve-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender --field-selector status.phase!=Failed,status.phase!=Succeeded" $at $at) }}
 {{- end }}
 {{- end }}
 {{- end }}
