@@ -44,8 +44,8 @@ def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster:
 
     add_evicted(own_cluster)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "scale", "deployment", "hetserve-extender", "--replicas=0")
-    selector = ("--selector", "app.kubernetes.io/component=extender")
-    selector += ("--field-selector", "status.phase!=Failed,status.phase!=Succeeded")
+    running = ("--field-selector", "status.phase!=Failed,status.phase!=Succeeded")
+    selector = ("--selector", "app.kubernetes.io/component=extender", *running)
     assert " ".join(selector) in str(refused.value)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", *selector, "--timeout=30s")
     own_cluster.install_chart(values(election=True, replicas=2), fresh=False)  # the one that was evicted is there yet
