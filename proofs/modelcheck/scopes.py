@@ -52,7 +52,6 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
     Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
-    Scope("2 processes, 2 GPUs, a change of leader", TWO_GPUS, CHANGE, 0, processes=2),
     Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes and a restart", ONE_GPU, BACK, 1, processes=2, retires=True),
@@ -71,6 +70,7 @@ DEEP: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 3 pods, 2 nodes, a fault beside the change", APART, FAILOVER, 1, 2, retires=True),
     Scope("2 processes, 2 GPUs, two changes", TWO_GPUS, {"promote": 2}, 0, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes, a request lost", ONE_GPU, {"promote": 2, "lose": 1}, 1, 2, retires=True),
+    Scope("2 processes, 2 GPUs, a change of leader", TWO_GPUS, CHANGE, 0, processes=2),
 )
 
 UNFENCED: Final = Scope("2 processes without the fence", ONE_GPU, FAILOVER, 1, 2, fenced=False)
