@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from mutants.mutant import Mutant
 
 LEDGER: Final = "src/hetserve/placement/ledger.py"
 INDEX: Final = "src/hetserve/placement/index.py"
@@ -19,23 +20,6 @@ DOUBT: Final = "tests/adversarial/test_binds_in_doubt.py"
 VERBS: Final = "tests/unit/extender/test_verbs.py"
 QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
 FAIR: Final = "tests/properties/test_placement_queues.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """In the file at `path`, `before` (which stands there once) becomes `after`; `test` of `file` must then fail."""
-
-    name: str
-    path: str
-    before: str
-    after: str
-    file: str
-    test: str
-
-    @property
-    def node(self) -> str:
-        return f"{self.file}::{self.test}"
-
 
 MUTANTS: Final = (
     Mutant(

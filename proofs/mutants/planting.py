@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mutants.catalogue import Mutant
+from mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("src", "scheduler_extender", "shell_kit", "operator", "proofs", "tests")

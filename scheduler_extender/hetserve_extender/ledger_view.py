@@ -116,15 +116,7 @@ def _array(entries: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gpu(use: GpuUse) -> bytes:
-    view: dict[str, Any] = {
-        "node": use.node,
-        "gpu": use.gpu.id,
-        "product": use.gpu.product,
-        "memoryMiB": use.gpu.memory_mib,
-        "freeMiB": use.free_mib,
-        "healthy": use.gpu.healthy,
-        "pods": [_pod(booking, use) for booking in use.bookings],
-    }
+    view = use.document() | {"pods": [_pod(booking, use) for booking in use.bookings]}
     return orjson.dumps(view, option=orjson.OPT_INDENT_2).replace(b"\n", _BREAK)
 
 

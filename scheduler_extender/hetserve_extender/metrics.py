@@ -40,12 +40,8 @@ class Metrics:
         self.duty_failures = self._counter("hetserve_duty_failures", failures, "duty")
         self._queues = QueueFigures()
         self.registry.register(self._queues)
-        self.ledger_drift = Gauge(
-            "hetserve_ledger_drift",
-            "Differences between the ledger and the API server's pods and nodes, by kind, at the last comparison",
-            ["kind"],
-            registry=self.registry,
-        )
+        found = "Differences between the ledger and the API server's pods and nodes, by kind, at the last comparison"
+        self.ledger_drift = self._gauge("hetserve_ledger_drift", found, "kind")
         self.waited = Histogram(
             "hetserve_queue_wait_seconds",
             "Time from a pod's creation to its release from the queue",
@@ -53,18 +49,19 @@ class Metrics:
             buckets=_WAIT_BUCKETS,
             registry=self.registry,
         )
-        self.leader = Gauge(
-            "hetserve_leader", "1 where this replica answers the scheduler's verbs", registry=self.registry
-        )
+        self.leader = self._gauge("hetserve_leader", "1 where this replica answers the scheduler's verbs")
         self.leader.set(1)
         held = "1 where this replica holds the Lease, whether it serves already or not"
-        self.lease = Gauge("hetserve_lease_held", held, registry=self.registry)
+        self.lease = self._gauge("hetserve_lease_held", held)
         self._placer = placer
         self._wall = wall
         self._texts = Shared(self._text)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(name, words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
+        return Gauge(name, words, labels, registry=self.registry)
 
     async def text(self) -> bytes:
         """Everything in the text format of Prometheus, at a moment after the call."""

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from mutants.catalogue import MUTANTS, QUICK, Mutant
+from mutants.catalogue import MUTANTS, QUICK
+from mutants.mutant import Mutant
 from mutants.planting import ROOT, try_out
 
 

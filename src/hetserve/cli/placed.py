@@ -57,15 +57,7 @@ def uses_of(placer: Placer, nodes: Iterable[str] = ()) -> list[GpuUse]:
 
 
 def _gpu(use: GpuUse) -> dict[str, Any]:
-    return {
-        "node": use.node,
-        "gpu": use.gpu.id,
-        "product": use.gpu.product,
-        "memoryMiB": use.gpu.memory_mib,
-        "freeMiB": use.free_mib,
-        "healthy": use.gpu.healthy,
-        "pods": [pod_document(booking) for booking in use.bookings],
-    }
+    return use.document() | {"pods": [pod_document(booking) for booking in use.bookings]}
 
 
 def pod_document(booking: Booking) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.placement.fields import short
@@ -68,6 +68,17 @@ class GpuUse:
     gpu: Gpu
     free_mib: MiB
     bookings: tuple[Booking, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The GPU as JSON shows it, without its pods."""
+        return {
+            "node": self.node,
+            "gpu": self.gpu.id,
+            "product": self.gpu.product,
+            "memoryMiB": self.gpu.memory_mib,
+            "freeMiB": self.free_mib,
+            "healthy": self.gpu.healthy,
+        }
 
 
 def use_problems(use: GpuUse) -> Iterator[str]:
