@@ -20,6 +20,7 @@ DOUBT: Final = "tests/adversarial/test_binds_in_doubt.py"
 VERBS: Final = "tests/unit/extender/test_verbs.py"
 QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
 FAIR: Final = "tests/properties/test_placement_queues.py"
+ORDER: Final = "tests/properties/test_queue_order_seen.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -293,6 +294,14 @@ MUTANTS: Final = (
         "",
         QUEUE,
         "test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one",
+    ),
+    Mutant(
+        "patches pass that of the longest waiting pod",
+        "scheduler_extender/hetserve_extender/turns.py",
+        "        if release.longest_waiting:\n",
+        "        if not release.reason:\n",
+        ORDER,
+        "test_the_bound_holds_in_the_order_that_the_api_server_shows",
     ),
 )
 

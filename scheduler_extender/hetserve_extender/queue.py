@@ -1,8 +1,8 @@
 """The queue controller: lifts our scheduling gate from waiting pods, by the fair rounds of the core.
 
 Woken by events. The first pods after a quiet time are gathered for a moment, so that the fair choice has more
-than the fastest of them; while pods wait, a place that frees up is filled at once. The patches of a round go out
-side by side in its order, or one after another while the cluster is full: only then does their order matter.
+than the fastest of them; while pods wait, a place that frees up is filled at once. `turns` says which patches wait for
+which.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Final
 from hetserve.placement import QueueSettings, Round
 from hetserve.placement.gating import Stuck
 from hetserve.placement.placer import Placer
-from hetserve.placement.queues import Release
+from hetserve.placement.queues import OUT_OF_TURN, Release
 from hetserve.placement.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 from hetserve_extender.api import ApiServer
 from hetserve_extender.gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
 from hetserve_extender.gated import Gated
+from hetserve_extender.turns import Turn, Turns
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class QueueController:
     pods: Gated = field(init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _patches: set[asyncio.Task[None]] = field(default_factory=set)
-    _in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _turns: Turns = field(default_factory=Turns)
     _looked: float = float("-inf")
     _told: frozenset[str] = frozenset()
     _took_over: bool = False
@@ -91,6 +92,7 @@ class QueueController:
         finally:
             for patch in self._patches:
                 patch.cancel()
+            self._turns.clear()
 
     def deposed(self) -> None:
         """The term is over: the next run takes over, for somebody else may have led, and released, before it.
@@ -138,13 +140,14 @@ class QueueController:
             return []
         late = sorted((pod.since, pod.uid, pod) for pod in self.pods.line if self.pods.gated_for(pod) > limit)
         reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
-        found = [Release(pod, -1, reason) for *_, pod in late[:FAIL_OPEN_AT_ONCE]]
+        found = [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:FAIL_OPEN_AT_ONCE]]
         for release in found:
             self.pods.lift(release.pod.uid)  # at once: were this round to fail, they come back like any other
         return found
 
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
-        return self._keep(self._lift_all(releases, in_turn=bool(self.pods.stuck)))
+        turns = self._turns.take(releases, one_by_one=bool(self.pods.stuck))
+        return self._keep(self._lift_all(releases, turns))
 
     def _sent(self, patches: asyncio.Task[None]) -> None:
         """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""
@@ -152,26 +155,22 @@ class QueueController:
         if not patches.cancelled() and (error := patches.exception()) is not None:
             log.error("releasing pods: %s", error, exc_info=error)
 
-    async def _lift_all(self, releases: Sequence[Release], *, in_turn: bool) -> None:
+    async def _lift_all(self, releases: Sequence[Release], turns: Sequence[Turn]) -> None:
         unanswered = {release.pod.uid for release in releases}
         for uid in unanswered:
             self.pods.sending(uid)
         try:
-            if not in_turn:
-                await _all_done(self._lift(release, unanswered) for release in releases)
-                return
-            async with self._in_turn:
-                for release in releases:
-                    await self._lift(release, unanswered)
+            await _all_done(self._lift(*patch, unanswered) for patch in zip(releases, turns, strict=True))
         finally:  # cancelled, or one failed in a way that we do not know: they come back like any other
             for uid in unanswered:
                 self.pods.lift(uid)
 
-    async def _lift(self, release: Release, unanswered: set[str]) -> None:
-        pod, out_of_turn = release.pod, release.queue < 0
-        if pod.uid not in self.pods.lifted:  # it, or its gate, went while it waited for its turn
-            return
-        outcome, words = await lift(self.api, pod)
+    async def _lift(self, release: Release, turn: Turn, unanswered: set[str]) -> None:
+        pod, out_of_turn = release.pod, release.out_of_turn
+        async with turn.taken():
+            if pod.uid not in self.pods.lifted:  # it, or its gate, went while it waited for its turn
+                return
+            outcome, words = await lift(self.api, pod)
         unanswered.discard(pod.uid)
         if outcome == "refused":
             self.pods.rest(pod.uid)

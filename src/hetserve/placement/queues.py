@@ -24,6 +24,8 @@ from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
 """Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
+OUT_OF_TURN: Final = -1
+"""The queue of a release that no queue decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,16 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A pod to release, and why it is its turn."""
+    """A pod to release, and why it is its turn; `longest_waiting`: as the pod that has waited longest."""
 
     pod: Waiting
     queue: int
     reason: str
+    longest_waiting: bool = False
+
+    @property
+    def out_of_turn(self) -> bool:
+        return self.queue == OUT_OF_TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +220,13 @@ class RoundInProgress:
             for lane in live:
                 credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
             since = (since + 1) % period
-            if since == 0:
+            if longest := since == 0:
                 lane, reason = min(live, key=_Lane.head), "has waited longest"
             else:
                 lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
                 reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
             credit[lane.id] -= 1.0
-            self.releases.append(Release(lane.head()[-1], lane.id, reason))
+            self.releases.append(Release(lane.head()[-1], lane.id, reason, longest))
             lane.next += 1
         return since
 

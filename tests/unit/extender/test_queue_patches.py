@@ -68,18 +68,23 @@ async def test_a_gated_pod_that_cannot_be_read_is_told_why_once(bench: Bench, co
     assert bench.placer.stuck() == ()
 
 
-async def test_patches_of_a_round_are_under_way_side_by_side(bench: Bench, controller: QueueController) -> None:
+async def test_the_next_patches_go_when_those_up_to_the_longest_waiting_pod_are_answered(
+    bench: Bench, controller: QueueController
+) -> None:
     slow = SlowApi(bench.api)
     controller.api = slow
     add_gated(bench, 4)
     bench.show()
     patches = controller.start_round()
     assert patches is not None
-    await turns_until(lambda: len(slow.under_way) == 3)
-    assert slow.under_way == ["p0", "p1", "p2"]
-    assert controller.start_round() is None, "pods whose patches are under way hold their places"
+    await turns_until(lambda: len(slow.under_way) == 2)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert slow.under_way == ["p0", "p1"], "p1's was the turn of the longest waiting pod; p2 could pass it"
+    assert controller.start_round() is None, "pods whose patches wait or are under way hold their places"
     slow.answer.set()
     await patches
+    assert slow.under_way == ["p0", "p1", "p2"]
 
 
 async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(
