@@ -34,6 +34,9 @@ KILL_EVERY: Final = 3.0
 DELETE_EVERY: Final = 0.25
 ILL_EVERY: Final = 1.0
 ILL_FOR: Final = 6.0
+KILLS: Final = SECONDS / KILL_EVERY / 2
+ILLNESSES: Final = SECONDS / ILL_EVERY / 2
+"""How many at least: on a busy machine the storm lasts until there were so many."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,9 @@ class Storm:
     killed: int = 0
 
     def rage(self) -> None:
-        end = time.monotonic() + SECONDS
+        start = time.monotonic()
         next_kill, next_illness = time.monotonic() + KILL_EVERY, time.monotonic()
-        while (now := time.monotonic()) < end:
+        while (now := time.monotonic()) < start + SECONDS or (self.is_short() and now < start + 4 * SECONDS):
             self.delete_some()
             if now >= next_illness:
                 self.change_health()
@@ -122,6 +125,9 @@ class Storm:
         for illness in self.ward.ill:
             self.ward.recover(illness)
         self.cluster.kube.delete("deployments", CROWD.name, self.namespace)
+
+    def is_short(self) -> bool:
+        return self.killed < KILLS or len(self.ward.history) < ILLNESSES
 
     def delete_some(self) -> None:
         """One to three of all pods, and every other time one that asks for several GPUs or whole ones."""
@@ -178,7 +184,7 @@ def caught_up(witness: Witness, pods: list[Manifest]) -> bool | Unmet:
     return witness.behind(pods) == 0 or Unmet(f"{witness.behind(pods)} pods behind; wrong so far: {witness.wrong}")
 
 
-@pytest.mark.timeout(300 + 2 * SECONDS)
+@pytest.mark.timeout(300 + 5 * SECONDS)
 def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespace: str) -> None:
     cluster = own_cluster
     cluster.install_hetserve()
@@ -202,6 +208,5 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespa
     )
 
     assert witness.wrong == []
-    assert storm.killed >= SECONDS / KILL_EVERY / 2
-    assert len(ward.history) >= SECONDS / ILL_EVERY / 2
+    assert not storm.is_short(), "no storm: neither kills nor illnesses were as many as there should be"
     assert witness.binds >= PODS, "the witness saw nothing"

@@ -20,7 +20,7 @@ ONE: Shape = Shape((ALONE,), {"n0": 1})
 
 SCOPES = (
     Scope("2 pods, 1 GPU, a change of leader", ONE_GPU, CHANGE, 0, processes=2),
-    Scope("1 pod, 2 GPUs, two faults beside the change", Shape((ALONE,), ONE_NODE), FAILOVER, 2, processes=2),
+    Scope("1 pod, 2 GPUs, a fault beside the change", Shape((ALONE,), ONE_NODE), FAILOVER, 1, processes=2),
     Scope("1 pod, 1 GPU, any fault beside the change", ONE, {**ALL, **CHANGE}, 1, processes=2),
     Scope("1 pod, 1 GPU, two changes", ONE, {"promote": 2, "lose": 1}, 1, processes=2),
 )
