@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks.placement import apart_plot, cases
 from benchmarks.placement.load import pods, seeded
 from benchmarks.placement.processors import one_apart
-from benchmarks.placement.rates import GOALS, GPUS, PODS, SIZES, cluster_of, goal_line, one_case, ratio
+from benchmarks.placement.rates import GOALS, GPUS, PODS, SIZES, STANDARD, cluster_of, goal_line, one_case, ratio
 from benchmarks.placement.results import Scale
 from benchmarks.reporting import Json, table, verdict
 
@@ -46,7 +46,7 @@ def measure(scale: Scale) -> Json:
 
 
 def _size(nodes: int, rounds: int, names: Sequence[str], processor: int) -> Json:
-    count, rng = PODS.get(nodes, 1000), seeded(nodes)
+    count, rng = PODS.get(nodes, STANDARD)[-1], seeded(nodes)
     found: list[Json] = []
     with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, cluster_of(nodes, Path(folder)) as cluster:
         for number in range(rounds):

@@ -53,7 +53,7 @@ def _ratios(axis: Axes, sizes: Sequence[Json], cases: Sequence[str]) -> None:
             axis.scatter([centre] * len(found), found, s=18, color=colour, alpha=0.7, label=case if at == 0 else None)
             axis.hlines(statistics.median(found), centre - width * 0.4, centre + width * 0.4, color=colour)
     axis.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
-    axis.set_xticks(range(len(sizes)), [f"{size['nodes']} nodes" for size in sizes])
+    axis.set_xticks(range(len(sizes)), [f"{size['nodes']} nodes,\n{size['pods']} pods" for size in sizes])
     axis.set_ylim(bottom=0.0)
     axis.set_ylabel("pods/s, by that of no extender in the same round")
     axis.set_title("Rate: every round, and the median", fontsize=10)
