@@ -165,7 +165,9 @@ class Extender:
         if not self.takes_turns:
             await self.verbs.start(self._listen("verbs", self.settings.port))
         async with asyncio.TaskGroup() as group:
-            parts = (self.pods.run(), self.nodes.run(), self._keep_house(), self._lead())
+            parts = [self.pods.run(), self.nodes.run(), self._keep_house(), self._lead()]
+            if self.log is not None:
+                parts.append(self.log.run())
             work = [group.create_task(part) for part in parts]
             group.create_task(probes.serve(sockets=[listener]))
             await stop.wait()

@@ -1,34 +1,75 @@
 """The placement log in memory: the latest records as JSON lines, always beginning with a whole state.
 
 Two segments of which the older is dropped when the newer is full: each begins with a header and a checkpoint of
-the ledger, so that what is served can be replayed from its first line.
+the ledger, so that what is served can be replayed from its first line. No verb waits for a long text: a checkpoint
+is kept as the values that it names, a list of the whole cluster is written by `run`, and both in little steps.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
 
 from hetserve.placement.journal import JournaledPlacer, Record
 from hetserve.units import Seconds
+from hetserve_extender.slices import Shared, Slices
 
 _OVERHEAD: Final = 64
 """Bytes that Python keeps for a line beside its text."""
+_BLOCK: Final = 64 << 10
+"""Bytes, at least, of the blocks in which the text is handed on."""
+_TURN: Final = 50
+"""Entries of a list that are one little step: 0.1 ms of bookings."""
+
+
+class _Long:
+    """A record that takes too long to be written at once: its values, which never change, until there is a text."""
+
+    __slots__ = ("record", "text")
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.text: list[bytes] = []
+
+    def pieces(self) -> Iterator[bytes]:
+        """The line in little steps."""
+        if self.text:
+            yield from self.text
+            return
+        yield from _pieces(self.record, nested=3)
+        yield b"\n"
+
+    async def settle(self, slices: Slices) -> int:
+        """Keep the text in place of the values, which take seven times as much; its bytes."""
+        text = list[bytes]()
+        for piece in self.pieces():
+            text.append(piece)
+            await slices.turn()
+        dropped = [entry for value in self.record["args"].values() if isinstance(value, list) for entry in value]
+        self.text, self.record = text, {}
+        while dropped:  # 18,000 at once take 17 ms
+            del dropped[-_TURN:]
+            await slices.turn()
+        return sum(map(len, text)) + _OVERHEAD * len(text)
 
 
 class PlacementLog:
-    """At most about `limit` bytes of records, and two checkpoints on top, which grow with the cluster."""
+    """At most about `limit` bytes of records, and what two checkpoints name, which grows with the cluster."""
 
     def __init__(self, limit: int, wall: Callable[[], float] = time.time) -> None:
         self._half = limit // 2
         self._wall = wall
         self._placer: JournaledPlacer | None = None
-        self._older: list[bytes] = []
-        self._newer: list[bytes] = []
+        self._older: list[bytes | _Long] = []
+        self._newer: list[bytes | _Long] = []
         self._size = 0
+        self._unsettled: list[_Long] = []
+        self._wake = asyncio.Event()
+        self._texts = Shared(self._text)
 
     def placer(self, clock: Callable[[], Seconds], hold: Seconds, **settings: Any) -> JournaledPlacer:
         """The state machine that writes here."""
@@ -38,22 +79,75 @@ class PlacementLog:
 
     def write(self, record: Record) -> None:
         """Take a record of a call that has ended."""
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        self._newer.append(line)
-        self._size += len(line) + _OVERHEAD
+        if any(isinstance(value, list) and len(value) > _TURN for value in record["args"].values()):
+            self._unsettled.append(long := _Long(record))
+            self._newer.append(long)
+            self._wake.set()
+        else:
+            line = _line(record)
+            self._newer.append(line)
+            self._size += len(line) + _OVERHEAD
         if self._size > self._half and self._placer is not None:
             self._older = self._newer
             self._begin(self._placer)
 
-    def content(self) -> bytes:
-        """The log from its oldest record on: of the newer segment only the records follow the older one's."""
-        newer = self._newer[2:] if self._older else self._newer
-        return b"".join([*self._older, *newer])
+    async def run(self) -> None:
+        """Write the lists of the whole cluster, between which verbs are answered. Never returns."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            slices = Slices()
+            while self._unsettled:
+                self._size += await self._unsettled.pop(0).settle(slices)
+
+    async def text(self) -> list[bytes]:
+        """The log from its oldest record on, at a moment after the call, in blocks that a socket takes at once."""
+        return await self._texts.answer()
+
+    def pieces(self) -> Iterator[bytes]:
+        """The log as it is now, in little steps; what is written meanwhile is not in it."""
+        newer = self._newer[2:] if self._older else self._newer  # only the records follow the older ones
+        return _in_steps([*self._older, *newer])
+
+    async def _text(self) -> list[bytes]:
+        slices = Slices()
+        blocks, block = list[bytes](), bytearray()
+        for piece in self.pieces():
+            block += piece
+            if len(block) >= _BLOCK:
+                blocks.append(bytes(block))
+                block.clear()
+            await slices.turn()
+        return [*blocks, bytes(block)]
 
     def _begin(self, placer: JournaledPlacer) -> None:
-        """Begin a segment; the size counts what comes after the checkpoint."""
-        state = placer.journaled.checkpoint()
-        self._newer = [
-            orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in (placer.header(self._wall()), state)
-        ]
+        """Begin a segment; the size counts what comes after the checkpoint, of which nothing is written here."""
+        self._newer = [_line(placer.header(self._wall())), _Long(placer.journaled.checkpoint())]
         self._size = 0
+
+
+def _line(record: Record) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _in_steps(lines: list[bytes | _Long]) -> Iterator[bytes]:
+    for line in lines:
+        if isinstance(line, bytes):
+            yield line
+        else:
+            yield from line.pieces()
+
+
+def _pieces(value: Any, nested: int = 0) -> Iterator[bytes]:
+    """JSON of a value; lists, and objects down to `nested` levels, in little steps."""
+    if isinstance(value, list) and len(value) > _TURN:
+        for start in range(0, len(value), _TURN):
+            yield (b"," if start else b"[") + orjson.dumps(value[start : start + _TURN])[1:-1]
+        yield b"]"
+    elif isinstance(value, dict) and value and nested:
+        for number, (key, item) in enumerate(value.items()):
+            yield (b"," if number else b"{") + orjson.dumps(key) + b":"
+            yield from _pieces(item, nested - 1)
+        yield b"}"
+    else:
+        yield orjson.dumps(value)

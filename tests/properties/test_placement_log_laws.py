@@ -153,7 +153,7 @@ def state_after(log: list[dict[str, Any]]) -> Any:
 
 
 def through_a_file(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [json.loads(json.dumps(record)) for record in log]
+    return [json.loads(json.dumps(plain(record))) for record in log]
 
 
 @given(st.lists(step, max_size=40), st.sampled_from(Mode))

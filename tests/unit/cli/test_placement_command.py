@@ -11,6 +11,7 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.placement import NodeSink, PodSink
 from hetserve.placement.journal import JournaledPlacer
+from hetserve.placement.journal_values import plain
 from hetserve.placement.pods import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
@@ -39,7 +40,7 @@ def small_storm() -> list[Json]:
     now[0] += 10
     PodSink(placer).apply("DELETED", gpu_pod("b"))
     placer.filter(gpu_pod("big", memory_mib=14000, model="big"), NODES)
-    return json.loads(json.dumps(log))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(plain(log)))  # type: ignore[no-any-return]
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
