@@ -38,6 +38,9 @@ class Known:
     serves: bool
     tidying: bool
     taking_over: bool
+    giving_up: bool
+    gave_up: bool
+    """Whether it gives the Lease up as it ends, and has."""
     due: bool
     later: float | None
     """Seconds until the next deadline that is not due."""
@@ -76,7 +79,7 @@ class Automaton:
 
     def fresh(self) -> Known:
         """A process that has just started and knows nothing."""
-        process = Process(self.scope, self.who, Memory.empty(self.scope.mode))
+        process = Process(self.scope, self.who, Memory.empty(self.scope.mode, self.who))
         return self._known(process, dumps(process.memory), ())
 
     def after(self, state: Known, what: Input) -> Outcome:
@@ -134,6 +137,8 @@ def _described(number: int, seen: Portrait, process: Process, memory: bytes, inp
         serves=process.serves,
         tidying=process.tidying,
         taking_over=process.taking_over,
+        giving_up=process.takeover is not None and process.takeover.giving_up,
+        gave_up=process.takeover is not None and process.takeover.election.gave_up,
         due=due,
         later=None if at is None else at - kept.clock.now,
         wrong=tuple(broken_within(process)),
@@ -156,6 +161,8 @@ def retired(pods: int) -> Known:
         serves=False,
         tidying=False,
         taking_over=False,
+        giving_up=False,
+        gave_up=False,
         due=False,
         later=None,
         wrong=(),

@@ -19,6 +19,7 @@ from hetserve_extender.api import Answer
 from hetserve_extender.fencing import Fence
 from hetserve_extender.wire import BindArgs
 from modelcheck.process import HOLD, Memory, Process
+from modelcheck.takeover import Takeover
 
 _ITERATORS: Final[tuple[Any, ...]] = (type(iter(())), type(iter([])))
 
@@ -61,7 +62,7 @@ def _pod(process: Process, slot: int) -> Iterator[Any]:
         yield _timed(memory, uid, booking)
         yield _text(memory.placer.pods.get(uid))
         yield _coroutine(process, uid)
-        yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid)
+        yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid), _left_to_fence(process, uid)
     yield _housekeeping(process, f"pod{slot}-")
     yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
     yield sorted(status for about, status in process.fenced if about == slot)
@@ -105,12 +106,35 @@ def _due(booking: Booking) -> tuple[float, str]:
 
 
 def _takeover(process: Process) -> Any:
-    """Whether it serves, in which term it believes, and where taking over stands."""
+    """Whether it serves, where taking over and ending stand, what it knows of terms.
+
+    Terms that are over count too: that they do is what the shipped code has to know, not the check.
+    """
     takeover = process.takeover
     if takeover is None:
         return None
+    election, serving = takeover.election, takeover.leadership._serving
     standing = [] if takeover.task is None else list(_frames(takeover.task))
-    return process.serves, process.memory.term, standing, process.listing is not None
+    handed_over = takeover.under_way and election.contender.candidate.handed_over
+    since = election.ours_since and election.contender.candidate.origin
+    terms = election.elector.term(), serving, since, handed_over
+    ending = takeover.giving_up, election.gave_up
+    return process.serves, terms, standing, takeover.pods.awaited(), ending, _progress(takeover)
+
+
+def _progress(takeover: Takeover) -> Any:
+    """How far a take-over has come that a term may go on with; its fence is told with each pod."""
+    so_far = takeover.leadership._progress
+    if so_far is None:
+        return None
+    lists = takeover.pods.lists > so_far.lists, takeover.pods.taken > so_far.lists
+    return so_far.term, so_far.fence is not None, so_far.unshown is not None, lists
+
+
+def _left_to_fence(process: Process, uid: str) -> bool:
+    """Whether a take-over that goes on would fence this pod."""
+    so_far = None if process.takeover is None else process.takeover.leadership._progress
+    return so_far is not None and so_far.fence is not None and uid in so_far.fence._left
 
 
 def _coroutine(process: Process, uid: str) -> Any:

@@ -20,8 +20,9 @@ from hetserve_extender.bind import Binder
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.wire import BindArgs
 from hetserve_shell.connection import ApiUnreachableError
+from modelcheck.election import Contender, Election
 from modelcheck.loop import StepLoop
-from modelcheck.takeover import Election, Takeover
+from modelcheck.takeover import Takeover
 from modelcheck.truth import NodeTruth, PodTruth, Scope
 
 Input = tuple[Any, ...]
@@ -71,17 +72,17 @@ def _nothing(*_: object) -> None:
 
 @dataclass(slots=True)
 class Memory:
-    """All that a process is where none of its coroutines is under way; `term`: that in which it believes to lead."""
+    """All that a process is where none of its coroutines is under way, and no take-over is to be gone on with."""
 
     clock: Clock
     placer: Placer
     sink: Revisions
+    contender: Contender
     ready: bool = False
-    term: int | None = None
     serving: int = 0
 
     @classmethod
-    def empty(cls, mode: Mode) -> Memory:
+    def empty(cls, mode: Mode, who: int) -> Memory:
         clock = Clock()
         placer = Placer(
             clock=clock.read,
@@ -91,7 +92,7 @@ class Memory:
             on_pod=_nothing,
             on_expired=_nothing,
         )
-        return cls(clock, placer, Revisions(PodSink(placer)))
+        return cls(clock, placer, Revisions(PodSink(placer)), Contender(f"process{who}"))
 
     def deadlines(self) -> tuple[bool, float | None]:
         """(something is due now, the next time at which something else will be)."""
@@ -110,7 +111,6 @@ class Process:
     loop: StepLoop = field(default_factory=StepLoop)
     waiting: dict[Ticket, asyncio.Future[Answer]] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
-    listing: asyncio.Future[None] | None = None
     asked: bool = False
     """Whether it has asked for a list since it was told something."""
     binder: Binder = field(init=False)
@@ -125,7 +125,7 @@ class Process:
         if self.scope.processes == 1:
             self.binder = Binder(FencedApi(self, sink, lambda: 1, str, placer.changed), placer)
             return
-        election = Election(self.who, lambda: self.memory.term, self.scope.fenced)
+        election = Election(self.memory.contender, self.scope.fenced)
         self.takeover = Takeover.made(election, self, sink, placer, self._list_again)
         self.takeover.leadership._serving = self.memory.serving
         self.binder = Binder(self.takeover.fenced() if self.scope.fenced else self, placer)
@@ -153,8 +153,8 @@ class Process:
 
     @property
     def quiet(self) -> bool:
-        """Whether no coroutine is under way, so that its memory is all there is."""
-        return not (self.tidying or self.taking_over or self.binder._running)
+        """Whether no coroutine is under way and none is to be gone on with, so that its memory is all there is."""
+        return not (self.tidying or self.binder._running) and (self.takeover is None or self.takeover.quiet)
 
     @property
     def serves(self) -> bool:
@@ -193,9 +193,8 @@ class Process:
         task = asyncio.current_task(self.loop)
         return next((uid for uid, (_, running) in self.binder._running.items() if running is task), "")
 
-    def _list_again(self) -> asyncio.Future[None]:
-        self.asked, self.listing = True, self.loop.create_future()
-        return self.listing
+    def _list_again(self) -> None:
+        self.asked = True
 
     # Inputs
 
@@ -244,33 +243,49 @@ class Process:
     def take_pods(self, pods: tuple[PodTruth, ...]) -> None:
         self.memory.sink.replace([self.scope.shape.pod(pod) for pod in pods])
         self.memory.ready = True
-        if self.listing is not None:
-            self.listing.set_result(None)
-            self.listing = None
+        if self.takeover is not None:
+            self.takeover.pods.arrived()
 
     def tidy(self) -> None:
         self.housekeeping = self.loop.create_task(self.binder.verify_overdue())
 
     def begin_serving(self, term: int) -> None:
         """It leads from the start of the world on."""
-        self.memory.term = term
         if self.takeover is not None:
-            self.takeover.leadership._serving = term
+            self.takeover.serve(term)
 
-    def lead(self, term: int) -> None:
-        """The Lease is its own: it takes over."""
+    def lead(self, term: int, holder: str) -> None:
+        """The Lease, which names `holder`, is its own from now on: it takes over, or goes on."""
         assert self.takeover is not None
-        self.memory.term = term
-        self.takeover.task = self.loop.create_task(self.takeover.leadership.take_over(term))
+        self.takeover.lead(self.loop, term, holder)
+
+    def lapse(self) -> None:
+        """It could not renew the Lease in time; a take-over under way ends."""
+        assert self.takeover is not None
+        self.takeover.election.lapse()
+        self._stop()
 
     def follow(self) -> None:
-        """It believes no longer that it leads; a take-over under way ends."""
-        self.memory.term = None
-        if self.takeover is not None and self.takeover.task is not None:
-            self.takeover.task.cancel()
-            self.listing = None
-            self.loop.settle()
-            self.waiting = {ticket: future for ticket, future in self.waiting.items() if not future.cancelled()}
+        """Another leads."""
+        assert self.takeover is not None
+        self.takeover.election.lose()
+        self._stop()
+
+    def _stop(self) -> None:
+        assert self.takeover is not None
+        self.takeover.stop()
+        self.loop.settle()
+        self.waiting = {ticket: future for ticket, future in self.waiting.items() if not future.cancelled()}
+
+    def end(self) -> None:
+        """It is told to end, answers no more verbs, and the time is over in which it waits for binds under way."""
+        assert self.takeover is not None
+        self.takeover.end(self.loop)
+
+    def give_up(self) -> None:
+        """The Lease can be written again, and is."""
+        assert self.takeover is not None
+        self.takeover.election.end_renewal()
 
     def wait_for_reservations(self, seconds: float) -> None:
         """So little time that it ends no request."""

@@ -2,7 +2,8 @@
 
 Three pods meet every single fault; two pods meet pairs; one pod, which is born again, meets them all together.
 A change of leader meets a second fault with three pods and two GPUs. Of a change with one GPU, and of one with two
-and no other fault, the deposed process is followed to its end, too.
+and no other fault, the deposed process is followed to its end, too. A lapse of the Lease and an end in order meet a
+change with two pods, any fault beside all three with one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ THREE: Final = Shape((ALONE, ALONE, ALONE), ONE_NODE)
 APART: Final = Shape((ALONE, ALONE, ALONE), TWO_NODES)
 ONE_GPU: Final = Shape((ALONE, ALONE), {"n0": 1})
 TWO_GPUS: Final = Shape((ALONE, ALONE), ONE_NODE)
+ONE_POD: Final = Shape((ALONE,), {"n0": 1})
 
 LOST: Final = {"lose": 1}
 USERS: Final = {"delete": 1, "terminate": 1, "finish": 1, "create": 1}
@@ -41,6 +43,12 @@ UNSURE: Final = {"lose": 1, "delete": 1, "refuse": 1}
 FAILOVER: Final = {**CHANGE, **UNSURE}
 BACK: Final = {"promote": 2, "restart": 1}
 """The lead comes back to the process that had it."""
+END: Final = {**CHANGE, "end": 1}
+"""The leader ends in order before the other one leads, if it does."""
+LAPSE: Final = {**CHANGE, "lapse": 1}
+"""A leader cannot renew the Lease in time and wins it back, or the other one takes it."""
+ENDS: Final = {"end": 2, "promote": 2, "start": 1}
+"""As in a rolling update: who has ended is followed by a new process, to which the next hands over."""
 
 SCOPES: Final[tuple[Scope, ...]] = (
     Scope("3 pods, 2 nodes x 1 GPU, any fault", APART, ALL, 1),
@@ -55,6 +63,12 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes and a restart", ONE_GPU, BACK, 1, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, a fault beside an end", ONE_GPU, {**END, **UNSURE}, 1, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
+    Scope("2 processes, 2 GPUs, an end", TWO_GPUS, END, 0, processes=2, retires=True),
+    Scope("2 processes, 1 pod, any fault, lapse and end", ONE_POD, {**ALL, **LAPSE, **END}, 1, 2, retires=True),
+    Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
+    Scope("2 processes, 1 pod, three changes", ONE_POD, {"promote": 3}, 0, processes=2, retires=True),
 )
 """What every test run visits: about two minutes of processor time."""
 
@@ -71,6 +85,12 @@ DEEP: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 2 GPUs, two changes", TWO_GPUS, {"promote": 2}, 0, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes, a request lost", ONE_GPU, {"promote": 2, "lose": 1}, 1, 2, retires=True),
     Scope("2 processes, 2 GPUs, a change of leader", TWO_GPUS, CHANGE, 0, processes=2),
+    Scope("2 processes, 1 GPU, a lapse, nobody forgotten", ONE_GPU, LAPSE, 0, processes=2),
+    Scope("2 processes, 1 GPU, a fault, lapse and end", ONE_GPU, {**LAPSE, **END, **UNSURE}, 1, 2, retires=True),
+    Scope("2 processes, 2 GPUs, a lapse and an end", TWO_GPUS, {**LAPSE, **END}, 0, processes=2, retires=True),
+    Scope("2 processes, 2 GPUs, a fault beside an end", TWO_GPUS, {**END, **UNSURE}, 1, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, two ends and a start", ONE_GPU, ENDS, 1, processes=2, retires=True),
+    Scope("2 processes, 1 pod, a lapse and three changes", ONE_POD, {"promote": 3, "lapse": 1}, 0, 2, retires=True),
 )
 
 UNFENCED: Final = Scope("2 processes without the fence", ONE_GPU, FAILOVER, 1, 2, fenced=False)

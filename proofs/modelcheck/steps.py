@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from modelcheck import changes
+from modelcheck.changes import CHANGES, leader_steps, retire_followers
 from modelcheck.passing import pass_time, time_steps
 from modelcheck.truth import NodeTruth, PodTruth
 from modelcheck.world import World
 
 Step = tuple[Any, ...]
 
-_WORLD: Final = {"delete", "terminate", "finish", "create", "relabel", "strip", "node gone", "node back"}
+_WORLD: Final = frozenset({"delete", "terminate", "finish", "create", "relabel", "strip", "node gone", "node back"})
 _WIRE: Final = {"lose", "refuse", "list", "repeat", "hang up", "filter again", "bind again"}
-FAULTS: Final = frozenset(_WORLD | _WIRE | {"restart", "promote"})
+FAULTS: Final = _WORLD | _WIRE | CHANGES | {"restart", "start"}
 """Steps that count as faults: a cluster in which all goes well only filters, binds, answers and delivers."""
 
 _VERBS: Final = ("filter", "filter again", "bind", "bind again", "hang up")
@@ -26,10 +28,10 @@ def possible(world: World) -> Iterator[Step]:
     """Every step that can happen in this state."""
     allowed = world.scope.limits
     spent = world.spent
-    exhausted = sum(spent.values()) - spent.get("promote", 0) >= world.scope.faults
+    exhausted = sum(count for kind, count in spent.items() if kind not in CHANGES) >= world.scope.faults
     for step in _all(world):
         kind = step[0]
-        if kind not in FAULTS or (spent.get(kind, 0) < allowed.get(kind, 0) and (kind == "promote" or not exhausted)):
+        if kind not in FAULTS or (spent.get(kind, 0) < allowed.get(kind, 0) and (kind in CHANGES or not exhausted)):
             yield step
 
 
@@ -43,13 +45,6 @@ def perform(world: World, step: Step) -> None:
         retire_followers(world)
 
 
-def retire_followers(world: World) -> None:
-    """Where the leader stays the leader for ever, the other processes are followed no further."""
-    if world.spent.get("promote", 0) >= world.scope.limits.get("promote", 0):
-        for who in {*range(len(world.processes))} - world.retired - {world.leader}:
-            world.retire(who)
-
-
 def _all(world: World) -> Iterator[Step]:
     yield from _verbs(world)
     yield from _api(world)
@@ -58,6 +53,8 @@ def _all(world: World) -> Iterator[Step]:
     for who in range(len(world.processes)):
         if who not in world.retired:
             yield from _process(world, who)
+        elif who in world.ended and who != world.leader:
+            yield ("start", who)
     yield from time_steps(world)
 
 
@@ -65,7 +62,7 @@ def _all(world: World) -> Iterator[Step]:
 
 
 def _verbs(world: World) -> Iterator[Step]:
-    if not world.serves(world.leader):
+    if not world.serves(world.leader) or world.processes[world.leader].giving_up:  # who ends takes no more calls
         return
     nodes = tuple(world.nodes)
     offers = [nodes] if len(nodes) == 1 else [nodes, *((node,) for node in nodes)]
@@ -227,29 +224,12 @@ def _process(world: World, who: int) -> Iterator[Step]:
             yield ("list", who)
     for name in wire.nodes:
         yield ("watch node", who, name)
-    if who != world.leader or len(world.processes) == 1:
-        yield ("restart", who)
-    if who != world.leader and process.ready:
-        yield ("promote", who)
+    yield from leader_steps(world, who)
     if process.due and not process.tidying:
         yield ("tidy", who)
 
 
-def _restart(world: World, who: int) -> None:
-    """The process is killed and a new one lists; what it sent is cut off with its connection, or was carried out."""
-    world.requests = [request for request in world.requests if request.who != who]
-    world.start(who)
-
-
-def _promote(world: World, who: int) -> None:
-    """The Lease changes hands: the old leader believes no longer that it leads, the new one takes over."""
-    world.tell(world.leader, "follow")
-    world.abandon(request for request in world.requests if request.who == world.leader and not request.ticket.owner)
-    world.leader, world.term = who, world.term + 1
-    world.tell(who, "lead", world.term)
-
-
-PERFORM: Final[dict[str, Callable[..., None]]] = {
+PERFORM: Final[dict[str, Callable[..., None]]] = changes.PERFORM | {
     "filter": _filter,
     "bind": _bind,
     "filter again": _filter_again,
@@ -272,8 +252,6 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "watch": World.deliver_pod,
     "repeat": World.repeat_pod,
     "watch node": World.deliver_node,
-    "restart": _restart,
-    "promote": _promote,
     "tidy": lambda world, who: world.tell(who, "tidy"),
     "time": pass_time,
 }

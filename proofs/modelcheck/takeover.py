@@ -1,4 +1,4 @@
-"""A change of leader: the shipped Leadership and fence, over an election that the check decides.
+"""A change of leader: the shipped Leadership, fence and Elector, over terms that the check begins and ends.
 
 Terms are what the Lease guarantees: one process at a time believes that it leads, and its belief ends before the
 next one's begins. What time cannot guarantee, that a request of the old leader is over by then, is the fence's part.
@@ -14,54 +14,41 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.leader import Leadership
-
-
-@dataclass(slots=True)
-class Candidate:
-    """`handed_over`: the last leader said that no bind of its own is under way; the next then raises no fence."""
-
-    identity: str
-    handed_over: bool
-
-
-@dataclass(slots=True)
-class Election:
-    """The election as one process sees it."""
-
-    who: int
-    believed: Callable[[], int | None]
-    fenced: bool
-    candidate: Candidate = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.candidate = Candidate(f"process{self.who}", handed_over=not self.fenced)
-
-    def term(self) -> int | None:
-        return self.believed()
-
-    def continues(self, term: int) -> bool:  # noqa: ARG002  (here every term comes after another's)
-        return False
-
-    def leader(self) -> str:
-        return "another"
-
-    def why_not(self) -> str:
-        return "not the leader"
-
-    def clock(self) -> float:
-        return 0.0
+from modelcheck.election import NOBODY, Election
+from modelcheck.loop import StepLoop
 
 
 @dataclass(slots=True)
 class Listing:
-    """Stands for the pods' Reflector: a list begins, and arrives when the check says so."""
+    """Stands for the pods' Reflector: a list begins, and arrives when the check says so.
 
-    begin: Callable[[], asyncio.Future[None]]
+    A list that whoever waited for it has left goes on. Those that the Reflector begins of itself are not counted here:
+    they could only save the process one of its own.
+    """
+
+    begin: Callable[[], None]
     lists: int = 0
+    taken: int = 0
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
-    async def relist(self, after: int) -> None:  # noqa: ARG002  (whoever asks has not asked before)
-        self.lists += 1
-        await self.begin()
+    async def relist(self, after: int) -> None:
+        if self.taken > after:
+            return
+        if self.lists <= after:
+            self.lists += 1
+            self.begin()
+        listed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(listed)
+        await listed
+
+    def arrived(self) -> None:
+        waiting, self.waiting, self.taken = self.waiting, [], self.lists
+        for listed in waiting:
+            if not listed.done():
+                listed.set_result(None)
+
+    def awaited(self) -> bool:
+        return any(not listed.done() for listed in self.waiting)
 
 
 def _told() -> str:
@@ -75,10 +62,13 @@ async def _at_once(_seconds: float) -> None:
 
 @dataclass(slots=True)
 class Takeover:
-    """What leads, and the task that takes over."""
+    """What leads, the task that takes over, and the one that ends."""
 
     leadership: Leadership
+    election: Election
+    pods: Listing
     task: asyncio.Task[None] | None = None
+    ending: asyncio.Task[None] | None = None
 
     @classmethod
     def made(
@@ -87,14 +77,47 @@ class Takeover:
         api: ApiServer,
         revisions: Revisions,
         placer: Placer,
-        begin: Callable[[], asyncio.Future[None]],
+        begin: Callable[[], None],
     ) -> Takeover:
         pods = Listing(begin)
-        return cls(Leadership(election, api, pods, revisions, placer, _at_once, _told))  # type: ignore[arg-type]
+        return cls(Leadership(election.elector, api, pods, revisions, placer, _at_once, _told), election, pods)
 
     def fenced(self) -> FencedApi:
         return self.leadership.fenced()
 
+    def serve(self, term: int) -> None:
+        """A term begins in which nothing is to be taken over."""
+        self.election.win(term, NOBODY)
+        self.leadership._serving = term
+
+    def lead(self, loop: StepLoop, term: int, holder: str) -> None:
+        """A term begins."""
+        self.election.win(term, holder)
+        self.task = loop.create_task(self.leadership.take_over(term))
+
+    def stop(self) -> None:
+        """A term is over: a take-over under way ends, as Leadership.run ends it."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def end(self, loop: StepLoop) -> None:
+        """The process ends while a renewal is under way: only giving the Lease up waits for that."""
+        self.election.begin_renewal()
+        self.ending = loop.create_task(self.leadership.hand_over())
+        loop.settle()
+        if not self.giving_up:
+            self.election.end_renewal()
+
     @property
     def under_way(self) -> bool:
         return self.task is not None and not self.task.done()
+
+    @property
+    def giving_up(self) -> bool:
+        """Whether the Lease is about to be given up."""
+        return self.ending is not None and not self.ending.done()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no coroutine is under way, and a later term has no take-over to go on with."""
+        return not (self.under_way or self.giving_up) and self.leadership._progress is None

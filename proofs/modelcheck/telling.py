@@ -29,7 +29,12 @@ _WORDS = {
     "repeat": "process {0}: the last event of pod{1} arrives again",
     "watch node": "process {0}: the next event of node {1} arrives",
     "restart": "process {0} is killed and starts again",
+    "start": "a new process starts in the place of process {0}, which has ended",
     "promote": "process {0} becomes the leader",
+    "lapse": "process {0} leads and cannot renew the Lease in time",
+    "win back": "process {0} renews the Lease after all: a new term of its own",
+    "end": "process {0} leads and ends",
+    "give up": "process {0} gives the Lease up and is gone",
     "tidy": "process {0} looks up the binds in doubt",
     "time": "time passes {0}",
 }

@@ -89,6 +89,12 @@ class World:
     term: int = 1
     retired: frozenset[int] = frozenset()
     """Processes that can never lead again and are followed no further."""
+    ended: frozenset[int] = frozenset()
+    """Those of them that have ended in order: new ones may start in their place."""
+    lapsed: bool = False
+    """Whether the leader could not renew the Lease, which still names it."""
+    free: bool = False
+    """Whether the last leader has given the Lease up."""
     told: list[Told] = field(default_factory=list)
     """What canon.py found for each pod in the world that this one is a copy of."""
 
@@ -124,6 +130,9 @@ class World:
             self.leader,
             self.term,
             self.retired,
+            self.ended,
+            self.lapsed,
+            self.free,
             self.told,
         )
 
@@ -141,6 +150,8 @@ class World:
         outcome = self.automata[who].after(self.processes[who], what)
         if who != self.leader and self.scope.fenced:
             assert all(sent.ticket.method == "GET" for sent in outcome.sent), f"process {who} writes and does not lead"
+        if self.scope.fenced and not outcome.state.serves:
+            assert all(sent.ticket.method != "POST" for sent in outcome.sent), f"process {who} binds and does not serve"
         self.processes[who] = outcome.state
         self.requests += [Request(who, sent) for sent in outcome.sent]
         if outcome.asked:
@@ -159,6 +170,11 @@ class World:
         self.retired |= {who}
         self.processes[who], self.wires[who] = retired(len(self.pods)), Wire()
         self.abandon(request for request in self.requests if request.who == who)
+
+    def end(self, who: int) -> None:
+        """A process has ended."""
+        self.retire(who)
+        self.ended |= {who}
 
     def abandon(self, requests: Iterable[Request]) -> None:
         """Nobody waits for these requests any more; what is not carried out yet may still be."""

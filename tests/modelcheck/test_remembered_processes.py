@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelcheck.explore import Finding, explore
-from modelcheck.scopes import ALONE, EDITED, FAILOVER, HAND, ONE_NODE, OTHER, SMALL, TWO_NODES
+from modelcheck.scopes import ALONE, EDITED, END, FAILOVER, HAND, LAPSE, ONE_NODE, ONE_POD, OTHER, SMALL, TWO_NODES
 from modelcheck.truth import Scope, Shape
 
 SCOPES = (
@@ -13,6 +13,8 @@ SCOPES = (
     Scope("2 pods that share, an edit or a lost request", Shape((SMALL, OTHER), {"n0": 1}), {**HAND, "lose": 1}, 1),
     Scope("2 equal pods, a lost request", Shape((ALONE, ALONE), TWO_NODES), {"lose": 1}, 1),
     Scope("2 processes, a fault beside the change", Shape((ALONE,), ONE_NODE), {"promote": 1, "lose": 1}, 1, 2),
+    Scope("2 processes, a lapse and an end", ONE_POD, {**LAPSE, **END}, 0, processes=2, retires=True),
+    Scope("2 processes, two ends", ONE_POD, {"end": 2, "promote": 2}, 0, processes=2, retires=True),
     Scope("2 processes without the fence", Shape((ALONE, ALONE), {"n0": 1}), FAILOVER, 1, processes=2, fenced=False),
 )
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from modelcheck.canon import key, parts
+from modelcheck.changes import retire_followers
 from modelcheck.explore import explore
-from modelcheck.scopes import ALL, ALONE, CHANGE, FAILOVER, ONE_GPU, ONE_NODE, UNFENCED
-from modelcheck.steps import retire_followers
+from modelcheck.scopes import ALL, ALONE, CHANGE, END, FAILOVER, LAPSE, ONE_GPU, ONE_NODE, UNFENCED
 from modelcheck.telling import story
 from modelcheck.truth import Scope, Shape
 from modelcheck.world import World
@@ -22,6 +22,7 @@ SCOPES = (
     Scope("2 pods, 1 GPU, a change of leader", ONE_GPU, CHANGE, 0, processes=2),
     Scope("1 pod, 2 GPUs, a fault beside the change", Shape((ALONE,), ONE_NODE), FAILOVER, 1, processes=2),
     Scope("1 pod, 1 GPU, any fault beside the change", ONE, {**ALL, **CHANGE}, 1, processes=2),
+    Scope("1 pod, 1 GPU, a lapse and an end", ONE, {**LAPSE, **END}, 0, processes=2),
     Scope("1 pod, 1 GPU, two changes", ONE, {"promote": 2, "lose": 1}, 1, processes=2),
 )
 

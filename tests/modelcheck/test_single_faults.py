@@ -60,6 +60,18 @@ def test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never() -
     assert_kept("failover", 2, ONE_GPU, {"promote": 1}, processes=2)
 
 
+def test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_land() -> None:
+    assert_kept("an end in order", 2, ONE_GPU, {"end": 1, "promote": 1}, processes=2)
+
+
+def test_a_leader_that_ends_in_its_take_over_hands_nobody_the_binds_of_the_last_one() -> None:
+    assert_kept("two ends", 1, ONE_GPU, {"end": 1, "promote": 2}, processes=2)
+
+
+def test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it() -> None:
+    assert_kept("a lapse", 1, ONE_GPU, {"lapse": 1, "promote": 1}, processes=2)
+
+
 def test_what_fits_side_by_side_is_bound_side_by_side() -> None:
     shape = Shape((PodSpec(40, "a"), PodSpec(40, "b"), PodSpec(40, "a")), ONE_GPU)
     finding = explore(Scope("three for one GPU", shape, {}, 0))
