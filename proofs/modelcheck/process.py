@@ -158,8 +158,8 @@ class Process:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the verbs."""
-        return self.memory.ready and (self.takeover is None or not self.takeover.leadership.refusal())
+        """Whether it answers the verbs; who ends takes no more calls, whatever it believes."""
+        return self.memory.ready and (self.takeover is None or self.takeover.serves)
 
     # What its coroutines ask for
 

@@ -62,7 +62,7 @@ def _all(world: World) -> Iterator[Step]:
 
 
 def _verbs(world: World) -> Iterator[Step]:
-    if not world.serves(world.leader) or world.processes[world.leader].giving_up:  # who ends takes no more calls
+    if not world.serves(world.leader):
         return
     nodes = tuple(world.nodes)
     offers = [nodes] if len(nodes) == 1 else [nodes, *((node,) for node in nodes)]

@@ -118,6 +118,10 @@ class Takeover:
         return self.ending is not None and not self.ending.done()
 
     @property
+    def serves(self) -> bool:
+        return not self.giving_up and not self.leadership.refusal()
+
+    @property
     def quiet(self) -> bool:
         """Whether no coroutine is under way, and a later term has no take-over to go on with."""
         return not (self.under_way or self.giving_up) and self.leadership._progress is None

@@ -68,6 +68,12 @@ def test_a_leader_that_ends_in_its_take_over_hands_nobody_the_binds_of_the_last_
     assert_kept("two ends", 1, ONE_GPU, {"end": 1, "promote": 2}, processes=2)
 
 
+def test_a_leader_that_is_about_to_give_the_lease_up_sends_no_bind_that_began_before() -> None:
+    limits = {"end": 1, "delete": 1, "create": 1}
+    finding = explore(Scope("ending", Shape((ALONE,), ONE_GPU), limits, 2, processes=2, retires=True))
+    assert finding.wrong is None, story(finding)
+
+
 def test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it() -> None:
     assert_kept("a lapse", 1, ONE_GPU, {"lapse": 1, "promote": 1}, processes=2)
 
