@@ -11,6 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +117,8 @@ class Extender:
             on_recall=lambda outcome: self.metrics.recalls.labels(outcome).inc(),
         )
         self.revisions = Revisions(PodSink(self.placer))
-        self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
+        listed = partial(listed_pod, bookings=self.placer.ledger.bookings())
+        self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         # Without an election too: what is bound must be what was looked at.

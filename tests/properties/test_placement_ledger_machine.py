@@ -18,6 +18,7 @@ from hetserve.api import names
 from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.check import holdings, unsaid, violations
 from hetserve.placement.placer import VERIFY_AFTER, Mode
+from hetserve.placement.reduced import reduced_pod
 from hetserve.placement.sinks import NodeSink
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
@@ -112,7 +113,10 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
     @rule()
     def list_begins(self) -> None:
         """The watch broke and the API server reads a list; what changes from now on comes on the next watch."""
-        self.listing = [copy.deepcopy(raw) for raw in self.cluster.values()]
+        listed = [reduced_pod(copy.deepcopy(raw)) for raw in self.cluster.values()]
+        for pod in listed:  # as the extender does while the list still comes
+            pod.read_ahead(self.placer.ledger.bookings())
+        self.listing = [*listed]
         self.echo.clear()
 
     @rule()

@@ -150,6 +150,18 @@ def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
     return (now.model,) if now.model is not None and (now.model != bound.model or hardened) else ()
 
 
+def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
+    """Whether the API server says of a bound pod just what its confirmed booking holds: to take it changes nothing."""
+    return (
+        booking.confirmed
+        and pod.gpus == booking.gpus  # so it has a node, and says all its GPUs
+        and not pod.finished
+        and pod.request.needs_gpu
+        and pod.request.model == booking.request.model
+        and models_since(booking, pod) == booking.other_models == ()
+    )
+
+
 def model_changed(booking: Booking, pod: PodView) -> str:
     who, now, bound = pod_name(pod.request), pod.request.model, booking.request.model
     if now == bound:

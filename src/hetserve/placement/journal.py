@@ -15,11 +15,11 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from hetserve.placement.bookings import Booking, LedgerError
 from hetserve.placement.index import GpuIndex
 from hetserve.placement.inventory import NodeInventory
-from hetserve.placement.journal_values import argument, booking_value, concerns_us, outcome_value, scores_value
+from hetserve.placement.journal_values import argument, booking_value, outcome_value, scores_value
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.placer import Placer, RawObject, object_key
 from hetserve.placement.pods import PodView
-from hetserve.placement.reduced import reduced_pod
+from hetserve.placement.reduced import concerns_us, reduced_pod
 from hetserve.units import Seconds
 
 Record = dict[str, Any]

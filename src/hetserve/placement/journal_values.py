@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hetserve.placement.bookings import Booking
 from hetserve.placement.placer import Outcome
-from hetserve.placement.reduced import reduced_pod
+from hetserve.placement.reduced import concerns_us, reduced_pod
 
 _FEW: Final = 8
 """Up to so many node names are written; of more, their number and a checksum."""
@@ -27,7 +27,7 @@ def argument(name: str, value: Any, known: frozenset[str]) -> Any:
     if name == "raw":
         return reduced_pod(value)
     if name == "objects":
-        return [pod for raw in value if concerns_us(pod := reduced_pod(raw))]
+        return [pod for pod in map(reduced_pod, value) if (concerns_us(pod) if pod.ours is None else pod.ours)]
     if name == "nodes":  # all there are; as they are, for to make them plain takes 50 ms for 8,000 GPUs
         return list(value)
     if name == "offered":
@@ -81,14 +81,6 @@ def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
 def names_value(names: Collection[str]) -> Any:
     """A few names as they are; of many, how many they are and a checksum."""
     return sorted(names) if len(names) <= _FEW else {"count": len(names), "checksum": _checksum(sorted(names))}
-
-
-def concerns_us(raw: Mapping[str, Any]) -> bool:
-    """Whether a reduced pod can matter to placement: it has a gate, names a resource of ours, or cannot be read."""
-    spec = raw.get("spec")
-    if not isinstance(spec, Mapping) or spec.get("schedulingGates"):
-        return spec is not None
-    return bool(spec.get("containers") or spec.get("initContainers") or spec.get("resources"))
 
 
 def booking_value(booking: Booking) -> dict[str, Any]:

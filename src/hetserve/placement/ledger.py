@@ -9,7 +9,7 @@ that shrank, a pod bound by somebody else) is counted as it is and reported, nev
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hetserve.placement.bookings import (
@@ -86,15 +86,16 @@ class Ledger:
         elif pod.node is not None and pod.request.needs_gpu:
             self._observe_bound(pod, pod.node, verify_at)
 
-    def relist_pods(self, pods: Iterable[PodView], now: Seconds) -> None:
+    def relist_pods(self, pods: Iterable[PodView], now: Seconds, same: Collection[str] = frozenset()) -> None:
         """Take a complete list: confirmed bookings of pods that are not in it end.
 
+        `same`: UIDs of the pods in it, beside those given, of which the ledger holds all that they say.
         A pod younger than the list may be booked already: what is unconfirmed ends by its deadline or is
         looked up at the API server.
         """
         fresh = {pod.request.uid: pod for pod in pods}
         for uid, booking in list(self._bookings.items()):
-            if uid in fresh:
+            if uid in same or uid in fresh:
                 continue
             if booking.confirmed:
                 self.release(uid)

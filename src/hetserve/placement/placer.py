@@ -18,7 +18,7 @@ from hetserve.placement.fields import mapping
 from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.pods import PodView, parse_pod
-from hetserve.placement.reduced import ReducedPod, view_of
+from hetserve.placement.reduced import ReducedPod, news, view_of
 from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import Seconds
 
@@ -190,10 +190,11 @@ class Placer:
     def observe_all(self, objects: Sequence[RawObject]) -> None:
         """Take all pods there are, instead of those known."""
         self.unreadable.clear()
-        ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in objects)
+        taken, same = news(objects, self.ledger.bookings())
+        ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
         seen = (view or self.read(raw) for raw, view in ahead)
         pods = [pod for pod in seen if pod is not None and pod.concerns_us]
-        self.ledger.relist_pods(pods, self.clock())
+        self.ledger.relist_pods(pods, self.clock(), same)
         before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
             if before.get(uid) != self.pods.get(uid):

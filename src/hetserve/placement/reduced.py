@@ -6,10 +6,12 @@ What is not as Kubernetes writes it stays as it is, so that reading it fails wit
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.placement.bookings import Booking, tells_nothing_new
 from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.pods import PodView, parse_pod
 
@@ -18,21 +20,60 @@ _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
 
 
+NO_BOOKINGS: Final[Mapping[str, Booking]] = MappingProxyType({})
+
+
 class ReducedPod(dict[str, Any]):
-    """A pod that has been reduced already; `view`: what was read from it ahead, None where it was not or cannot be."""
+    """A pod that has been reduced already.
+
+    `view`: what was read from it ahead, None where it was not or cannot be; `told`: the booking that held then what it
+    says; `ours`: whether it concerns us, None where nobody has looked.
+    """
 
     view: PodView | None = None
+    told: Booking | None = None
+    ours: bool | None = None
 
-    def read_ahead(self) -> None:
+    def read_ahead(self, bookings: Mapping[str, Booking] = NO_BOOKINGS) -> None:
         """Read it now: of a long list that is most of the work, and can be done while the list still comes."""
         with contextlib.suppress(Exception):  # raised, and told, when the pod is taken
-            self.view = parse_pod(self)
+            self.ours = concerns_us(self)
+            self.view = view = parse_pod(self)
+            held = bookings.get(view.uid)
+            if held is not None and tells_nothing_new(held, view):
+                self.told = held
 
 
 def view_of(raw: Mapping[str, Any]) -> PodView:
     """What a pod says, by `parse_pod` now or ahead; raises what that raises."""
     ahead = raw.view if isinstance(raw, ReducedPod) else None
     return parse_pod(raw) if ahead is None else ahead
+
+
+def news(
+    pods: Iterable[Mapping[str, Any]], bookings: Mapping[str, Booking]
+) -> tuple[list[Mapping[str, Any]], set[str]]:
+    """(pods of a list that must be taken, UIDs of those of which the ledger still holds what they say).
+
+    A booking never changes, it is replaced: where it is the very one that was compared ahead, to take the pod would
+    change nothing.
+    """
+    taken, same = list[Mapping[str, Any]](), set[str]()
+    for raw in pods:
+        told = raw.told if isinstance(raw, ReducedPod) else None
+        if told is not None and bookings.get(uid := told.request.uid) is told:
+            same.add(uid)
+        else:
+            taken.append(raw)
+    return taken, same
+
+
+def concerns_us(raw: Mapping[str, Any]) -> bool:
+    """Whether a reduced pod can matter to placement: it has a gate, names a resource of ours, or cannot be read."""
+    spec = raw.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("schedulingGates"):
+        return spec is not None
+    return bool(spec.get("containers") or spec.get("initContainers") or spec.get("resources"))
 
 
 def reduced_pod(raw: Mapping[str, Any]) -> ReducedPod:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from hetserve.placement import NodeSink, Placer
-from hetserve.placement.reduced import reduced_pod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, PodView, parse_pod
+from hetserve.placement.reduced import ReducedPod, reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
+
+Json = dict[str, Any]
 
 
 def placer() -> Placer:
@@ -54,3 +63,115 @@ def test_a_list_ends_the_complaint_about_a_pod_that_it_does_not_show_bound() -> 
     assert len(made.problems()) == 1
     made.observe_all([gpu_pod("unsaid")])
     assert "uid-unsaid" not in made.ledger.unplaced()
+
+
+def bound(name: str, **changes: Any) -> Json:
+    usual: Json = {"node": "n0", "gpu": "0", "memory_mib": 1024, "model": name}
+    return gpu_pod(name, **(usual | changes))
+
+
+def compared(placer: Placer, raws: list[Json]) -> list[ReducedPod]:
+    """Pods of a list, looked at while it still comes."""
+    pods = [reduced_pod(raw) for raw in raws]
+    for pod in pods:
+        pod.read_ahead(placer.ledger.bookings())
+    return pods
+
+
+def nothing(_placer: Placer) -> None:
+    pass
+
+
+def anew(placer: Placer, raw: Json) -> None:
+    placer.forget(raw["metadata"]["uid"])
+    PodSink(placer).apply("ADDED", raw)
+
+
+def bind(placer: Placer, name: str) -> None:
+    """To GPU 1, which has more room."""
+    placer.forget(f"uid-{name}")
+    booking = placer.fix_gpus(parse_pod(gpu_pod(name, memory_mib=1024, model=name)).request, "n0")
+    placer.ledger.confirm_bind(booking.request.uid, Seconds(75.0))
+
+
+def without_gpu(raw: Json) -> Json:
+    del raw["metadata"]["annotations"][names.ANNOTATION_GPU]
+    return raw
+
+
+SHARES = {names.ANNOTATION_ANTI_AFFINITY: "None"}
+KNOWN = {"a": bound("a"), "lax": bound("lax", annotations=SHARES), "two": bound("two", gpus=2, gpu="0,1")}
+LISTED: dict[str, Json | None] = {
+    "is as it was": bound("a"),
+    "is gone": None,
+    "has ended": bound("a", phase="Succeeded"),
+    "has another model": bound("a", model="b"),
+    "has no model": bound("a", model=None),
+    "names another GPU": bound("a", gpu="1"),
+    "names no GPU": without_gpu(bound("a")),
+    "asks for nothing": bound("a", memory_mib=0),
+    "cannot be read": bound("a", memory_mib="much"),
+    "has no node": gpu_pod("a", memory_mib=1024, model="a"),
+    "no longer shares with its model": bound("lax"),
+    "shares as before": KNOWN["lax"],
+    "names one of its GPUs": bound("two", gpus=2, gpu="1"),
+}
+MEANWHILE: dict[str, Callable[[Placer], None]] = {
+    "nothing happens": nothing,
+    "it is released": lambda placer: placer.forget("uid-a"),
+    "it is booked elsewhere": lambda placer: anew(placer, bound("a", gpu="1")),
+    "it is bound by us, and no watch has shown it": lambda placer: bind(placer, "a"),
+    "it is made again": lambda placer: anew(placer, bound("a")),
+    "its model changes": lambda placer: PodSink(placer).apply("MODIFIED", bound("a", model="c")),
+    "another no longer shares": lambda placer: PodSink(placer).apply("MODIFIED", bound("lax")),
+    "it loses its annotation": lambda placer: PodSink(placer).apply("MODIFIED", without_gpu(bound("a"))),
+    "its node goes": lambda placer: NodeSink(placer).apply("DELETED", gpu_node("n0")),
+    "its node comes back with one GPU": lambda placer: NodeSink(placer).apply("MODIFIED", gpu_node("n0", gpus=1)),
+}
+
+
+@pytest.mark.parametrize("before", MEANWHILE)
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("listed", LISTED)
+def test_a_list_compared_ahead_leaves_what_one_leaves_that_is_taken_whole(
+    listed: str, meanwhile: str, before: str
+) -> None:
+    """Whatever was known before, and whatever happens between the look at a pod and the end of the list."""
+    early, late = placer(), placer()
+    shown = {**KNOWN}
+    if (changed := LISTED[listed]) is None:
+        del shown["a"]
+    else:
+        shown[changed["metadata"]["name"]] = changed
+    final = list(shown.values())
+    for one in (early, late):
+        one.observe_all(list(KNOWN.values()))
+        MEANWHILE[before](one)
+    pods = compared(early, final)
+    for one in (early, late):
+        with suppress(LedgerError):  # the node has gone before
+            MEANWHILE[meanwhile](one)
+    early.observe_all(pods)
+    late.observe_all(final)
+    assert early.ledger.bookings() == late.ledger.bookings()
+    assert early.pods == late.pods
+    assert early.problems() == late.problems()
+    assert list(early.ledger.gpus()) == list(late.ledger.gpus())
+
+
+def test_a_bound_pod_that_is_as_it_was_is_not_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 18,000 pods they are nearly all, and to take one is five times the work of seeing that it is known."""
+    made, taken, real = placer(), list[str](), Ledger.observe
+    raws = [bound(f"p{number}") for number in range(9)]
+    made.observe_all(raws)
+    held = dict(made.ledger.bookings())
+
+    def observe(ledger: Ledger, pod: PodView, verify_at: Seconds | None = None) -> None:
+        taken.append(pod.uid)
+        real(ledger, pod, verify_at)
+
+    monkeypatch.setattr(Ledger, "observe", observe)
+    raws[3] = bound("p3", model="other")
+    made.observe_all(compared(made, [*raws, bound("new")]))
+    assert taken == ["uid-p3", "uid-new"]
+    assert all(made.ledger.booking(uid) is booking for uid, booking in held.items() if uid != "uid-p3")
