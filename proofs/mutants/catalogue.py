@@ -322,8 +322,8 @@ MUTANTS: Final = (
     Mutant(
         "patches pass that of the longest waiting pod",
         "scheduler_extender/hetserve_extender/turns.py",
-        "        if release.longest_waiting:\n",
-        "        if not release.reason:\n",
+        "for due, other in others if due < release.number)",
+        "for due, other in others if due < 0)",
         ORDER,
         "test_the_bound_holds_in_the_order_that_the_api_server_shows",
     ),

@@ -24,13 +24,14 @@ from hetserve.units import MiB, Seconds
 from hetserve_extender.api import ApiServer
 from hetserve_extender.gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
 from hetserve_extender.gated import Gated
-from hetserve_extender.turns import Turn, Turns
+from hetserve_extender.turns import Turn, Turns, end
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 1.0
 """Seconds between looks at the queues, for the metrics and the watchdog, while nothing happens or none may go."""
-FAIL_OPEN_AT_ONCE: Final = 64
+FAIL_OPEN_AT_ONCE: Final = 32
+"""Patches of the watchdog without an answer: half of the connections are left to the binds."""
 EVENT_LENGTH: Final = 1024
 """Characters of an event's message that the API server takes."""
 
@@ -60,6 +61,7 @@ class QueueController:
     _patches: set[asyncio.Task[None]] = field(default_factory=set)
     _turns: Turns = field(default_factory=Turns)
     _looked: float = float("-inf")
+    _failing_open: set[str] = field(default_factory=set)
     _told: frozenset[str] = frozenset()
     _took_over: bool = False
 
@@ -92,7 +94,6 @@ class QueueController:
         finally:
             for patch in self._patches:
                 patch.cancel()
-            self._turns.clear()
 
     def deposed(self) -> None:
         """The term is over: the next run takes over, for somebody else may have led, and released, before it.
@@ -140,14 +141,16 @@ class QueueController:
             return []
         late = sorted((pod.since, pod.uid, pod) for pod in self.pods.line if self.pods.gated_for(pod) > limit)
         reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
-        found = [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:FAIL_OPEN_AT_ONCE]]
+        found = [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[: FAIL_OPEN_AT_ONCE - len(self._failing_open)]]
         for release in found:
             self.pods.lift(release.pod.uid)  # at once: were this round to fail, they come back like any other
         return found
 
     def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
         turns = self._turns.take(releases, one_by_one=bool(self.pods.stuck))
-        return self._keep(self._lift_all(releases, turns))
+        patches = self._keep(self._lift_all(releases, turns))
+        patches.add_done_callback(lambda _patches: end(turns))  # cancelled before it began, too
+        return patches
 
     def _sent(self, patches: asyncio.Task[None]) -> None:
         """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""
@@ -159,9 +162,12 @@ class QueueController:
         unanswered = {release.pod.uid for release in releases}
         for uid in unanswered:
             self.pods.sending(uid)
+        out_of_turn = {release.pod.uid for release in releases if release.out_of_turn}
+        self._failing_open |= out_of_turn
         try:
             await _all_done(self._lift(*patch, unanswered) for patch in zip(releases, turns, strict=True))
         finally:  # cancelled, or one failed in a way that we do not know: they come back like any other
+            self._failing_open -= out_of_turn
             for uid in unanswered:
                 self.pods.lift(uid)
 

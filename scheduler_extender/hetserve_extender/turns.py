@@ -1,8 +1,8 @@
 """In what order the patches of the queues reach the API server, which takes those under way at once in any order.
 
-The bound on waiting counts a priority's releases, and the last of every p of them goes to the pod that waits longest.
-So those p may go side by side: whichever comes first, all are out when the p-th is. The next p begin when they are
-answered. Where a released pod finds no place the order decides who gets what is left: there each waits for all others.
+The bound on waiting says by which of its priority's releases a pod is out. So a release waits for those decided before
+it that must be out by an earlier one; with all others it goes side by side. Where a released pod finds no place the
+order decides who gets what is left: what is decided then goes one after another.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ HELD_UP_AT_MOST: Final = 1.0
 """Seconds that a patch without an answer holds up those behind it: one slow webhook must not stop the queues of all."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Turn:
     """When a patch may be sent: once those that it follows are over."""
 
-    follows: Sequence[Turn] = field(repr=False)
+    follows: Sequence[Turn] = field(default=(), repr=False)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
@@ -38,52 +38,55 @@ class Turn:
         finally:
             if late is not None:
                 late.cancel()
-            self.over.set()
-            self.follows = ()  # nor all that ever were
+            self.end()
+
+    def end(self) -> None:
+        self.over.set()
+        self.follows = ()  # nor all that those followed
 
 
-@dataclass(slots=True)
-class _Priority:
-    """The turns that the next ones of a priority follow, and those beside which they go."""
-
-    before: list[Turn] = field(default_factory=list)
-    beside: list[Turn] = field(default_factory=list)
-
-    def take(self, release: Release) -> Turn:
-        turn = Turn(tuple(turn for turn in self.before if not turn.over.is_set()))
-        self.beside.append(turn)
-        if release.longest_waiting:
-            self.before, self.beside = self.beside, []
-        return turn
+def end(turns: Iterable[Turn]) -> None:
+    for turn in turns:
+        turn.end()
 
 
 @dataclass(slots=True)
 class Turns:
-    """Gives out the turns of a term; those before the first wait for nobody."""
+    """Gives out the turns of releases that are decided one after another."""
 
-    _priorities: dict[int, _Priority] = field(default_factory=dict)
-    _open: list[Turn] = field(default_factory=list)
+    _by_priority: dict[int, list[tuple[int, Turn]]] = field(default_factory=dict)
+    """The turns that are not over, each with the release by which its pod must be out."""
+    _beside: list[Turn] = field(default_factory=list)
+    """Those that are not over, but for what the last one waits for that goes alone."""
+    _alone: Turn | None = None
 
     def take(self, releases: Iterable[Release], *, one_by_one: bool) -> list[Turn]:
         """The turns of releases, in their order."""
-        self._open = [turn for turn in self._open if not turn.over.is_set()]
-        if not self._open:
-            self._priorities.clear()
-        turns = []
-        for release in releases:
-            turn = self._turn(release)
-            if one_by_one:
-                turn.follows = tuple(self._open)
-            self._open.append(turn)
-            turns.append(turn)
-        return turns
+        self._forget_what_is_over()
+        return [self._alone_after_all(release) if one_by_one else self._side_by_side(release) for release in releases]
 
-    def clear(self) -> None:
-        """Forget those given out: their patches were cancelled, some before they began."""
-        self._priorities.clear()
-        self._open.clear()
+    def _side_by_side(self, release: Release) -> Turn:
+        turn = Turn()
+        if not release.out_of_turn:
+            others = self._by_priority.setdefault(release.pod.priority, [])
+            turn.follows = tuple(other for due, other in others if due < release.number)
+            others.append((release.due, turn))
+        self._beside.append(turn)
+        return turn
 
-    def _turn(self, release: Release) -> Turn:
-        if release.out_of_turn:
-            return Turn(())
-        return self._priorities.setdefault(release.pod.priority, _Priority()).take(release)
+    def _alone_after_all(self, release: Release) -> Turn:
+        turn = Turn(tuple(self._beside) if self._alone is None else (self._alone, *self._beside))
+        self._alone, self._beside = turn, []
+        if not release.out_of_turn:
+            self._by_priority.setdefault(release.pod.priority, []).append((release.due, turn))
+        return turn
+
+    def _forget_what_is_over(self) -> None:
+        self._beside = [turn for turn in self._beside if not turn.over.is_set()]
+        if self._alone is not None and self._alone.over.is_set():
+            self._alone = None
+        left = {
+            priority: [(due, turn) for due, turn in others if not turn.over.is_set()]
+            for priority, others in self._by_priority.items()
+        }
+        self._by_priority = {priority: others for priority, others in left.items() if others}

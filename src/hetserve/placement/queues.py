@@ -84,12 +84,17 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A pod to release, and why it is its turn; `longest_waiting`: as the pod that has waited longest."""
+    """A pod to release, and why it is its turn.
+
+    A `WaitingLine`, which knows since when the pod waits, also says which release of its priority this is, and by which
+    one the pod is due by the bound on waiting.
+    """
 
     pod: Waiting
     queue: int
     reason: str
-    longest_waiting: bool = False
+    number: int = field(default=0, compare=False)
+    due: int = field(default=0, compare=False)
 
     @property
     def out_of_turn(self) -> bool:
@@ -220,13 +225,13 @@ class RoundInProgress:
             for lane in live:
                 credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
             since = (since + 1) % period
-            if longest := since == 0:
+            if since == 0:
                 lane, reason = min(live, key=_Lane.head), "has waited longest"
             else:
                 lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
                 reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
             credit[lane.id] -= 1.0
-            self.releases.append(Release(lane.head()[-1], lane.id, reason, longest))
+            self.releases.append(Release(lane.head()[-1], lane.id, reason))
             lane.next += 1
         return since
 

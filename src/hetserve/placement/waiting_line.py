@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
+from itertools import chain
+from typing import Final
 
 from hetserve.placement.clustering import Shape
 from hetserve.placement.partition import Partition
-from hetserve.placement.queues import Entry, Fairness, QueueSettings, Round, RoundInProgress, Waiting, entry
+from hetserve.placement.queues import Entry, Fairness, QueueSettings, Release, Round, RoundInProgress, Waiting, entry
 from hetserve.units import MiB, Seconds
+
+MANY: Final = 64
+"""New pods from which it is cheaper to sort all than to look for the place of each."""
 
 
 @dataclass(slots=True)
@@ -40,6 +45,14 @@ class _Level:
         line = self._line_of(pod.shape)
         if line is not None:
             _remove(line, entry(pod))
+
+    def older(self, pod: Waiting) -> int:
+        """How many pods have waited longer."""
+        return sum(bisect_left(held, entry(pod)) for held in self.shapes.values())
+
+    def ages(self) -> dict[str, int]:
+        """The same of every pod, by UID."""
+        return {pod.uid: older for older, (*_, pod) in enumerate(sorted(chain(*self.shapes.values())))}
 
     def follow(self, partition: Partition) -> None:
         """Sort the pods into the queues of a new partition."""
@@ -71,6 +84,11 @@ class WaitingLine:
     fairness: Fairness = field(default_factory=Fairness)
     _pods: dict[str, Waiting] = field(default_factory=dict)
     _levels: dict[int, _Level] = field(default_factory=dict)
+    _released: dict[int, int] = field(default_factory=dict)
+    """How many releases of each priority were decided."""
+    _due: dict[str, int] = field(default_factory=dict)
+    """By which release of its priority each waiting pod is out, by the bound when it was first in a round."""
+    _new: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -86,16 +104,23 @@ class WaitingLine:
         known = self._pods.get(pod.uid)
         if known == pod:
             return
+        promised = self._due.get(pod.uid) if known is not None and known.priority == pod.priority else None
         if known is not None:
             self.discard(pod.uid)
         self._pods[pod.uid] = pod
         self._levels.setdefault(pod.priority, _Level()).put(pod)
+        if promised is None:
+            self._new.add(pod.uid)
+        else:
+            self._due[pod.uid] = promised
 
     def discard(self, uid: str) -> None:
         """Forget a pod, if it is here."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
+        self._due.pop(uid, None)
+        self._new.discard(uid)
         level = self._levels[pod.priority]
         level.discard(pod)
         if not level.shapes:
@@ -104,9 +129,12 @@ class WaitingLine:
     def clear(self) -> None:
         self._pods.clear()
         self._levels.clear()
+        self._due.clear()
+        self._new.clear()
 
     def round(self, *, outstanding: int, now: Seconds, largest_gpu: MiB) -> Round:
         """The round of `next_round` over the pods here; its releases stay here until they are discarded."""
+        self._promise()
         slots = max(self.settings.beta - outstanding, 0)
         turns = RoundInProgress(now, self.settings, slots, self.fairness)
         for priority in sorted(self._levels, reverse=True):
@@ -116,7 +144,23 @@ class WaitingLine:
             turns.release(priority, counts, level.lines)
         made = turns.result(f"{outstanding} of {self.settings.beta} released pods are unbound, {len(self)} wait")
         self.fairness = made.fairness
-        return made
+        return replace(made, releases=tuple(map(self._numbered, made.releases)))
+
+    def _promise(self) -> None:
+        """Note for each new pod when it is out at the latest: period x (older pods + 1) releases from now."""
+        many = len(self._new) >= MANY
+        ages = [level.ages() for level in self._levels.values()] if many else []
+        older = {uid: count for level in ages for uid, count in level.items()}
+        for uid in self._new:
+            pod = self._pods[uid]
+            count = older[uid] if many else self._levels[pod.priority].older(pod)
+            self._due[uid] = self._released.get(pod.priority, 0) + self.settings.oldest_every * (count + 1)
+        self._new.clear()
+
+    def _numbered(self, release: Release) -> Release:
+        priority = release.pod.priority
+        number = self._released[priority] = self._released.get(priority, 0) + 1
+        return replace(release, number=number, due=self._due[release.pod.uid])
 
 
 def _remove(pods: list[Entry], gone: Entry) -> None:

@@ -87,6 +87,20 @@ async def test_the_next_patches_go_when_those_up_to_the_longest_waiting_pod_are_
     assert slow.under_way == ["p0", "p1", "p2"]
 
 
+async def test_patches_that_are_cancelled_before_they_begin_hold_up_nobody(
+    bench: Bench, controller: QueueController
+) -> None:
+    add_gated(bench, 2)
+    bench.show()
+    patches = controller.start_round()
+    assert patches is not None
+    patches.cancel()
+    await asyncio.wait({patches})
+    bench.clock[0] += SEEN_WITHIN + 0.1
+    add_gated(bench, 4)
+    assert len(await asyncio.wait_for(release(bench, controller), 5.0)) == 3
+
+
 async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(
     bench: Bench, controller: QueueController
 ) -> None:

@@ -8,8 +8,8 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue import QueueController
-from queue_scene import GATED, fill_beta, release
+from hetserve_extender.queue import FAIL_OPEN_AT_ONCE, QueueController
+from queue_scene import GATED, SlowApi, fill_beta, release, turns_until
 
 
 async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
@@ -46,6 +46,23 @@ async def test_a_round_that_fails_loses_no_pod_that_the_watchdog_took(
     bench.clock[0] += 11.0
     controller.pods.tidy(Seconds(bench.clock[0]))
     assert [pod.name for pod in controller.pods.line] == ["old"], "nothing but a new list would bring it back"
+
+
+async def test_the_watchdog_leaves_connections_to_the_binds(bench: Bench, controller: QueueController) -> None:
+    """Slow patches of a long line took all connections, and no pod was bound any more."""
+    await fill_beta(bench, controller)
+    controller.fail_open_after = 60.0
+    controller.api = slow = SlowApi(bench.api)
+    for number in range(3 * FAIL_OPEN_AT_ONCE):
+        bench.api.add(gpu_pod(f"old{number}", gates=GATED, created="2026-01-01T00:00:00Z"))
+    bench.show()
+    for _ in range(3):
+        controller.start_round()
+        await turns_until(lambda: len(slow.under_way) == FAIL_OPEN_AT_ONCE)
+        bench.clock[0] += 1.0
+    slow.answer.set()
+    await turns_until(lambda: not controller._patches)
+    assert len(await release(bench, controller)) == FAIL_OPEN_AT_ONCE, "they go on when those are answered"
 
 
 async def test_the_watchdog_is_off_by_default(bench: Bench, controller: QueueController) -> None:
