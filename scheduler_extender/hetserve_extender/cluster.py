@@ -44,8 +44,8 @@ class Sink(Protocol):
 
         Half of a list is a state that there never was: what was deleted meanwhile still holds its GPUs, and a pod may
         be looked up in a version older than a neighbour's. That verbs see no such state is what the model check takes
-        for granted. So all that can be is read before, and compared with what is known (`reduce`): a bound pod that is
-        as it was then takes 1 us, 14 to 20 ms for 18,000, where taking and dropping them took 170; any other 5 us.
+        for granted. So all that can be is read before, and compared with what is known (`reduce`): a pod that is as it
+        was then takes 1 us, 14 to 25 ms for 18,000, where taking and dropping them took 170; any other 5 us.
         """
         ...
 

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hetserve.api import names
-from hetserve.placement import Booking
-from hetserve.placement.reduced import NO_BOOKINGS, ReducedPod, reduced_pod
+from hetserve.placement.placer import Placer
+from hetserve.placement.reduced import ReducedPod, reduced_pod
 from hetserve_extender.api import NOT_SENT, Answer, ApiServer
 from hetserve_extender.cluster import Sink
 from hetserve_shell.connection import JSON, RawObject
@@ -43,11 +43,11 @@ class ListedPod(ReducedPod):
     unbound: Unbound | None = None
 
 
-def listed_pod(raw: RawObject, bookings: Mapping[str, Booking] = NO_BOOKINGS) -> ListedPod:
-    """Read a pod of a list ahead, and compare it with the ledger's bookings, while the list still comes."""
+def listed_pod(raw: RawObject, placer: Placer | None = None) -> ListedPod:
+    """Read a pod of a list ahead, and compare it with what is known, while the list still comes."""
     reduced = ListedPod(reduced_pod(raw))
     reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")  # read ahead with the rest
-    reduced.read_ahead(bookings)
+    reduced.read_ahead(*((placer.ledger.bookings(), placer.pods) if placer is not None else ()))
     reduced.unbound = _bindable(reduced)
     return reduced
 

@@ -117,7 +117,7 @@ class Extender:
             on_recall=lambda outcome: self.metrics.recalls.labels(outcome).inc(),
         )
         self.revisions = Revisions(PodSink(self.placer))
-        listed = partial(listed_pod, bookings=self.placer.ledger.bookings())
+        listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None

@@ -115,7 +115,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         """The watch broke and the API server reads a list; what changes from now on comes on the next watch."""
         listed = [reduced_pod(copy.deepcopy(raw)) for raw in self.cluster.values()]
         for pod in listed:  # as the extender does while the list still comes
-            pod.read_ahead(self.placer.ledger.bookings())
+            pod.read_ahead(self.placer.ledger.bookings(), self.placer.pods)
         self.listing = [*listed]
         self.echo.clear()
 

@@ -197,7 +197,8 @@ class Placer:
         self.ledger.relist_pods(pods, self.clock(), same)
         before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
-            if before.get(uid) != self.pods.get(uid):
+            known, now = before.get(uid), self.pods.get(uid)
+            if known is not now and known != now:
                 self.on_pod(uid)
         self.on_change()
 

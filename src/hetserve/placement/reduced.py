@@ -20,6 +20,7 @@ _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
 
 
+NO_PODS: Final[Mapping[str, PodView]] = MappingProxyType({})
 NO_BOOKINGS: Final[Mapping[str, Booking]] = MappingProxyType({})
 
 
@@ -34,14 +35,20 @@ class ReducedPod(dict[str, Any]):
     told: Booking | None = None
     ours: bool | None = None
 
-    def read_ahead(self, bookings: Mapping[str, Booking] = NO_BOOKINGS) -> None:
-        """Read it now: of a long list that is most of the work, and can be done while the list still comes."""
+    def read_ahead(self, bookings: Mapping[str, Booking] = NO_BOOKINGS, pods: Mapping[str, PodView] = NO_PODS) -> None:
+        """Read it now, and compare it with what is known of bound and of waiting pods.
+
+        Of a long list that is most of the work, and can be done while the list still comes.
+        """
         with contextlib.suppress(Exception):  # raised, and told, when the pod is taken
             self.ours = concerns_us(self)
             self.view = view = parse_pod(self)
             held = bookings.get(view.uid)
             if held is not None and tells_nothing_new(held, view):
                 self.told = held
+            known = pods.get(view.uid)
+            if known == view and known.revision == view.revision:
+                self.view = known  # as the very same it needs no second look
 
 
 def view_of(raw: Mapping[str, Any]) -> PodView:

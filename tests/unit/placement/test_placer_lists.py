@@ -13,6 +13,7 @@ from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, P
 from hetserve.placement.reduced import ReducedPod, reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
+from hetserve_extender.fence import listed_pod
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ def compared(placer: Placer, raws: list[Json]) -> list[ReducedPod]:
     """Pods of a list, looked at while it still comes."""
     pods = [reduced_pod(raw) for raw in raws]
     for pod in pods:
-        pod.read_ahead(placer.ledger.bookings())
+        pod.read_ahead(placer.ledger.bookings(), placer.pods)
     return pods
 
 
@@ -175,3 +176,26 @@ def test_a_bound_pod_that_is_as_it_was_is_not_taken_again(monkeypatch: pytest.Mo
     made.observe_all(compared(made, [*raws, bound("new")]))
     assert taken == ["uid-p3", "uid-new"]
     assert all(made.ledger.booking(uid) is booking for uid, booking in held.items() if uid != "uid-p3")
+
+
+def versioned(name: str, revision: str, **changes: Any) -> Json:
+    raw = gpu_pod(name, **changes)
+    raw["metadata"]["resourceVersion"] = revision
+    return raw
+
+
+def test_a_waiting_pod_that_is_as_it_was_is_the_same_object_and_its_version_is_that_of_the_list() -> None:
+    """To find 18,000 pods equal field by field takes 30 ms, to find them the same 2."""
+    made, told = placer(), list[str]()
+    made.observe_all([listed_pod(versioned(name, "1")) for name in ("same", "touched", "edited", "gone")])
+    same = made.pods["uid-same"]
+    made.on_pod = told.append
+    listed = [versioned("same", "1"), versioned("touched", "2"), versioned("edited", "3", priority=7)]
+    made.observe_all([listed_pod(raw, made) for raw in listed])
+    assert told == ["uid-edited", "uid-gone"]
+    assert made.pods["uid-same"] is same
+    assert made.pods["uid-touched"].revision == "2", "filter would take an old version for the present one"
+    assert (made.pods["uid-edited"].request.priority, made.pods["uid-edited"].revision) == (7, "3")
+    for priority in (8, 9):
+        made.observe_all(compared(made, [gpu_pod("edited", priority=priority)]))
+        assert made.pods["uid-edited"].request.priority == priority, "of pods without a version the content counts"
