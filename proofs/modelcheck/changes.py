@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from modelcheck.election import NOBODY, OTHER, identity
 from modelcheck.world import World
 
 CHANGES: Final = frozenset({"promote", "lapse", "end"})
@@ -58,7 +59,7 @@ def _promote(world: World, who: int) -> None:
     if world.processes[before].giving_up:
         world.end(before)
     world.leader, world.term = who, world.term + 1
-    world.tell(who, "lead", world.term, "" if world.free else "another process")
+    world.tell(who, "lead", world.term, NOBODY if world.free else OTHER)
     world.lapsed = world.free = False
 
 
@@ -72,7 +73,7 @@ def _lapse(world: World, who: int) -> None:
 def _win_back(world: World, who: int) -> None:
     """The leader renews the Lease after all: a new term of its own, with nobody's between."""
     world.lapsed, world.term = False, world.term + 1
-    world.tell(who, "lead", world.term, f"process{who}")
+    world.tell(who, "lead", world.term, identity(who))
 
 
 def _end(world: World, who: int) -> None:

@@ -24,6 +24,11 @@ OTHER: Final = "another process"
 NOBODY: Final = ""
 
 
+def identity(who: int) -> str:
+    """How a process calls itself in the Lease. One that is started again is another, and holds no Lease of before."""
+    return f"process{who}"
+
+
 class Watch:
     """A clock that stands still but for changes of leader."""
 

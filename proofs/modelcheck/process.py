@@ -20,7 +20,7 @@ from hetserve_extender.bind import Binder
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.wire import BindArgs
 from hetserve_shell.connection import ApiUnreachableError
-from modelcheck.election import Contender, Election
+from modelcheck.election import Contender, Election, identity
 from modelcheck.loop import StepLoop
 from modelcheck.takeover import Takeover
 from modelcheck.truth import NodeTruth, PodTruth, Scope
@@ -92,7 +92,7 @@ class Memory:
             on_pod=_nothing,
             on_expired=_nothing,
         )
-        return cls(clock, placer, Revisions(PodSink(placer)), Contender(f"process{who}"))
+        return cls(clock, placer, Revisions(PodSink(placer)), Contender(identity(who)))
 
     def deadlines(self) -> tuple[bool, float | None]:
         """(something is due now, the next time at which something else will be)."""

@@ -112,9 +112,10 @@ class Shape:
 class Scope:
     """What is explored: the cluster, who runs, and how often each kind of fault may happen at most.
 
-    `faults` bounds their sum, to which changes of leader do not count. Kinds that `limits` does not name do not
-    happen. With two processes one leads; `fenced` False takes the fence between their binds away. `retires`: a
-    process that can never lead again is followed no further, but for what it has sent; it may only read (`World.tell`).
+    `faults` bounds their sum, to which what changes who leads (changes.CHANGES) does not count. Kinds that `limits`
+    does not name do not happen. With two processes one leads; `fenced` False takes the fence between their binds away.
+    `retires`: a process that can never lead again is followed no further, but for what it has sent; it may only read
+    (`World.tell`).
     """
 
     name: str
