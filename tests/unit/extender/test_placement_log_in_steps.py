@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -21,9 +22,12 @@ from hetserve.units import Seconds
 from hetserve_extender import placement_log
 from hetserve_extender.app import Probes
 from hetserve_extender.fence import listed_pod
+from hetserve_extender.main import Extender
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.placement_log import PlacementLog
+from hetserve_extender.settings import Settings
 from hetserve_extender.slices import SLICE, Slices
+from hetserve_extender.testing import FakeApi, released_lease
 
 STEP = 50_000
 """Bytes of JSON that a verb may wait for; a list of the pods here has ten times as many."""
@@ -173,3 +177,27 @@ async def test_the_probe_sends_the_log_block_by_block() -> None:
     assert b"".join(body for _, body in sent) == whole(log)
     assert max(len(body) for _, body in sent) < 2 * (64 << 10)
     assert len({turn for turn, _ in sent}) >= len(sent) - 1 > 2, "a verb waits until megabytes are sent"
+
+
+async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> None:
+    api = FakeApi()
+    api.add(released_lease())
+    for number in range(120):
+        api.add(gpu_node(f"n{number}"))
+        api.add(gpu_pod(f"p{number}", node=f"n{number}", gpu="0"))
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, placement_log="1Mi"), api)
+    assert extender.log is not None
+    stop = asyncio.Event()
+    running = asyncio.create_task(extender.run(stop))
+    async with asyncio.timeout(10.0):
+        while extender.refusal() or extender.log._unsettled:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            offered = {"Pod": gpu_pod("new"), "Nodes": None, "NodeNames": ["n7"]}
+            verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
+            assert (await client.post(f"{verbs}/filter", json=offered)).json()["NodeNames"] == ["n7"]
+            text = (await client.get(f"{probes}/log")).content
+    stop.set()
+    await asyncio.wait_for(running, 5.0)
+    assert replayed_pods(text) >= 1
+    assert text.count(b'"uid-p7"') >= 1
