@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mutants.leaders import LEADERS
 from mutants.mutant import Mutant
+from mutants.queueing import QUEUEING
 
 LEDGER: Final = "src/hetserve/placement/ledger.py"
 INDEX: Final = "src/hetserve/placement/index.py"
@@ -15,14 +17,10 @@ FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 UNIT: Final = "tests/unit/placement/test_ledger.py"
-TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
 DOUBT: Final = "tests/adversarial/test_binds_in_doubt.py"
 VERBS: Final = "tests/unit/extender/test_verbs.py"
-QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
-FAIR: Final = "tests/properties/test_placement_queues.py"
-ORDER: Final = "tests/properties/test_queue_order_seen.py"
 
-MUTANTS: Final = (
+PLACEMENT: Final = (
     Mutant(
         "no UID check in bind",
         BIND,
@@ -80,70 +78,6 @@ MUTANTS: Final = (
         "test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one",
     ),
     Mutant(
-        "two leaders: no fence",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "if self.elector.candidate.handed_over:",
-        "if self.elector.candidate:",
-        FAULT,
-        "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
-    ),
-    Mutant(
-        "two leaders: served before the watch has shown the fence",
-        "scheduler_extender/hetserve_extender/fencing.py",
-        "return await self._write_all(start) and await self._all_shown()",
-        "return await self._write_all(start)",
-        FAULT,
-        "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
-    ),
-    Mutant(
-        "two leaders: a take-over goes on although another may have led",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "if known is None or not self.elector.continues(known.term):",
-        "if known is None:",
-        TAKE_OVER,
-        "test_a_take_over_begins_anew_where_another_may_have_led",
-    ),
-    Mutant(
-        "two leaders: the lease is given away in a take-over",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "        if self.refusal():\n            log",
-        "        if not self:\n            log",
-        TAKE_OVER,
-        "test_a_leader_that_ends_in_its_take_over_gives_no_lease_away",
-    ),
-    Mutant(
-        "two leaders: the lease is given away before binds are answered",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "        if open_binds:\n",
-        "        if open_binds < 0:\n",
-        FAULT,
-        "test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_land",
-    ),
-    Mutant(
-        "two leaders: a fence that a lapse interrupts passes for put up",
-        "scheduler_extender/hetserve_extender/fencing.py",
-        "        if self._start is None:\n",
-        "        if self._start is not None:\n            self._left.clear()\n        if self._start is None:\n",
-        FAULT,
-        "test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it",
-    ),
-    Mutant(
-        "two leaders: a leader that is ending still binds",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "        self._serving = 0  # from",
-        "        # from",
-        FAULT,
-        "test_a_leader_that_is_about_to_give_the_lease_up_sends_no_bind_that_began_before",
-    ),
-    Mutant(
-        "two leaders: a bind of an earlier term is sent in a take-over",
-        "scheduler_extender/hetserve_extender/leader.py",
-        "return term if term == self._serving else None",
-        "return term",
-        TAKE_OVER,
-        "test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over",
-    ),
-    Mutant(
         "every id that a tenant writes is booked",
         PODS,
         'if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:',
@@ -158,22 +92,6 @@ MUTANTS: Final = (
         "loop.time()",
         "tests/unit/extender/test_list_watch_orders.py",
         "test_what_happens_while_pages_come_is_known_with_the_next_word_of_the_server",
-    ),
-    Mutant(
-        "two leaders: a bind without the revision it was decided on",
-        FENCE,
-        'body["metadata"] | {"resourceVersion": revision}',
-        'body["metadata"]',
-        FAULT,
-        "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
-    ),
-    Mutant(
-        "two leaders: a term is asked for once only",
-        FENCE,
-        "if term is not None and self.term() == term:",
-        "if term is not None:",
-        "tests/unit/extender/test_leader_fence.py",
-        "test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_lead_again",
     ),
     Mutant(
         "init containers are not counted",
@@ -295,39 +213,9 @@ MUTANTS: Final = (
         FAULT,
         "test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu",
     ),
-    Mutant(
-        "the queue forgets priority",
-        "src/hetserve/placement/queues.py",
-        "key=lambda pod: (-pod.priority, *entry(pod)[:-1])",
-        "key=lambda pod: (pod.priority, *entry(pod)[:-1])",
-        FAIR,
-        "test_higher_priorities_go_first_and_a_queue_is_first_come_first_served",
-    ),
-    Mutant(
-        "the queue lifts foreign gates",
-        "src/hetserve/placement/gating.py",
-        "return pod.gates == (names.QUEUE_GATE,) and",
-        "return names.QUEUE_GATE in pod.gates and",
-        QUEUE,
-        "test_pods_with_other_gates_are_left_alone",
-    ),
-    Mutant(
-        "the queue's patch takes any pod of that name",
-        "scheduler_extender/hetserve_extender/gate.py",
-        '        {"op": "test", "path": "/metadata/uid", "value": pod.uid},\n',
-        "",
-        QUEUE,
-        "test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one",
-    ),
-    Mutant(
-        "patches pass that of the longest waiting pod",
-        "scheduler_extender/hetserve_extender/turns.py",
-        "for due, other in others if due < release.number)",
-        "for due, other in others if due < 0)",
-        ORDER,
-        "test_the_bound_holds_in_the_order_that_the_api_server_shows",
-    ),
 )
+
+MUTANTS: Final = (*PLACEMENT, *LEADERS, *QUEUEING)
 
 QUICK: Final = tuple(mutant for mutant in MUTANTS if mutant.file in (DOUBT, UNIT))
 """Those whose tests take about a second each."""

@@ -126,12 +126,6 @@ class WaitingLine:
         if not level.shapes:
             del self._levels[pod.priority]
 
-    def clear(self) -> None:
-        self._pods.clear()
-        self._levels.clear()
-        self._due.clear()
-        self._new.clear()
-
     def round(self, *, outstanding: int, now: Seconds, largest_gpu: MiB) -> Round:
         """The round of `next_round` over the pods here; its releases stay here until they are discarded."""
         self._promise()
