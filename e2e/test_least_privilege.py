@@ -20,7 +20,12 @@ from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, 
 OURS: Final = ("hetserve-operator", "hetserve-extender")
 STOCK: Final = "hetserve-scheduler"
 """Runs the stock binary under the stock roles of a scheduler: what they hold is Kubernetes' own choice."""
-UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {"hetserve-operator": {}, "hetserve-extender": {}}
+UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {
+    "hetserve-operator": {
+        ("hetserve.io", "inferenceservices/finalizers", "update"): "asked for by an admission plugin, never a request",
+    },
+    "hetserve-extender": {},
+}
 """By account: (group, resource, verb) that this life does not use, each with the reason for which it is granted."""
 
 Permission = tuple[str, str, str]

@@ -51,9 +51,11 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
     }
+    # As OpenShift has it: who refers to an owner must be allowed to keep it from being deleted.
+    admission = {"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"}
     patch = {
         "name": "kube-apiserver",
-        "extraArgs": [{"key": key, "value": value} for key, value in request_headers.items()],
+        "extraArgs": [{"key": key, "value": value} for key, value in (request_headers | admission).items()],
     }
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",

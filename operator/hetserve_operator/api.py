@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -13,7 +14,12 @@ from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreach
 
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
 TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
+
+
+_NOT_OF_THE_SCHEMA: Final = re.compile(r"failed to (create typed patch|convert (patch|new)) object ")
+"""How apply refuses a manifest that it cannot read: as an internal error, although another try changes nothing."""
 
 
 class ApiRefusalError(Exception):
@@ -24,6 +30,11 @@ class ApiRefusalError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+
+    @property
+    def of_the_content(self) -> bool:
+        """Whether what was sent is at fault, so that the same will be refused again."""
+        return self.status in (400, 422) or (self.status == 500 and bool(_NOT_OF_THE_SCHEMA.match(self.message)))
 
 
 class Api(Protocol):
@@ -51,6 +62,11 @@ def deployments_path(namespace: str, name: str | None = None) -> str:
     """Path of a namespace's Deployments, or of one."""
     folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/deployments"
     return folder if name is None else f"{folder}/{_safe(name)}"
+
+
+def replica_sets_path(namespace: str) -> str:
+    """Path of a namespace's ReplicaSets."""
+    return f"/apis/apps/v1/namespaces/{_safe(namespace)}/replicasets"
 
 
 def pods_path(namespace: str) -> str:

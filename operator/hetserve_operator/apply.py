@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from hetserve.api import names
-from hetserve.reconcile import Announcement, Apply, Delete, Render, Replace, Request, WriteStatus
+from hetserve.reconcile import (
+    Announcement,
+    Apply,
+    Create,
+    Delete,
+    HandOver,
+    Render,
+    Replace,
+    Request,
+    WriteStatus,
+)
 from hetserve_operator.api import (
     APPLY,
+    JSON_PATCH,
     MERGE,
     Api,
     ApiRefusalError,
@@ -20,12 +32,20 @@ from hetserve_operator.api import (
 from hetserve_shell.connection import RawObject
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
-DRY_RUN_NAME: Final = 50
+_READABLE: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
 
 
 class StrangerError(Exception):
     """A Deployment of the name we need is there and not ours."""
+
+
+def unused_name(render: Render) -> str:
+    """Name for a dry run of apply, which under a name that is in use would answer with what it merged."""
+    meta = render.manifest["metadata"]
+    owner = meta["ownerReferences"][0]["uid"]
+    digest = hashlib.sha256(f"{owner}/{meta['name']}/{render.digest}".encode()).hexdigest()
+    return f"{meta['name'][:_READABLE].rstrip('-')}-{digest[:12]}"
 
 
 class Writer:
@@ -43,15 +63,20 @@ class Writer:
         """
         match request:
             case Render():
-                return await self._render(request)
+                answer = await self._render(request)
+            case Create():
+                answer = await self._create(request)
             case Apply():
-                return await self._apply(request)
+                answer = await self._apply(request.manifest, request.uid)
             case Replace():
-                return await self._replace(request)
+                answer = await self._replace(request)
+            case HandOver():
+                answer = await self._hand_over(request)
             case Delete():
-                return await self._delete(request)
+                answer = await self._delete(request)
             case WriteStatus():
-                return await self._write_status(request)
+                answer = await self._write_status(request)
+        return answer
 
     async def announce(self, service: RawObject, news: Announcement) -> None:
         """Post an event about a service; one that was posted already is left as it is."""
@@ -84,53 +109,73 @@ class Writer:
                 raise
 
     async def _render(self, request: Render) -> RawObject:
-        manifest = {**request.manifest, "metadata": {**request.manifest["metadata"]}}
-        meta: dict[str, Any] = manifest["metadata"]
-        # Another name: under its own the apiserver would only say that it exists.
-        meta["generateName"] = f"{meta.pop('name')[:DRY_RUN_NAME]}-"
-        query = {**MANAGER, "dryRun": "All"}
+        """Dry run of the verb that will write: a creation by POST takes what apply then refuses."""
         try:
-            return await self._api.request("POST", deployments_path(meta["namespace"]), query=query, body=manifest)
+            return await self._dry_apply(request.manifest, unused_name(request))
         except ApiRefusalError as error:
             if error.status != 403:
                 raise
             return await self._render_in_place(request, error)
 
+    async def _dry_apply(self, manifest: RawObject, name: str) -> RawObject:
+        body = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+        path = deployments_path(body["metadata"]["namespace"], name)
+        query = {**MANAGER, "force": "true", "dryRun": "All"}
+        return await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+
     async def _render_in_place(self, request: Render, denied: ApiRefusalError) -> RawObject:
-        """A used-up quota denies even a dry run of a creation; a replacement of what is there counts nothing."""
+        """A used-up quota denies even a dry run of a creation; a change of what is there counts nothing.
+
+        Apply merges what others added, so it only says whether it takes the manifest; the replacement is the answer.
+        """
         meta = request.manifest["metadata"]
         path = deployments_path(meta["namespace"], meta["name"])
-        query = {**MANAGER, "dryRun": "All"}
         try:
+            await self._dry_apply(request.manifest, meta["name"])
+            query = {**MANAGER, "dryRun": "All"}
             return await self._api.request("PUT", path, query=query, body=request.manifest)
-        except ApiRefusalError:
+        except ApiRefusalError as error:
+            if error.of_the_content:
+                raise
             raise denied from None
 
-    async def _apply(self, request: Apply) -> RawObject:
-        manifest = {**request.manifest, "metadata": {**request.manifest["metadata"]}}
-        meta: dict[str, Any] = manifest["metadata"]
-        path = deployments_path(meta["namespace"], meta["name"])
-        if request.uid is not None:
-            meta["uid"] = request.uid  # a precondition: of that name there may be another by now
-        else:
-            await self._make_sure_it_is_not_anothers(path, meta)
-        query = {**MANAGER, "force": "true"}
-        return await self._api.request("PATCH", path, query=query, body=manifest, content_type=APPLY)
-
-    async def _make_sure_it_is_not_anothers(self, path: str, meta: dict[str, Any]) -> None:
-        """Apply would take over a Deployment that the label selector did not show us."""
+    async def _create(self, request: Create) -> RawObject:
+        """By POST: apply would take over a Deployment that was made since we looked, or that lost our labels."""
+        manifest = request.manifest
+        query = {**MANAGER, "fieldValidation": "Strict"}
         try:
-            found = await self._api.request("GET", path)
+            path = deployments_path(manifest["metadata"]["namespace"])
+            return await self._api.request("POST", path, query=query, body=manifest)
         except ApiRefusalError as error:
-            if error.status == 404:
-                return
-            raise
+            if error.status != 409:
+                raise
+        return await self._apply(manifest, await self._uid_if_ours(manifest["metadata"]))
+
+    async def _uid_if_ours(self, meta: RawObject) -> str:
+        found = await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))
         ours = meta["ownerReferences"][0]["uid"]
         owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
         if [o.get("uid") for o in owners] != [ours]:
             raise StrangerError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )
+        return str(found["metadata"]["uid"])
+
+    async def _apply(self, manifest: RawObject, uid: str) -> RawObject:
+        # The UID is a precondition: of that name there may be another by now.
+        body = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+        path = deployments_path(body["metadata"]["namespace"], body["metadata"]["name"])
+        query = {**MANAGER, "force": "true"}
+        return await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+
+    async def _hand_over(self, request: HandOver) -> RawObject:
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": request.uid},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": request.resource_version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": request.managed_fields},
+        ]
+        path = deployments_path(request.namespace, request.name)
+        return await self._api.request("PATCH", path, query=MANAGER, body=patch, content_type=JSON_PATCH)
 
     async def _replace(self, request: Replace) -> RawObject:
         meta = request.manifest["metadata"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,7 +12,10 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile import (
+    Announcement,
     Apply,
+    Create,
+    Delete,
     Render,
     Rendered,
     Replace,
@@ -26,7 +28,7 @@ from hetserve.reconcile import (
     step,
 )
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.apply import DRY_RUN_NAME, StrangerError, Writer
+from hetserve_operator.apply import StrangerError, Writer, unused_name
 from hetserve_operator.memory import Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
@@ -39,7 +41,6 @@ MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
 AFTER_STATUS: Final = 0.2
 CONFLICTS: Final = (404, 409)
-INVALID: Final = (400, 422)
 
 
 class StuckError(Exception):
@@ -129,27 +130,30 @@ class Controller:
         self._metrics.write(request, "ok")
         if isinstance(request, Render):
             memory.keep_rendered(request.digest, Rendered(spec=answer["spec"]), self._clock())
-        elif isinstance(request, Apply | Replace) and request.repair:
-            memory.note_repair(request.name, self._clock())
         elif isinstance(request, WriteStatus):
-            await self._announce(request, world)
+            await self._announce(announcements(request.previous, request.status), world)
+        elif isinstance(request, Create | Apply | Replace) and request.repair:
+            note = memory.note_cut if request.cut else memory.note_repair
+            note(request.name, self._clock())
+        if isinstance(request, Apply | Delete) and request.news is not None:
+            await self._announce([request.news], world)
         return True
 
     def _refused(self, request: Request, error: ApiRefusalError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
             return False
-        if isinstance(request, WriteStatus) or error.status not in (403, *INVALID):
+        if isinstance(request, WriteStatus) or not (error.status == 403 or error.of_the_content):
             raise error
         words = _own_words(error.message, request) if isinstance(request, Render) else error.message
-        if isinstance(request, Render) and error.status in INVALID:
+        if isinstance(request, Render) and error.of_the_content:
             memory.keep_rendered(request.digest, Rendered(refusal=words), self._clock())
         else:
             memory.keep_refused(request.key, words, self._clock())
         return True
 
-    async def _announce(self, request: WriteStatus, world: World) -> None:
+    async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
         assert world.service is not None  # noqa: S101
-        for news in announcements(request.previous, request.status):
+        for news in all_news:
             try:
                 await self._writer.announce(dict(world.service), news)
             except (ApiRefusalError, ApiUnreachableError) as error:
@@ -170,8 +174,7 @@ def describe(request: Request) -> str:
 
 def _own_words(message: str, render: Render) -> str:
     """The apiserver's words with the Deployment's name for the one that the dry run had."""
-    name = str(render.manifest["metadata"]["name"])
-    return re.sub(re.escape(name[:DRY_RUN_NAME]) + r"-([a-z0-9]{5})?(?![a-z0-9-])", name, message)
+    return message.replace(unused_name(render), str(render.manifest["metadata"]["name"]))
 
 
 def _same(request: Request, done: Request | None) -> bool:

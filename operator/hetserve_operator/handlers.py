@@ -22,16 +22,30 @@ CLIENT_TIMEOUT: Final = 270
 
 
 class Feed:
-    """From events to keys. add: look at a service; add_all: at every service (capacity, prices)."""
+    """From events to keys.
 
-    def __init__(self, cache: Cache, add: Callable[[Key], None], add_all: Callable[[str | None], None]) -> None:
+    add: look at a service; add_all: at every service (capacity, prices); renew: what failed under a key was something
+    else.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        add: Callable[[Key], None],
+        add_all: Callable[[str | None], None],
+        renew: Callable[[Key], None],
+    ) -> None:
         self._cache = cache
         self._add = add
         self._add_all = add_all
+        self._renew = renew
 
     def service(self, raw: RawObject, *, deleted: bool) -> None:
-        del deleted  # a deleted service is looked at once more, to be forgotten
-        self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["name"]))
+        """A deleted service is looked at once more, to be forgotten."""
+        key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+        if deleted or not _is_observed(raw):
+            self._renew(key)
+        self._add(key)
 
     def instance_type(self, raw: RawObject, *, deleted: bool) -> None:
         store = self._cache.types
@@ -62,6 +76,12 @@ class Feed:
                 self._add(Key(fact.namespace, fact.service))
         if _place(before) != _place(after):
             self._add_all(None)
+
+
+def _is_observed(raw: RawObject) -> bool:
+    """Whether the status speaks of the spec as it is: events of our own making all leave it so."""
+    status = raw.get("status")
+    return isinstance(status, dict) and status.get("observedGeneration") == raw["metadata"].get("generation")
 
 
 def _changed(before: object, after: object) -> bool:

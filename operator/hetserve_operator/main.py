@@ -88,7 +88,7 @@ class Operator:
         settings = self.settings
         runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))
-        feed = Feed(self.cache, self._add, self._add_all)
+        feed = Feed(self.cache, self._add, self._add_all, self.queue.renew)
         registry = build_registry(feed, self._login)
         # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
         tasks: list[asyncio.Task[object]] = [

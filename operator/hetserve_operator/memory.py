@@ -1,7 +1,8 @@
 """What the operator remembers of one service between looks: all of it may be lost at any time.
 
 The apiserver's renderings of our manifests, its refusals until they are worth another try, and how often a
-Deployment was repaired: a foreign hand that changes it again and again gets its answer ever later.
+Deployment was repaired: a foreign hand that changes it again and again gets its answer ever later. What the budget
+asks for is answered soon however often it comes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
 LONGEST_HOLD: Final = 60.0
 CALM: Final = 300.0
+BETWEEN_CUTS: Final = 5.0
+"""Least seconds between two repairs of a Deployment that bring its service back within the budget."""
 _MOST_RENDERED: Final = 64
 
 
@@ -44,6 +47,7 @@ class Memory:
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     _repairs: dict[str, Repairs] = field(default_factory=dict)
+    _cuts: dict[str, float] = field(default_factory=dict)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
         return {digest: r for digest, (until, r) in self._rendered.items() if until > now}
@@ -53,6 +57,9 @@ class Memory:
 
     def held(self, now: float) -> dict[str, float]:
         return {name: held for name, r in self._repairs.items() if (held := r.held_for(now)) > 0}
+
+    def cut_held(self, now: float) -> dict[str, float]:
+        return {name: held for name, last in self._cuts.items() if (held := last + BETWEEN_CUTS - now) > 0}
 
     def keep_rendered(self, digest: str, rendered: Rendered, now: float) -> None:
         """Remember a rendering; a refusal only for a while, since policies and quotas change."""
@@ -72,3 +79,6 @@ class Memory:
         ends = [until for until, _ in self._refused.values() if until > now]
         ends += [until for until, r in self._rendered.values() if r.refusal is not None and until > now]
         return min(ends) - now if ends else None
+
+    def note_cut(self, name: str, now: float) -> None:
+        self._cuts[name] = now

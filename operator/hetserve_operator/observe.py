@@ -1,22 +1,30 @@
 """The only reader of the API: full lists for the cache, and a fresh look at one service before each step.
 
-A service, its Deployments and its pods are read live: what we write next depends on them, and a stale view
-would repeat or undo our own writes. Nodes, other pods, types and profiles come from the cache: a view of them
+A service, its Deployments, their ReplicaSets and pods are read live: what we write next depends on them, and a stale
+view would repeat or undo our own writes. Nodes, other pods, types and profiles come from the cache: a view of them
 that is late by a moment leads to a plan that is corrected by the next event.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
-from hetserve.reconcile.observed import pod_fact, read_profiles, read_types
-from hetserve_operator.api import Api, ApiRefusalError, deployments_path, pods_path, service_path
+from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile.ownership import sort_pods
+from hetserve_operator.api import (
+    Api,
+    ApiRefusalError,
+    deployments_path,
+    pods_path,
+    replica_sets_path,
+    service_path,
+)
 from hetserve_operator.cache import Cache, Store, list_version
 from hetserve_operator.memory import Memory
 from hetserve_operator.queue import Key
@@ -52,9 +60,14 @@ class Observer:
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""
-        service, deployments, pods = await asyncio.gather(
-            self._service(key), self._of_service(deployments_path, key), self._of_service(pods_path, key)
+        service, deployments, replica_sets, raw_pods = await asyncio.gather(
+            self._service(key),
+            self._of_service(deployments_path, key),
+            self._of_service(replica_sets_path, key),
+            self._of_service(pods_path, key),
         )
+        facts = tuple(fact for fact in map(pod_fact, sorted(raw_pods, key=_name)) if fact is not None)
+        pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = read_types(self._cache.types)
         profiles, broken_profiles = read_profiles(self._cache.profiles)
         return World(
@@ -64,14 +77,20 @@ class Observer:
             profiles=profiles,
             broken=(*broken_types, *broken_profiles),
             deployments=tuple(sorted(deployments, key=_name)),
-            pods=tuple(fact for fact in map(pod_fact, sorted(pods, key=_name)) if fact is not None),
+            pods=pods,
+            strangers=strangers,
             nodes=tuple(sorted(self._cache.nodes, key=lambda node: node.name)),
-            other_pods=tuple(p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name)),
+            other_pods=(*self._unlabelled(key), *strangers),
             rendered=memory.rendered(clock),
             refused=memory.refused(clock),
             held=memory.held(clock),
+            cut_held=memory.cut_held(clock),
             settings=self._planning,
         )
+
+    def _unlabelled(self, key: Key) -> Iterator[PodFact]:
+        """Pods without the label of a service; those that have it are read live."""
+        return (p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name))
 
     async def _service(self, key: Key) -> RawObject | None:
         try:

@@ -38,7 +38,8 @@ class Agenda:
     def add(self, key: Key, due: float) -> None:
         """Look at a key no later than `due`; an earlier appointment stands, so that none starves.
 
-        After a failure events do not shorten the delay: they may be of our own making.
+        After a failure events do not shorten the delay: they may be of our own making. `renew` is for those that
+        are not.
         """
         due = max(due, self._not_before.get(key, due))
         known = self._due.get(key)
@@ -83,6 +84,12 @@ class Agenda:
         self.add(key, now + delay)
         return delay
 
+    def renew(self, key: Key, now: float) -> None:
+        """Forget the failures of a key: it stands for something new, and what was put off is due now."""
+        self._failures.pop(key, None)
+        if self._not_before.pop(key, None) is not None and key in self._due:
+            self.add(key, now)
+
     def next_due(self) -> float | None:
         """When something can be popped next; None where nothing waits."""
         times = [due for key, due in self._due.items() if key not in self._working]
@@ -102,6 +109,10 @@ class WorkQueue:
 
     def add(self, key: Key, delay: float = 0.0) -> None:
         self._agenda.add(key, self._clock() + delay)
+        self._changed.set()
+
+    def renew(self, key: Key) -> None:
+        self._agenda.renew(key, self._clock())
         self._changed.set()
 
     async def get(self) -> Key:

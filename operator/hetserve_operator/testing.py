@@ -30,6 +30,7 @@ _FOLDERS = {
     "InstanceType": (_GROUP, "instancetypes"),
     "ModelProfile": (_GROUP, "modelprofiles"),
     "Deployment": ("/apis/apps/v1", "deployments"),
+    "ReplicaSet": ("/apis/apps/v1", "replicasets"),
     "Node": ("/api/v1", "nodes"),
     "Pod": ("/api/v1", "pods"),
 }

@@ -26,6 +26,10 @@ _ABOUT = {
     ConditionType.PROFILE_READY: "Every instance type in use has exactly one profile of the model.",
     ConditionType.CAPACITY_AVAILABLE: "Every instance has found a node (and a GPU).",
     ConditionType.PROGRESSING: "The Deployments are on their way to the plan.",
+    ConditionType.PODS_OWNED: (
+        "Every pod with the service's label is its own, by its owners: ReplicaSet, Deployment, service. Others count\n"
+        "neither for Ready nor against the budget."
+    ),
 }
 
 

@@ -16,6 +16,7 @@ class ConditionType(StrEnum):
     PROFILE_READY = "ProfileReady"
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PROGRESSING = "Progressing"
+    PODS_OWNED = "PodsOwned"
 
 
 class Reason(StrEnum):
@@ -46,11 +47,15 @@ class Reason(StrEnum):
     ALL_INSTANCES_PLACED = "AllInstancesPlaced"
     WAITING_FOR_CAPACITY = "WaitingForCapacity"
     INSTANCES_PENDING = "InstancesPending"
+    INSTANCES_REFUSED = "InstancesRefused"
     # Progressing
     ROLLING_OUT = "RollingOut"
     ROLLED_OUT = "RolledOut"
     TEMPLATE_INVALID = "TemplateInvalid"
     WRITE_REFUSED = "WriteRefused"
+    # PodsOwned
+    ONLY_OWN_PODS = "OnlyOwnPods"
+    STRANGER_PODS = "StrangerPods"
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
     INSTANCES_NOT_READY = "InstancesNotReady"
@@ -130,8 +135,9 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.FEASIBLE,
         "False",
         Reason.BUDGET_TOO_LOW,
-        "The budget buys no configuration that keeps the SLO (or, under MinCost, carries the load); what runs stays.",
-        "Raise spec.budget.hourly to at least what the message names.",
+        "The budget buys no configuration that keeps the SLO (or, under MinCost, carries the load); what runs stays, "
+        "even where it costs more than the budget: a service is never shut down by its budget.",
+        "Raise spec.budget.hourly to at least what the message names, or delete the service to stop the cost.",
     ),
     ReasonDoc(
         ConditionType.FEASIBLE,
@@ -189,6 +195,13 @@ DOCS: tuple[ReasonDoc, ...] = (
     ),
     ReasonDoc(
         ConditionType.CAPACITY_AVAILABLE,
+        "False",
+        Reason.INSTANCES_REFUSED,
+        "Pods of a Deployment cannot be created; the message carries the words of its ReplicaFailure.",
+        "Create the ServiceAccount, raise the quota, or correct spec.template for the namespace's pod security.",
+    ),
+    ReasonDoc(
+        ConditionType.CAPACITY_AVAILABLE,
         "Unknown",
         Reason.INSTANCES_PENDING,
         "Instances wait in the queue or for the scheduler.",
@@ -221,6 +234,20 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.NOT_PLANNED,
         "There is no feasible plan to roll out.",
         "See Feasible.",
+    ),
+    ReasonDoc(
+        ConditionType.PODS_OWNED,
+        "True",
+        Reason.ONLY_OWN_PODS,
+        "Every pod with the service's label belongs to one of its Deployments.",
+        "-",
+    ),
+    ReasonDoc(
+        ConditionType.PODS_OWNED,
+        "False",
+        Reason.STRANGER_PODS,
+        "Pods carry the service's label and belong to somebody else. They count for nothing.",
+        "Take the label hetserve.io/service off them, or delete them.",
     ),
     ReasonDoc(
         ConditionType.READY,

@@ -2,12 +2,26 @@
 
 from hetserve.reconcile.announce import Announcement, announcements
 from hetserve.reconcile.step import failure_status, step
-from hetserve.reconcile.world import Apply, Delete, Render, Rendered, Replace, Request, Settled, World, WriteStatus
+from hetserve.reconcile.world import (
+    Apply,
+    Create,
+    Delete,
+    HandOver,
+    Render,
+    Rendered,
+    Replace,
+    Request,
+    Settled,
+    World,
+    WriteStatus,
+)
 
 __all__ = [
     "Announcement",
     "Apply",
+    "Create",
     "Delete",
+    "HandOver",
     "Render",
     "Rendered",
     "Replace",

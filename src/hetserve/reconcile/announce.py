@@ -10,7 +10,7 @@ from typing import Any
 from hetserve.api.conditions import ConditionType, Reason
 
 _MAX_NOTE = 1024
-_WATCHED = (ConditionType.PLANNED, ConditionType.FEASIBLE, ConditionType.PROGRESSING)
+_WATCHED = (ConditionType.PLANNED, ConditionType.FEASIBLE, ConditionType.PROGRESSING, ConditionType.PODS_OWNED)
 _QUIET_FALSE = (Reason.ROLLED_OUT, Reason.NOT_PLANNED)
 
 

@@ -9,12 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.reconcile.announce import Announcement
 from hetserve.reconcile.build import manifest_digest, with_replicas
-from hetserve.reconcile.world import Apply, Delete, Json, RawObject, Render, Replace, Request, World
+from hetserve.reconcile.managed_fields import handed_over
+from hetserve.reconcile.observed import controller
+from hetserve.reconcile.ownership import is_deleting, is_orphan, is_ours
+from hetserve.reconcile.world import (
+    Apply,
+    Create,
+    Delete,
+    HandOver,
+    Json,
+    RawObject,
+    Render,
+    Replace,
+    Request,
+    World,
+)
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """Written into the template by `kubectl rollout restart`: a user's wish, and removing it would restart again."""
@@ -48,26 +63,8 @@ class Work:
     pending: bool = field(default=False)
 
 
-def controller_of(raw: RawObject) -> Mapping[str, Any] | None:
-    """Owner reference of an object's controller."""
-    for owner in raw["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return dict(owner)
-    return None
-
-
-def is_ours(raw: RawObject, service_uid: str) -> bool:
-    """Whether this very service, by UID, controls the object."""
-    owner = controller_of(raw)
-    return owner is not None and owner.get("uid") == service_uid
-
-
-def is_deleting(raw: RawObject) -> bool:
-    return raw["metadata"].get("deletionTimestamp") is not None
-
-
-def next_work(world: World, targets: tuple[Target, ...], service_uid: str) -> Work:
-    """The first write that brings the Deployments nearer to the targets.
+def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> Work:
+    """The first write that brings the Deployments nearer to the targets. over_budget: what is there costs too much.
 
     Order: learn what the apiserver makes of a manifest, delete what no plan holds, shrink, then the rest.
     A Deployment that may not be made keeps the others from nothing but deletions, see `_deletes_beside`.
@@ -81,7 +78,8 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str) -> Wo
     live = {str(d["metadata"]["name"]): d for d in world.deployments}
     if len(denied) == len(asked):
         writes += _deletions(world, {t.name for t in targets}, service_uid) if _deletes_beside(denied) else []
-        writes += _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
+        changes = _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
+        writes += [_cut(w, live, over_budget) for w in changes]
     return _first(world, writes, tuple(_strangers(targets, live, service_uid)))
 
 
@@ -104,12 +102,12 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
 def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
     refused = tuple(world.refused[w.key] for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
-    ready = [w for w in open_writes if not _held(world, w)]
-    waits = [world.held[w.name] for w in open_writes if isinstance(w, Apply | Replace) and _held(world, w)]
+    waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
+    ready = [w for w in open_writes if w.key not in waits]
     return Work(
         ready[0] if ready else None,
         refusals=(*strangers, *refused),
-        wake_after=min(waits) if waits else None,
+        wake_after=min(waits.values(), default=None),
         pending=bool(writes),
     )
 
@@ -131,8 +129,8 @@ def _shrunk(found: RawObject, count: int) -> Replace:
     spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
-    # Where we had asked for so few already, a foreign hand has added some; it is answered ever later.
-    return Replace(manifest, why, repair=replicas == str(count))
+    # Where we had asked for so few already, a foreign hand has added some.
+    return Replace(manifest, why, repair=replicas == str(count), cut=True)
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
@@ -163,10 +161,13 @@ def _render(world: World, target: Target) -> Render | str | None:
 
 
 def _deletions(world: World, wanted: set[str], service_uid: str) -> list[Request]:
+    service = str((world.service or {"metadata": {"name": ""}})["metadata"]["name"])
+    spare = [d for d in world.deployments if not is_deleting(d) and d["metadata"]["name"] not in wanted]
+    ours = [d["metadata"] for d in spare if is_ours(d, service_uid)]
+    orphans = [d["metadata"] for d in spare if is_orphan(d, service)]
     return [
-        Delete(meta["namespace"], meta["name"], meta["uid"], f"no plan holds {meta['name']} any more")
-        for meta in (d["metadata"] for d in world.deployments if is_ours(d, service_uid) and not is_deleting(d))
-        if meta["name"] not in wanted
+        *(Delete(m["namespace"], m["name"], m["uid"], f"no plan holds {m['name']} any more") for m in ours),
+        *(Delete(m["namespace"], m["name"], m["uid"], (n := _removed(m["name"])).note, n) for m in orphans),
     ]
 
 
@@ -179,31 +180,64 @@ def _changes(
         found = live.get(target.name)
         write = _create(target) if found is None else _change(world, target, found, service_uid)
         if write is not None:
-            shrinks_it = found is not None and int(found["spec"].get("replicas") or 0) > target.staged
-            (shrinks if shrinks_it else others).append(write)
+            (shrinks if found is not None and _shrinks(target, found) else others).append(write)
     return shrinks + others
 
 
-def _create(target: Target) -> Apply:
-    return Apply(with_replicas(target.manifest, target.staged), None, f"{target.name} is missing", repair=True)
+def _create(target: Target) -> Create:
+    return Create(with_replicas(target.manifest, target.staged), f"{target.name} is missing")
+
+
+def _removed(name: str) -> Announcement:
+    note = f"Deployment {name}, which an earlier service of this name left behind, is in no plan and is deleted"
+    return Announcement(False, "OrphanRemoved", note)
+
+
+def _adopted(name: str) -> Announcement:
+    note = f"Deployment {name}, which an earlier service of this name left behind, is adopted"
+    return Announcement(False, "OrphanAdopted", note)
 
 
 def _change(world: World, target: Target, found: RawObject, service_uid: str) -> Request | None:
-    if is_deleting(found) or (controller_of(found) is not None and not is_ours(found, service_uid)):
+    if is_deleting(found) or (controller(found) is not None and not is_ours(found, service_uid)):
         return None
     wanted, meta = with_replicas(target.manifest, target.staged), found["metadata"]
+    if controller(found) is None:
+        why = f"nobody controls {target.name}"
+        return Apply(wanted, str(meta["uid"]), why, repair=True, news=_adopted(target.name))
+    held = handed_over(found)
+    if held is not None and not _shrinks(target, found):
+        why = f"what an update wrote of {target.name} is to be held by apply"
+        return HandOver(str(meta["namespace"]), target.name, str(meta["uid"]), str(meta["resourceVersion"]), held, why)
+    return _brought_to(world, target, found, wanted)
+
+
+def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) -> Request | None:
+    """What brings a Deployment of ours to the target, or None where it is there."""
+    meta, uid = found["metadata"], str(found["metadata"]["uid"])
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-    uid = str(meta["uid"])
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
         return Apply(wanted, uid, _why(str(applied), ours, target), repair=applied is None)
     labels = meta.get("labels") or {}
-    if not is_ours(found, service_uid) or any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
-        return Apply(wanted, uid, f"labels or owner of {target.name} were changed", repair=True)
+    if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
+        return Apply(wanted, uid, f"labels of {target.name} were changed", repair=True)
     spec = expected_spec(world, target, found)
     if spec is None or same(spec, found["spec"]):
         return None
     return Replace(_replacement(found, wanted, spec), f"{target.name} was changed by somebody else")
+
+
+def _shrinks(target: Target, found: RawObject) -> bool:
+    return int(found["spec"].get("replicas") or 0) > target.staged
+
+
+def _cut(write: Request, live: Mapping[str, RawObject], over_budget: bool) -> Request:
+    """The write, marked where it takes away replicas while the service is over its budget."""
+    if not over_budget or not isinstance(write, Apply | Replace):
+        return write
+    now = int(live[write.name]["spec"].get("replicas") or 0)
+    return replace(write, cut=now > int(write.manifest["spec"]["replicas"]))
 
 
 def _why(applied: str, ours: str, target: Target) -> str:
@@ -221,20 +255,23 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
 
 def _strangers(targets: tuple[Target, ...], live: Mapping[str, RawObject], service_uid: str) -> list[str]:
     found = [
-        (target.name, controller_of(live[target.name]))
+        (target.name, controller(live[target.name]))
         for target in targets
         if target.name in live and not is_deleting(live[target.name]) and not is_ours(live[target.name], service_uid)
     ]
     return [
-        f"Deployment {name} is controlled by {owner.get('kind')} {owner.get('name')} (UID {owner.get('uid')}); "
+        f"Deployment {name} is controlled by {owner.kind} {owner.name} (UID {owner.uid}); "
         "it is left alone until that is gone"
         for name, owner in found
         if owner is not None
     ]
 
 
-def _held(world: World, write: Request) -> bool:
-    return isinstance(write, Apply | Replace) and write.repair and world.held.get(write.name, 0.0) > 0
+def _wait(world: World, write: Request) -> float:
+    """Seconds for which a write is held back: a repair only, and one that the budget asks for not for long."""
+    if not isinstance(write, Create | Apply | Replace) or not write.repair:
+        return 0.0
+    return (world.cut_held if write.cut else world.held).get(write.name, 0.0)
 
 
 def _template_annotations(raw: RawObject) -> Mapping[str, Any]:

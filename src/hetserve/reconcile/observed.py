@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -50,6 +50,14 @@ class NodeFact:
     gpus: tuple[Gpu, ...] = ()
 
 
+class Owner(NamedTuple):
+    """The controller of an object, by its owner references."""
+
+    kind: str
+    name: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class PodFact:
     """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words."""
@@ -58,6 +66,7 @@ class PodFact:
     namespace: str
     name: str
     created: str = ""
+    owner: Owner | None = None
     service: str | None = None
     instance_type: str | None = None
     model: str | None = None
@@ -71,6 +80,14 @@ class PodFact:
     terminating: bool = False
     gated: bool = False
     waiting: str | None = None
+
+
+def controller(raw: RawObject) -> Owner | None:
+    """Controller of an object, or None where nobody controls it."""
+    for owner in raw["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
+    return None
 
 
 def pod_fact(raw: RawObject) -> PodFact | None:
@@ -88,6 +105,7 @@ def pod_fact(raw: RawObject) -> PodFact | None:
         namespace=str(meta.get("namespace", "")),
         name=str(meta["name"]),
         created=str(meta.get("creationTimestamp") or ""),
+        owner=controller(raw),
         service=labels.get(names.LABEL_SERVICE),
         instance_type=labels.get(names.LABEL_INSTANCE_TYPE),
         model=labels.get(names.LABEL_MODEL),

@@ -6,15 +6,16 @@ being a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetserve.api import names
 from hetserve.placement.pods import gpu_memory
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.decision import Decision
-from hetserve.reconcile.diff import Target, is_deleting, is_ours
+from hetserve.reconcile.diff import Target
 from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.ownership import is_deleting, is_orphan, is_ours, type_of
 from hetserve.reconcile.staging import Holding
 from hetserve.reconcile.world import RawObject, World
 from hetserve.units import MiB, MicroDollarsPerHour
@@ -33,9 +34,16 @@ class TypeState:
 
 def holdings(world: World, decision: Decision, service_uid: str) -> dict[str, Holding]:
     """What the service has of each type that it has, or should have, anything of."""
-    ours = [d for d in world.deployments if is_ours(d, service_uid)]
-    types = {*decision.counts, *_types_of(ours), *(p.instance_type for p in world.pods if p.instance_type)}
-    return {name: _holding(name, world, decision, [d for d in ours if _type_of(d) == name]) for name in sorted(types)}
+    ours = _deployments(world, service_uid)
+    types = {*decision.counts, *filter(None, map(type_of, ours))}
+    types |= {p.instance_type for p in world.pods if p.instance_type}
+    return {name: _holding(name, world, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
+
+
+def _deployments(world: World, service_uid: str) -> list[RawObject]:
+    """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
+    name = "" if world.service is None else str(world.service["metadata"]["name"])
+    return [d for d in world.deployments if is_ours(d, service_uid) or is_orphan(d, name)]
 
 
 def _holding(name: str, world: World, decision: Decision, mine: list[RawObject]) -> Holding:
@@ -85,6 +93,23 @@ def type_states(world: World, decision: Decision, targets: Iterable[Target], ser
     return tuple(states)
 
 
+def creation_failures(world: World, service_uid: str) -> tuple[tuple[str, str], ...]:
+    """Instance types of which pods cannot be created, each with the words of its Deployment, by type."""
+    found = []
+    for deployment in _deployments(world, service_uid):
+        conditions = (deployment.get("status") or {}).get("conditions") or ()
+        failure: RawObject = next((c for c in conditions if c.get("type") == "ReplicaFailure"), {})
+        if failure.get("status") == "True":
+            found.append((type_of(deployment) or "", _without_suffix(deployment, str(failure.get("message") or ""))))
+    return tuple(sorted(found))
+
+
+def _without_suffix(deployment: RawObject, words: str) -> str:
+    """Every try to create a pod gives it another suffix; the words stay the same as long as the cause does."""
+    name = re.escape(str(deployment["metadata"]["name"]))
+    return re.sub(rf'"({name}-[a-z0-9]+-)[a-z0-9]{{5}}"', r'"\1"', words)
+
+
 def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:
     found = next((d for d in world.deployments if d["metadata"]["name"] == target.name), None)
     if found is None or not is_ours(found, service_uid) or is_deleting(found):
@@ -101,17 +126,6 @@ def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str)
 
 def _reported(deployment: RawObject) -> int:
     return int((deployment.get("status") or {}).get("replicas") or 0)
-
-
-def _types_of(deployments: Iterable[RawObject]) -> set[str]:
-    return {name for d in deployments if (name := _type_of(d)) is not None}
-
-
-def _type_of(deployment: RawObject) -> str | None:
-    # The selector cannot be edited, the labels can.
-    selector = deployment["spec"].get("selector") or {}
-    labels: Mapping[str, str] = selector.get("matchLabels") or {}
-    return labels.get(names.LABEL_INSTANCE_TYPE)
 
 
 def _price(name: str, pods: list[PodFact], world: World, decision: Decision) -> MicroDollarsPerHour | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, read_status
 from hetserve.reconcile.diff import Work
@@ -17,18 +18,25 @@ from hetserve.reconcile.world import Json, RawObject
 from hetserve.units import format_money
 
 _MAX_MESSAGE = 4096
+_MOST_NAMED = 5
 _OWNED = ("observedGeneration", "conditions", "plan", "instances", "reason")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a status is made of beside the decision. template: why the template cannot be used, or None."""
+    """What a status is made of beside the decision.
+
+    template: why the template cannot be used, or None. strangers: pods that carry the service's label and are not its
+    own. failures: types of which pods cannot be created, with the words of their Deployments.
+    """
 
     states: tuple[TypeState, ...] = ()
     holdings: Mapping[str, Holding] | None = None
     pods: tuple[PodFact, ...] = ()
     work: Work = Work()
     template: str | None = None
+    strangers: tuple[PodFact, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
 
 
 def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) -> Json:
@@ -42,6 +50,7 @@ def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) 
         ConditionType.PROFILE_READY: decision.profiles,
         ConditionType.CAPACITY_AVAILABLE: _capacity(decision, seen),
         ConditionType.PROGRESSING: _progressing(decision, seen),
+        ConditionType.PODS_OWNED: _pods_owned(seen),
     }
     before = {c.get("type"): c for c in read_status(raw).get("conditions") or () if isinstance(c, Mapping)}
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -131,9 +140,24 @@ def _capacity(decision: Decision, seen: Seen) -> Finding:
     refused = [p for p in waiting if p.waiting is not None]
     desired = sum(state.desired for state in seen.states)
     bound = sum(min(state.bound, state.desired) for state in seen.states)
+    if seen.failures:
+        return Finding("False", Reason.INSTANCES_REFUSED, "; ".join(f"{kind}: {text}" for kind, text in seen.failures))
     if refused:
         oldest = min(refused, key=lambda p: (p.created, p.name))
         return Finding("False", Reason.WAITING_FOR_CAPACITY, f"{oldest.instance_type}: {oldest.waiting}")
     if not waiting and bound == desired:
         return Finding("True", Reason.ALL_INSTANCES_PLACED, f"all {desired} instances are on nodes")
     return Finding("Unknown", Reason.INSTANCES_PENDING, f"{bound} of {desired} instances are on nodes")
+
+
+def _pods_owned(seen: Seen) -> Finding:
+    if not seen.strangers:
+        return Finding("True", Reason.ONLY_OWN_PODS, "every pod with this service's label belongs to it")
+    shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.strangers]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return Finding(
+        "False",
+        Reason.STRANGER_PODS,
+        f"not of this service, though with its label {names.LABEL_SERVICE}: {', '.join(shown[:_MOST_NAMED])}{more}; "
+        "they are not counted",
+    )

@@ -10,7 +10,7 @@ from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, Planner, decide, read_status
 from hetserve.reconcile.diff import Target, Work, next_cut, next_work
 from hetserve.reconcile.plan_record import read_record
-from hetserve.reconcile.progress import holdings, type_states
+from hetserve.reconcile.progress import creation_failures, holdings, type_states
 from hetserve.reconcile.staging import Holding, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.reconcile.template import TemplateError
@@ -31,7 +31,10 @@ def step(world: World, planner: Planner) -> Request | Settled:
     targets, template = _targets(decision, held)
     work = Work()
     if decision.follow and not decision.fresh:
-        work = next_work(world, targets, uid) if template is None else Work(template_refusal=template)
+        over = exceeds(held, decision.budget)
+        work = Work(template_refusal=template)
+        if template is None:
+            work = next_work(world, targets, uid, over_budget=over)
         template = work.template_refusal
         work = _cut_first(world, decision, held, work, uid)
         if work.request is not None:
@@ -39,7 +42,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if decision.fresh:
         work = Work(pending=True)
     states = type_states(world, decision, targets, uid)
-    seen = Seen(states, held, world.pods, work, template)
+    seen = Seen(states, held, world.pods, work, template, world.strangers, creation_failures(world, uid))
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -51,7 +54,8 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     """Status of a service whose reconciliation failed by a defect of ours; None where it says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = Decision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    seen = Seen(type_states(world, decision, (), str(raw["metadata"]["uid"])), None, world.pods)
+    states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
+    seen = Seen(states, None, world.pods, strangers=world.strangers)
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 

@@ -15,6 +15,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
+from hetserve.reconcile.announce import Announcement
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact
 
 Json = dict[str, Any]
@@ -34,10 +35,12 @@ class World:
     """Everything that one step looks at.
 
     service: as stored, or None where it is gone. types, profiles: those that could be read; broken: those that
-    could not. deployments, pods: of this service, read live. nodes, other_pods: reduced facts of the cluster,
-    without the service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by
-    request key, for requests that are not tried again yet. held: Deployments that are not to be repaired
-    before that many seconds from now. now: aware time, used for transition times only.
+    could not. deployments: with the label of this service; pods: its own; both read live. strangers: pods with its
+    label that are not its own. nodes, other_pods: reduced facts of the cluster, strangers among them, without the
+    service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by request key, for
+    requests that are not tried again yet. held: Deployments that are not to be repaired before that many seconds
+    from now; cut_held: the same for repairs that only bring a service back within its budget. now: aware time, used
+    for transition times only.
     """
 
     service: RawObject | None
@@ -47,17 +50,19 @@ class World:
     broken: tuple[Broken, ...] = ()
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
+    strangers: tuple[PodFact, ...] = ()
     nodes: tuple[NodeFact, ...] = ()
     other_pods: tuple[PodFact, ...] = ()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
+    cut_held: Mapping[str, float] = field(default_factory=dict)
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Dry-run creation of a Deployment: what the apiserver makes of it, defaults and admission included."""
+    """Dry-run apply of a Deployment that is not there: what the apiserver makes of it, defaults and admission too."""
 
     manifest: Json
     digest: str
@@ -69,13 +74,37 @@ class Render:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
-    """Server-side apply of a whole Deployment. uid: of the one that is there, or None to make it."""
+class Create:
+    """Creation of a Deployment, which fails where one of its name is there."""
 
     manifest: Json
-    uid: str | None
+    reason: str
+    repair: bool = True
+    cut: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def key(self) -> str:
+        return f"create {self.name} {_applied(self.manifest)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of a whole Deployment to the one with this UID.
+
+    repair: it undoes what a foreign hand did. cut: it takes away replicas that the budget does not hold. news: what
+    its success is worth an event.
+    """
+
+    manifest: Json
+    uid: str
     reason: str
     repair: bool = False
+    cut: bool = False
+    news: Announcement | None = None
 
     @property
     def name(self) -> str:
@@ -88,11 +117,12 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Update of a Deployment at exactly the resourceVersion in the manifest."""
+    """Update of a Deployment at exactly the resourceVersion in the manifest. repair, cut: as of Apply."""
 
     manifest: Json
     reason: str
     repair: bool = True
+    cut: bool = False
 
     @property
     def name(self) -> str:
@@ -104,13 +134,30 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver:
+    """Patch of a Deployment's managedFields, and of nothing else, at exactly this resourceVersion."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    managed_fields: list[Json]
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"hand over {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletion of a Deployment with this UID, its pods in the background."""
+    """Deletion of a Deployment with this UID, its pods in the background. news: as of Apply."""
 
     namespace: str
     name: str
     uid: str
     reason: str
+    news: Announcement | None = None
 
     @property
     def key(self) -> str:
@@ -138,7 +185,7 @@ class WriteStatus:
         return "status"
 
 
-Request = Render | Apply | Replace | Delete | WriteStatus
+Request = Render | Create | Apply | Replace | HandOver | Delete | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hetserve.testing.apply import applied, defaulted
+from hetserve.api.names import FIELD_MANAGER
+from hetserve.testing.apply import applied, as_fields, defaulted, schema_refusal
 
 Json = dict[str, Any]
 Refuse = Callable[[int, str, str], Exception]
@@ -28,7 +29,6 @@ class FakeApiServer:
         self.after: list[Hook] = []
         self._refuse = refuse
         self._versions = itertools.count(1)
-        self._applied: dict[str, Json] = {}
 
     async def request(
         self,
@@ -68,7 +68,6 @@ class FakeApiServer:
     def remove(self, path: str) -> None:
         """Delete an object at once."""
         self.objects.pop(path, None)
-        self._applied.pop(path, None)
 
     def items(self, folder: str) -> Iterator[tuple[str, Json]]:
         """Objects whose path ends with ``/folder/NAME``, in the order of their paths."""
@@ -96,45 +95,56 @@ class FakeApiServer:
     # Writing
 
     def _write(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> Json:
+        dry = query.get("dryRun") == "All"
         if method == "POST":
-            return self._create(path, body, dry=query.get("dryRun") == "All")
+            return self._create(path, body, dry=dry)
         if method == "DELETE":
             return self._delete(path, body)
         if content_type == "application/apply-patch+yaml":
-            return self._apply(path, body)
+            return self._apply(path, body, dry=dry)
+        if content_type == "application/json-patch+json":
+            return self._hand_over(path, body)
         if path.endswith("/status"):
             return self._patch_status(path.removesuffix("/status"), body)
-        return self._replace(path, body, dry=query.get("dryRun") == "All")
+        return self._replace(path, body, dry=dry)
 
     def _create(self, folder: str, body: Json, *, dry: bool) -> Json:
-        meta = body["metadata"]
-        name = meta.get("name") or f"{meta['generateName']}abcde"
-        path = f"{folder}/{name}"
+        path = f"{folder}/{body['metadata']['name']}"
         if path in self.objects:
-            raise self._refuse(409, "AlreadyExists", f"{name} already exists")
-        body = self._admitted(path, {**body, "metadata": {**meta, "name": name}})
-        return body if dry else self.put(path, body)
+            raise self._refuse(409, "AlreadyExists", f"{path} already exists")
+        body = self._admitted(path, body)
+        return body if dry else self.put(path, _held(body, "Update"))
 
     def _delete(self, path: str, body: Json) -> Json:
         found = self._existing(path, {"metadata": (body or {}).get("preconditions") or {}})
         self.remove(path)
         return found
 
-    def _apply(self, path: str, body: Json) -> Json:
+    def _apply(self, path: str, body: Json, *, dry: bool) -> Json:
+        refusal = schema_refusal(body)
+        if refusal is not None:
+            raise self._refuse(500, "", f"failed to create typed patch object ({path}): {refusal}")
         found = self.objects.get(path)
         if found is None and body["metadata"].get("uid"):
             raise self._refuse(409, "Conflict", "uid mismatch: the object does not exist")
         if found is not None:
             self._existing(path, body)
-        merged = applied(found, self._applied.get(path), body)
-        stored = self.put(path, self._admitted(path, merged))
-        self._applied[path] = body
-        return stored
+        last = None if found is None else _held_by(found, "Apply")
+        merged = self._admitted(path, applied(found, last, body))
+        return merged if dry else self.put(path, _held(merged, "Apply", body))
 
     def _replace(self, path: str, body: Json, *, dry: bool) -> Json:
-        self._existing(path, body)
+        found = self._existing(path, body)
         body = self._admitted(path, body)
-        return body if dry else self.put(path, body)
+        body["metadata"]["managedFields"] = found["metadata"].get("managedFields") or []
+        return body if dry else self.put(path, _held(body, "Update"))
+
+    def _hand_over(self, path: str, patch: list[Json]) -> Json:
+        """A JSON patch, of which the operator makes one kind."""
+        wanted = {step["path"].rsplit("/", 1)[1]: step["value"] for step in patch}
+        found = copy.deepcopy(self._existing(path, {"metadata": wanted}))
+        found["metadata"]["managedFields"] = wanted["managedFields"]
+        return self._store(path, found)
 
     def _patch_status(self, path: str, body: Json) -> Json:
         found = copy.deepcopy(self._existing(path, body))
@@ -169,7 +179,31 @@ class FakeApiServer:
         return raw
 
 
-_KINDS = ("deployments", "pods", "nodes", "instancetypes", "modelprofiles", "inferenceservices", "events")
+_KINDS = (
+    "deployments",
+    "replicasets",
+    "pods",
+    "nodes",
+    "instancetypes",
+    "modelprofiles",
+    "inferenceservices",
+    "events",
+)
+
+
+def _held(raw: Json, operation: str, body: Json | None = None) -> Json:
+    """The object with a note of what the operator has written by an operation: `body`, or all of it."""
+    others = [e for e in raw["metadata"].get("managedFields") or () if e["operation"] != operation]
+    written = body or raw
+    said = {k: v for k, v in written["metadata"].items() if k in ("labels", "annotations")}
+    fields = as_fields({"metadata": said, "spec": written.get("spec")})
+    entry = {"manager": FIELD_MANAGER, "operation": operation, "fieldsV1": fields}
+    return {**raw, "metadata": {**raw["metadata"], "managedFields": [*others, entry]}}
+
+
+def _held_by(raw: Json, operation: str) -> Json | None:
+    entries = raw["metadata"].get("managedFields") or []
+    return next((entry["fieldsV1"] for entry in entries if entry["operation"] == operation), None)
 
 
 def _selected(raw: Json, selector: str | None) -> bool:

@@ -10,12 +10,43 @@ _KEYS: Final = ("name", "uid", "containerPort")
 """By which of its fields a list entry is known; lists of anything else are atomic."""
 
 
-def applied(found: Json | None, last: Json | None, body: Json) -> Json:
-    """Object after an apply: what the manager applied last and no longer does goes, foreign fields stay."""
+_CONTAINER_FIELDS: Final = frozenset(
+    (
+        *("name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources", "resizePolicy"),
+        *("restartPolicy", "volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe"),
+        *("lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext"),
+        *("stdin", "stdinOnce", "tty"),
+    )
+)
+
+
+def applied(found: Json | None, fields: Json | None, body: Json) -> Json:
+    """Object after an apply: what its manager holds by apply (`fields`) and says no more goes, foreign fields stay."""
     kept = copy.deepcopy(found or {})
-    if last is not None:
-        kept = _without(kept, last, body)
+    if fields is not None:
+        kept = _without(kept, fields, body)
     return _over(kept, copy.deepcopy(body))  # type: ignore[no-any-return]
+
+
+def as_fields(value: Any) -> Json:
+    """Tree of the fields of a value, as managedFields have it."""
+    if isinstance(value, dict):
+        return {f"f:{key}": as_fields(child) for key, child in value.items()}
+    if isinstance(value, list) and _keyed(value):
+        return {_entry(child): as_fields(child) for child in value}
+    return {}
+
+
+def schema_refusal(deployment: Json) -> str | None:
+    """What apply cannot read of a Deployment, in the apiserver's words, or None."""
+    for container in deployment["spec"]["template"]["spec"].get("containers") or ():
+        path = f'.spec.template.spec.containers[name="{container.get("name")}"]'
+        for field in container.keys() - _CONTAINER_FIELDS:
+            return f"{path}.{field}: field not declared in schema"
+        names = [entry.get("name") for entry in container.get("env") or ()]
+        for name in (n for n in names if names.count(n) > 1):
+            return f'{path}.env: duplicate entries for key [name="{name}"]'
+    return None
 
 
 def defaulted(deployment: Json) -> Json:
@@ -51,26 +82,29 @@ def _over(old: Any, new: Any) -> Any:
     return new
 
 
-def _without(now: Any, last: Any, body: Any) -> Any:
-    """`now` less what `last` named and `body` does not."""
-    if isinstance(now, dict) and isinstance(last, dict):
+def _without(now: Any, fields: Json, body: Any) -> Any:
+    """`now` less what `fields` name and `body` does not."""
+    if isinstance(now, dict) and fields:
         body = body if isinstance(body, dict) else {}
         return {
-            k: _without(v, last[k], body.get(k)) if k in last else v
+            k: _without(v, fields[f"f:{k}"], body.get(k)) if f"f:{k}" in fields else v
             for k, v in now.items()
-            if k not in last or k in body or _foreign(v, last[k])
+            if f"f:{k}" not in fields or k in body or _foreign(v, fields[f"f:{k}"])
         }
-    if isinstance(now, list) and isinstance(last, list) and _keyed([*now, *last]):
-        old = {_key(entry): entry for entry in last}
+    if isinstance(now, list) and fields and _keyed(now):
         new = {_key(entry): entry for entry in body} if isinstance(body, list) else {}
         return [
-            _without(e, old[_key(e)], new.get(_key(e))) if _key(e) in old else e
+            _without(e, fields[_entry(e)], new.get(_key(e))) if _entry(e) in fields else e
             for e in now
-            if _key(e) not in old or _key(e) in new
+            if _entry(e) not in fields or _key(e) in new
         ]
     return now
 
 
-def _foreign(now: Any, last: Any) -> bool:
+def _foreign(now: Any, fields: Json) -> bool:
     """Whether something under a field belongs to others, so that the field itself stays."""
-    return isinstance(now, dict) and isinstance(last, dict) and any(key not in last for key in now)
+    return isinstance(now, dict) and bool(fields) and any(f"f:{key}" not in fields for key in now)
+
+
+def _entry(value: Any) -> str:
+    return f"k:{_key(value)}"

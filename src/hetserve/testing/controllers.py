@@ -43,12 +43,19 @@ class Controllers:
 
     def pods(self, deployment: Json | None = None) -> list[tuple[str, Json]]:
         """All pods, or those that a Deployment made."""
-        uid = None if deployment is None else deployment["metadata"]["uid"]
-        return [(p, pod) for p, pod in self.api.items("pods") if uid is None or _owner(pod) == uid]
+        if deployment is None:
+            return list(self.api.items("pods"))
+        sets = {raw["metadata"]["uid"] for _, raw in self.replica_sets(deployment)}
+        return [(p, pod) for p, pod in self.api.items("pods") if _owner(pod) in sets]
+
+    def replica_sets(self, deployment: Json) -> list[tuple[str, Json]]:
+        """ReplicaSets of a Deployment."""
+        uid = deployment["metadata"]["uid"]
+        return [(p, raw) for p, raw in self.api.items("replicasets") if _owner(raw) == uid]
 
     def _collect(self) -> None:
-        alive = {o["metadata"]["uid"] for o in self.api.objects.values()}
-        for folder in ("deployments", "pods"):
+        for folder in ("deployments", "replicasets", "pods"):
+            alive = {o["metadata"]["uid"] for o in self.api.objects.values()}
             for path, raw in list(self.api.items(folder)):
                 if _owner(raw) is not None and _owner(raw) not in alive:
                     self._delete_pod(path) if folder == "pods" else self.api.remove(path)
@@ -136,10 +143,25 @@ class Controllers:
             deployment["status"] = status
             self.api.touch(path)
 
+    def _replica_set(self, path: str, deployment: Json, digest: str) -> Json:
+        meta, template = deployment["metadata"], deployment["spec"]["template"]
+        name = f"{meta['name']}-{digest}"
+        place = f"{path.rsplit('/', 2)[0]}/replicasets/{name}"
+        if place not in self.api.objects:
+            metadata = {
+                "name": name,
+                "namespace": meta["namespace"],
+                "labels": {**template["metadata"]["labels"], "pod-template-hash": digest},
+                "ownerReferences": [_controlled_by("Deployment", deployment)],
+            }
+            self.api.put(place, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {}})
+        return self.api.objects[place]
+
     def _make_pod(self, path: str, deployment: Json, digest: str) -> tuple[str, Json]:
         self.made += 1
         meta, template = deployment["metadata"], copy.deepcopy(deployment["spec"]["template"])
-        name = f"{meta['name']}-{self.made}"
+        owner = self._replica_set(path, deployment, digest)
+        name = f"{owner['metadata']['name']}-{self.made}"
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -149,7 +171,7 @@ class Controllers:
                 "creationTimestamp": f"2026-01-01T00:{self.made // 60 % 60:02d}:{self.made % 60:02d}Z",
                 "labels": {**template["metadata"]["labels"], "pod-template-hash": digest},
                 "annotations": dict(template["metadata"].get("annotations") or {}),
-                "ownerReferences": [{"kind": "Deployment", "uid": meta["uid"], "controller": True}],
+                "ownerReferences": [_controlled_by("ReplicaSet", owner)],
             },
             "spec": template["spec"],
             "status": {},
@@ -161,6 +183,11 @@ class Controllers:
 
 def _owner(raw: Json) -> str | None:
     return next((o["uid"] for o in raw["metadata"].get("ownerReferences") or () if o.get("controller")), None)
+
+
+def _controlled_by(kind: str, raw: Json) -> Json:
+    meta = raw["metadata"]
+    return {"kind": kind, "name": meta["name"], "uid": meta["uid"], "controller": True}
 
 
 def _ready(pod: Json) -> bool:

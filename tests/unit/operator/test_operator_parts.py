@@ -128,7 +128,8 @@ class Heard:
     def __init__(self) -> None:
         self.keys: list[Key] = []
         self.all: list[str | None] = []
-        self.feed = Feed(Cache(), self.keys.append, self.all.append)
+        self.renewed: list[Key] = []
+        self.feed = Feed(Cache(), self.keys.append, self.all.append, self.renewed.append)
 
 
 def test_a_pod_wakes_its_service_and_a_bound_one_everybody() -> None:
