@@ -60,13 +60,9 @@ class Observer:
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""
-        service, deployments, replica_sets, raw_pods = await asyncio.gather(
-            self._service(key),
-            self._of_service(deployments_path, key),
-            self._of_service(replica_sets_path, key),
-            self._of_service(pods_path, key),
+        service, deployments, (facts, replica_sets) = await asyncio.gather(
+            self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
         )
-        facts = tuple(fact for fact in map(pod_fact, sorted(raw_pods, key=_name)) if fact is not None)
         pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = read_types(self._cache.types)
         profiles, broken_profiles = read_profiles(self._cache.profiles)
@@ -99,6 +95,12 @@ class Observer:
             if error.status == 404:
                 return None
             raise
+
+    async def _labelled_pods(self, key: Key) -> tuple[list[PodFact], list[RawObject]]:
+        """Pods with the label of a service, and then its ReplicaSets: each pod's is there unless it has gone since."""
+        raws = await self._of_service(pods_path, key)
+        facts = [fact for fact in map(pod_fact, sorted(raws, key=_name)) if fact is not None]
+        return facts, await self._of_service(replica_sets_path, key)
 
     async def _of_service(self, path: Callable[[str], str], key: Key) -> list[RawObject]:
         items, _ = await self._list(path(key.namespace), {"labelSelector": f"{names.LABEL_SERVICE}={key.name}"})

@@ -2,17 +2,20 @@
 
 Labels only say where to look: anybody can write them. A chain of owners ends in one of three ways: at the service; at
 somebody else, then the pod is a stranger's; or at an owner that is gone. What such an owner left behind is the
-garbage collector's to delete, and until that is done it runs and is paid, so it counts by its owner's name.
+garbage collector's to delete. Until that is done it runs and is paid, so it counts, by its owner's name, as what
+terminates: no successor will adopt it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum, auto
 from typing import Any
 
 from hetserve.api import names
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.observed import Owner, PodFact, controller
+from hetserve.reconcile.observed import PodFact, controller
 
 RawObject = Mapping[str, Any]
 
@@ -57,31 +60,43 @@ def sort_pods(
     service: its name. deployments, replica_sets, pods: everything in its namespace with its label.
     """
     chains = _Chains(service, deployments, replica_sets)
-    own = tuple(pod for pod in pods if chains.lead_here(pod))
-    found = {pod.uid for pod in own}
-    return own, tuple(pod for pod in pods if pod.uid not in found)
+    ends = [(pod, chains.end_of(pod)) for pod in pods]
+    own = (
+        replace(pod, terminating=pod.terminating or end is _End.GONE) for pod, end in ends if end is not _End.STRANGER
+    )
+    return tuple(own), tuple(pod for pod, end in ends if end is _End.STRANGER)
+
+
+class _End(Enum):
+    """Where a chain of owners ends."""
+
+    SERVICE = auto()
+    GONE = auto()
+    STRANGER = auto()
 
 
 class _Chains:
     def __init__(self, service: str, deployments: Iterable[RawObject], replica_sets: Iterable[RawObject]) -> None:
         self._service = service
-        self._deployments = {str(d["metadata"]["uid"]): self._is_of_service(d) for d in deployments}
+        self._deployments = {str(d["metadata"]["uid"]): self._end(d) for d in deployments}
         self._controllers = {str(r["metadata"]["uid"]): controller(r) for r in replica_sets}
 
-    def lead_here(self, pod: PodFact) -> bool:
+    def end_of(self, pod: PodFact) -> _End:
         if pod.owner is None or pod.owner.kind != "ReplicaSet":
-            return False
+            return _End.STRANGER
         expected = deployment_name(self._service, pod.instance_type or "")
         if pod.owner.uid not in self._controllers:
-            return pod.owner.name.startswith(f"{expected}-")
+            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER
         owner = self._controllers[pod.owner.uid]
         if owner is None or owner.kind != "Deployment":
-            return False
-        return self._deployments.get(owner.uid, owner.name == expected)
+            return _End.STRANGER
+        left = _End.GONE if owner.name == expected else _End.STRANGER
+        return self._deployments.get(owner.uid, left)
 
-    def _is_of_service(self, deployment: RawObject) -> bool:
-        """By name, not by UID: what a predecessor left is being collected, and is paid until it is gone."""
+    def _end(self, deployment: RawObject) -> _End:
+        """Of a Deployment; what a predecessor of the same name left is being collected, too."""
         owner = controller(deployment)
         if owner is None:
-            return is_orphan(deployment, self._service)
-        return owner == Owner("InferenceService", self._service, owner.uid)
+            return _End.SERVICE if is_orphan(deployment, self._service) else _End.STRANGER
+        same = owner.kind == "InferenceService" and owner.name == self._service
+        return _End.SERVICE if same else _End.STRANGER

@@ -35,6 +35,7 @@ async def test_a_new_service_is_planned_rolled_out_and_ready() -> None:
         "ProfileReady": "True",
         "CapacityAvailable": "True",
         "Progressing": "False",
+        "PodsOwned": "True",
     }
 
 

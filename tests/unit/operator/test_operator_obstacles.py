@@ -10,6 +10,7 @@ from hetserve.planning.problem import Problem
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
 from hetserve_operator.api import ApiRefusalError
+from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab, path_of
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
@@ -141,3 +142,19 @@ async def test_a_planner_that_fails_is_a_condition_of_that_service_only() -> Non
     assert lab.service("other")["status"]["reason"] == "PlannerFailed"
     assert "ZeroDivisionError: u / 0" in lab.condition("Planned", "other")["message"]
     assert lab.condition("Ready")["status"] == "True"
+
+
+async def test_pods_that_cannot_be_created_are_told_in_the_words_of_their_deployment() -> None:
+    lab = await converged()
+    words = f'pods "{CPU_DEPLOYMENT}-6c5f-%s" is forbidden: error looking up service account default/nope'
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
+    for suffix in ("x8k2p", "b4c5d"):
+        failure["message"] = words % suffix
+        lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].update(conditions=[failure]))
+        await lab.look(Key("default", "rm2"))
+        capacity = lab.condition("CapacityAvailable")
+        assert (capacity["status"], capacity["reason"]) == ("False", "InstancesRefused")
+        assert capacity["message"] == f"{CPU_TYPE}: {words % ''}", "each try of the controller is another message"
+    lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].pop("conditions"))
+    await lab.converge()
+    assert lab.condition("CapacityAvailable")["status"] == "True"

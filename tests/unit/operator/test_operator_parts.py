@@ -12,7 +12,7 @@ from hetserve.testing.builders import instance_type
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.cache import Cache, Store
 from hetserve_operator.handlers import Feed
-from hetserve_operator.memory import CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
+from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.queue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
 from hetserve_operator.settings import Settings
 from hetserve_shell.settings import SettingsError, load_settings
@@ -187,3 +187,33 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words
     path.write_text(text)
     with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
         load_settings(Settings, path, {})
+
+
+def test_a_key_that_stands_for_something_new_does_not_wait_for_the_failures_of_the_old() -> None:
+    agenda, now = Agenda(), 0.0
+    agenda.add(A, now)
+    for _ in range(6):
+        assert agenda.pop(now) == A
+        now += agenda.failed(A, now)
+    assert agenda.pop(now - 1.0) is None
+    agenda.renew(A, now - 1.0)
+    assert agenda.pop(now - 1.0) == A
+    assert agenda.failed(A, now) == FIRST_RETRY
+
+
+def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:
+    heard = Heard()
+    raw = {"metadata": {"namespace": "ns", "name": "a", "generation": 2}, "status": {"observedGeneration": 2}}
+    heard.feed.service(raw, deleted=False)
+    assert heard.renewed == [], "a status of our own making shortens no delay"
+    heard.feed.service({**raw, "status": {"observedGeneration": 1}}, deleted=False)
+    heard.feed.service({"metadata": raw["metadata"]}, deleted=False)
+    heard.feed.service(raw, deleted=True)
+    assert heard.renewed == [A, A, A]
+
+
+def test_repairs_that_the_budget_asks_for_come_at_most_once_in_five_seconds() -> None:
+    memory = Memory()
+    memory.note_cut("d", 10.0)
+    assert memory.cut_held(12.0) == {"d": 3.0}
+    assert memory.cut_held(10.0 + BETWEEN_CUTS) == {}

@@ -1,0 +1,45 @@
+"""A hand or an autoscaler that adds replicas: the budget is kept at once, and no war of writes begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetserve_operator.testing import Lab
+from operator_scene import CPU_DEPLOYMENT, PLANNED, converged, deployment_path
+
+Json = dict[str, Any]
+PATH = deployment_path(CPU_DEPLOYMENT)
+
+
+def _scale(lab: Lab, count: int) -> None:
+    lab.edit(PATH, lambda d: d["spec"].update(replicas=count))
+
+
+async def test_replicas_beyond_the_budget_are_taken_back_however_often_they_come() -> None:
+    lab = await converged()
+    over = 0
+    for second in range(120):
+        if second % 15 == 0:  # as a HorizontalPodAutoscaler does
+            _scale(lab, 12)
+        await lab.round()
+        over += lab.api.objects[PATH]["spec"]["replicas"] > PLANNED[CPU_DEPLOYMENT]
+    assert over == 0, f"over the budget in {over} of 120 samples"
+
+
+async def test_a_hand_that_never_stops_is_cut_once_in_five_seconds() -> None:
+    lab = await converged()
+    lab.api.writes.clear()
+    for _ in range(120):
+        _scale(lab, 12)
+        await lab.round()
+    cuts = [w for w in lab.api.writes if w == ("PUT", PATH)]
+    assert 20 <= len(cuts) <= 25, "each second of 120 somebody adds replicas"
+
+
+async def test_a_hand_within_the_budget_is_answered_ever_later() -> None:
+    lab = await converged(gpu_nodes=1, cpu_nodes=2, overrides={"spec.budget.hourly": "9.0"})
+    lab.api.writes.clear()
+    for _ in range(120):
+        _scale(lab, 12)
+        await lab.round()
+    assert 5 <= len([w for w in lab.api.writes if w == ("PUT", PATH)]) <= 14

@@ -1,0 +1,118 @@
+"""What apply refuses is told and waited for; what the apiserver is in trouble with is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hetserve.testing.scenes import rm2_scene
+from hetserve_operator.api import ApiRefusalError
+from hetserve_operator.testing import Lab
+from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+
+Json = dict[str, Any]
+TWICE = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+PATH = '.spec.template.spec.containers[name="model"]'
+
+
+def _container(raw: Json) -> Json:
+    found: Json = raw["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+REFUSED_BY_APPLY: dict[str, tuple[Callable[[Json], object], str]] = {
+    "an env named twice": (
+        lambda s: _container(s).update(env=TWICE),
+        f'{PATH}.env: duplicate entries for key [name="A"]',
+    ),
+    "a misspelled field": (
+        lambda s: _container(s).update(imagePullPolice="Always"),
+        f"{PATH}.imagePullPolice: field not declared in schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_BY_APPLY)
+async def test_a_running_service_tells_which_field_apply_refuses_and_runs_on(what: str) -> None:
+    lab = await converged()
+    change, words = REFUSED_BY_APPLY[what]
+    lab.edit(SERVICE, change)
+    await lab.converge()
+    ready = lab.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "TemplateInvalid"), "it reads as Ready with the old image"
+    assert words in ready["message"]
+    assert any(e["reason"] == "TemplateInvalid" and words in e["note"] for _, e in lab.api.items("events"))
+    assert lab.replicas() == PLANNED
+    lab.edit(SERVICE, lambda s: [_container(s).pop("env", None), _container(s).pop("imagePullPolice", None)])
+    await lab.converge()
+    assert lab.condition("Ready")["status"] == "True"
+
+
+async def test_a_new_service_whose_template_apply_refuses_is_told_so() -> None:
+    lab = Lab()
+    lab.add(*rm2_scene())
+    lab.edit(SERVICE, REFUSED_BY_APPLY["a misspelled field"][0])
+    await lab.converge()
+    assert lab.service()["status"]["reason"] == "TemplateInvalid"
+    assert lab.replicas() == {}
+
+
+async def test_the_status_of_a_refused_template_follows_a_budget_that_is_cut() -> None:
+    lab = await converged()
+    lab.edit(SERVICE, REFUSED_BY_APPLY["an env named twice"][0])
+    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
+    await lab.converge()
+    assert lab.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
+    instances = {row["instanceType"]: row["ready"] for row in lab.service()["status"]["instances"]}
+    assert sorted(instances.values()) == [1, 3], "the status is frozen while its pods are cut"
+
+
+async def test_what_apply_refuses_is_told_while_a_quota_denies_new_deployments() -> None:
+    lab = await converged()
+
+    def deny(method: str, path: str, _: Any) -> None:
+        if method == "PATCH" and "/deployments/" in path and path not in lab.api.objects:
+            raise ApiRefusalError(403, "Forbidden", "exceeded quota: q, limited: count/deployments.apps=2")
+
+    lab.api.before.append(deny)
+    change, words = REFUSED_BY_APPLY["a misspelled field"]
+    lab.edit(SERVICE, change)
+    await lab.converge()
+    assert words in lab.condition("Ready")["message"]
+
+
+async def test_a_dry_run_is_never_of_a_name_that_is_in_use() -> None:
+    lab = await converged()
+    seen: list[str] = []
+    lab.api.before.append(lambda _, path, query: seen.append(path) if query.get("dryRun") else None)
+    lab.edit(SERVICE, lambda s: _container(s).update(image="b:2"))
+    await lab.converge()
+    assert len(seen) == 2
+    assert not {deployment_path(GPU_DEPLOYMENT), deployment_path(CPU_DEPLOYMENT)} & set(seen), "it merges what is there"
+
+
+TROUBLE = {
+    "an internal error": (500, "etcdserver: request timed out"),
+    "a failing webhook": (500, "failed calling webhook: failed to create typed patch object"),
+    "an overloaded server": (429, "too many requests"),
+}
+
+
+@pytest.mark.parametrize("what", TROUBLE)
+async def test_trouble_of_the_apiserver_is_no_fault_of_the_template(what: str) -> None:
+    lab = Lab()
+    lab.add(*rm2_scene())
+    status, words = TROUBLE[what]
+
+    def fail(method: str, path: str, _: Any) -> None:
+        if "/deployments" in path:
+            raise ApiRefusalError(status, "", words)
+
+    lab.api.before.append(fail)
+    assert not await lab.round(), "it is to be tried again"
+    assert lab.service()["status"]["reason"] != "TemplateInvalid"
+    lab.api.before.clear()
+    await lab.converge()
+    assert lab.condition("Ready")["status"] == "True"

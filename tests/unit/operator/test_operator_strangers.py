@@ -1,0 +1,151 @@
+"""Labels can be written by anybody: what counts is who owns a pod, and what is not the service's is named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hetserve.api import names
+from hetserve.reconcile.build import deployment_name
+from hetserve.testing.builders import service
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve_operator.testing import Lab
+from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+
+Json = dict[str, Any]
+LABELS = {names.LABEL_SERVICE: "rm2", names.LABEL_INSTANCE_TYPE: GPU_TYPE, names.LABEL_MODEL: "rm2"}
+
+
+def replica_set(name: str, labels: Json, owner: Json | None = None) -> Json:
+    metadata: Json = {"name": name, "namespace": "default", "labels": labels}
+    if owner is not None:
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {}}
+
+
+def pod(name: str, owner: Json | None = None) -> Json:
+    metadata: Json = {"name": name, "namespace": "default", "labels": LABELS}
+    if owner is not None:
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
+    spec = {"containers": [{"name": "model", "image": "x"}], "nodeSelector": {"nowhere": "true"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
+
+
+def _of_a_replica_set(labels: Json) -> Callable[[Lab], Json]:
+    def make(lab: Lab) -> Json:
+        lab.add(replica_set("theirs", labels))
+        (made,) = [raw for _, raw in lab.api.items("replicasets") if raw["metadata"]["name"] == "theirs"]
+        return pod("theirs-1", {"kind": "ReplicaSet", "name": "theirs", "uid": made["metadata"]["uid"]})
+
+    return make
+
+
+def _uid(lab: Lab, path: str) -> str:
+    return str(lab.api.objects[path]["metadata"]["uid"])
+
+
+STRANGERS: dict[str, Callable[[Lab], Json]] = {
+    "nobody's": lambda _: pod("alone"),
+    "a node's": lambda lab: pod("mirror", {"kind": "Node", "name": "gpu-0", "uid": _uid(lab, "/api/v1/nodes/gpu-0")}),
+    "a ReplicaSet's with our labels": _of_a_replica_set(LABELS),
+    "a ReplicaSet's without our labels": _of_a_replica_set({"app": "theirs"}),
+}
+
+
+@pytest.mark.parametrize("whose", STRANGERS)
+async def test_a_pod_that_only_carries_our_labels_counts_for_nothing_and_is_named(whose: str) -> None:
+    lab = await converged()
+    before = lab.condition("WithinBudget")["message"]
+    stranger = STRANGERS[whose](lab)
+    lab.add(stranger)
+    await lab.converge()
+    assert lab.condition("Ready")["status"] == "True", "it blocks Ready"
+    assert lab.condition("WithinBudget")["message"] == before, "it spends the budget"
+    owned = lab.condition("PodsOwned")
+    assert (owned["status"], owned["reason"]) == ("False", "StrangerPods")
+    assert stranger["metadata"]["name"] in owned["message"]
+    assert [e["reason"] for _, e in lab.api.items("events")].count("StrangerPods") == 1
+    assert lab.replicas() == PLANNED
+    lab.api.remove(f"/api/v1/namespaces/default/pods/{stranger['metadata']['name']}")
+    await lab.converge()
+    assert lab.condition("PodsOwned")["status"] == "True"
+
+
+async def test_a_new_plan_does_not_wait_for_the_budget_of_strangers() -> None:
+    lab = Lab()
+    lab.add(*rm2_scene(), *(pod(f"alone-{i}") for i in range(20)))
+    await lab.converge()
+    assert lab.replicas() == PLANNED, "twenty strangers spend the budget for ever"
+
+
+async def test_a_stranger_on_a_node_takes_its_room_as_any_other_pod_does() -> None:
+    lab = Lab()
+    lab.add(*rm2_scene(gpu_nodes=1, cpu_nodes=0, overrides={"spec.budget.hourly": "0.6"}))
+    held = pod("alone")
+    held["spec"]["nodeName"] = "gpu-0"
+    held["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    lab.add(held)
+    await lab.converge()
+    assert lab.service()["status"]["reason"] == "CapacityTooLow"
+
+
+async def test_pods_of_a_deployment_that_was_deleted_are_paid_until_they_are_gone() -> None:
+    lab = await converged()
+    lab.cluster.terminating_ticks = 8
+    lab.api.remove(deployment_path(CPU_DEPLOYMENT))
+    seen = []
+    for _ in range(12):
+        await lab.round()
+        seen.append((len(lab.cluster.pods()), lab.condition("PodsOwned")["status"]))
+    assert max(count for count, _ in seen) == 9, "successors beside pods that are not gone cost more than the budget"
+    assert {status for _, status in seen} == {"True"}, "what a Deployment left behind is no stranger"
+
+
+def orphaned(lab: Lab) -> None:
+    """`kubectl delete hisvc rm2 --cascade=orphan`, once the garbage collector has been there."""
+    lab.api.remove(SERVICE)
+    for _, raw in lab.api.items("deployments"):
+        raw["metadata"].pop("ownerReferences")
+        lab.api.touch(deployment_path(raw["metadata"]["name"]))
+
+
+async def test_orphans_of_an_earlier_service_are_adopted_where_the_plan_holds_them_and_else_removed() -> None:
+    lab = await converged()
+    orphaned(lab)
+    before = {path for path, p in lab.cluster.pods() if p["metadata"]["labels"][names.LABEL_INSTANCE_TYPE] == GPU_TYPE}
+    mix = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
+    lab.add(service("rm2", {**mix, "spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    await lab.converge()
+    assert lab.replicas() == {GPU_DEPLOYMENT: 4}, "orphans of types outside the plan spend the budget for ever"
+    assert before < {path for path, _ in lab.cluster.pods()}, "what is adopted runs on"
+    assert lab.condition("Ready")["status"] == "True"
+    notes = {e["reason"]: e["note"] for _, e in lab.api.items("events")}
+    assert GPU_DEPLOYMENT in notes["OrphanAdopted"]
+    assert CPU_DEPLOYMENT in notes["OrphanRemoved"]
+
+
+async def test_growth_waits_until_orphans_outside_the_plan_are_gone() -> None:
+    lab = await converged()
+    orphaned(lab)
+    lab.cluster.terminating_ticks = 3
+    lab.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    prices = {GPU_TYPE: 526, CPU_TYPE: 149}
+    for _ in range(10):
+        await lab.round()
+        cost = sum(prices[p["metadata"]["labels"][names.LABEL_INSTANCE_TYPE]] for _, p in lab.cluster.pods())
+        assert cost <= 2500
+
+
+async def test_a_deployment_of_somebody_with_our_labels_alone_is_no_orphan() -> None:
+    lab = await converged()
+    found = copy.deepcopy(lab.api.objects[deployment_path(CPU_DEPLOYMENT)])
+    metadata = {"name": "theirs", "namespace": "default", "labels": found["metadata"]["labels"]}
+    lab.add({**found, "metadata": metadata, "status": {}})
+    await lab.converge()
+    assert "theirs" in lab.replicas(), "what is not of our making is not ours to delete"
+    assert lab.condition("Ready")["status"] == "True"
+    assert lab.condition("PodsOwned")["status"] == "False"
+    assert deployment_name("rm2", CPU_TYPE) in lab.replicas()
