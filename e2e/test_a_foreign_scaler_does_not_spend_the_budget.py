@@ -1,0 +1,42 @@
+"""Promise: whoever scales a Deployment by hand or by an autoscaler does not keep its service over the budget."""
+
+from __future__ import annotations
+
+import time
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.waiting import Unmet, wait_until
+
+EDITS = 8
+"""More often than repairs are free of delay: the next one is held back for 8 s, and its successors ever longer."""
+
+
+def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        lab.nodes("gpu", count=2, gpus=2)
+        kind = lab.instance_type("gpu", overrides={"spec.price.hourly": "0.5"})
+        lab.profile("m", kind)
+        lab.service("svc", "m", [kind], {"spec.load": {"expectedQPS": 8}, "spec.budget": {"hourly": "0.5"}})
+        lab.ready("svc")
+        (deployment,) = cluster.kube.list("deployments", namespace)
+        name, spec = deployment["metadata"]["name"], deployment["spec"]
+
+        def put_back() -> bool | Unmet:
+            now = cluster.kube.get("deployments", name, namespace)["spec"]
+            return now == spec or Unmet({key: now[key] for key in now if now[key] != spec.get(key)})
+
+        for _ in range(EDITS):
+            cluster.kube.patch("deployments", name, {"spec": {"minReadySeconds": 1}}, namespace)
+            wait_until(put_back, 12, "an edit that costs nothing to be undone")
+
+        over = []
+        for _ in range(2):
+            cluster.kubectl("scale", "deployment", name, "--replicas=4", "--namespace", namespace)
+            begun = time.monotonic()
+            wait_until(put_back, 20, "the replicas to be taken back")
+            over.append(time.monotonic() - begun)
+
+        assert over[0] < 4, f"the first hand that costs money had its way for {over[0]:.1f} s"
+        assert over[1] < 8, f"the second one for {over[1]:.1f} s"
+        lab.ready("svc")

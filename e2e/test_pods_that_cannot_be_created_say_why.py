@@ -1,0 +1,28 @@
+"""Promise: where the apiserver admits no pod of a Deployment, the service says so in its words."""
+
+from __future__ import annotations
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+
+
+def test_a_service_account_that_is_missing_is_named(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        lab.nodes("gpu", count=1, gpus=2)
+        kind = lab.instance_type("gpu")
+        lab.profile("m", kind)
+        containers = [{"name": "model", "image": "none"}]
+        lab.service(
+            "svc", "m", [kind], {"spec.template": {"spec": {"serviceAccountName": "nobody", "containers": containers}}}
+        )
+
+        told = cluster.wait_for_condition(
+            "hisvc", "svc", namespace, "CapacityAvailable", status="False", reason="InstancesRefused"
+        )
+        assert kind in told.message
+        assert 'serviceaccount "nobody" not found' in told.message
+
+        cluster.apply(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": namespace}}
+        )
+        lab.ready("svc", timeout=90)
