@@ -53,11 +53,13 @@ EDITS: dict[str, Callable[[Lab], None]] = {
     "every type": _edit_service(lambda s: s["spec"].pop("instanceTypes", None)),
     "another image": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="b:2")),
     "no image": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="")),
+    "a misspelled field": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(imagee="c")),
     "a rival profile comes or goes": _toggle_rival_profile,
     "the CPU type goes": lambda lab: lab.api.remove(path_of(cpu_type())),
     "the CPU type comes": lambda lab: lab.add(cpu_type()),
     "a node goes": lambda lab: lab.api.remove("/api/v1/nodes/gpu-1"),
     "a Deployment is scaled": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=1)),
+    "a Deployment is scaled beyond the budget": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=14)),
     "a Deployment gets a sidecar": _edit_deployment(
         GPU_TYPE, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"})
     ),
