@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.testing.apply import applied, defaulted
 
 Json = dict[str, Any]
@@ -165,6 +166,8 @@ class FakeApiServer:
 
     def _store(self, path: str, raw: Json) -> Json:
         raw["metadata"]["resourceVersion"] = str(next(self._versions))
+        if "/inferenceservices/" in path and not raw.get("status"):
+            raw["status"] = {"observedGeneration": NOT_OBSERVED}
         self.objects[path] = raw
         return raw
 
