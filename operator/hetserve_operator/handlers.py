@@ -30,7 +30,9 @@ class Feed:
         self._add_all = add_all
 
     def service(self, raw: RawObject, *, deleted: bool) -> None:
-        del deleted  # a deleted service is looked at once more, to be forgotten
+        store = self._cache.services
+        store.drop(raw) if deleted else store.put(raw)
+        # A deleted service is looked at once more, to be forgotten.
         self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["name"]))
 
     def instance_type(self, raw: RawObject, *, deleted: bool) -> None:
