@@ -32,7 +32,7 @@ SOON = 5.0
 class InPlace(ThreadPoolExecutor):
     """Runs at once what is given to it: virtual time does not wait for threads."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # type: ignore[override]
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done
@@ -50,7 +50,8 @@ class Cluster(FakeApiServer):
     async def request(self, method: str, path: str, **rest: Any) -> Json:
         answer = await super().request(method, path, **rest)
         if self.after_list is not None and method == "GET" and path.endswith("v1alpha1/inferenceservices"):
-            self.after_list, act = None, self.after_list
+            act = self.after_list
+            self.after_list = None
             act()
         return answer
 
