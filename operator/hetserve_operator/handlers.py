@@ -47,7 +47,7 @@ class Feed:
 
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
-        self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE]))
+        self._add_named(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE])
 
     def node(self, raw: RawObject, *, deleted: bool) -> None:
         store = self._cache.nodes
@@ -60,10 +60,15 @@ class Feed:
         if before == after:
             return
         for fact in (before, after):
-            if fact is not None and fact.service is not None:
-                self._add(Key(fact.namespace, fact.service))
+            if fact is not None:
+                self._add_named(fact.namespace, fact.service)
         if _place(before) != _place(after):
             self._add_all(None)
+
+    def _add_named(self, namespace: str, label: str | None) -> None:
+        """Look at the service that a label names; an empty one names none, and its path would be that of a list."""
+        if label:
+            self._add(Key(namespace, label))
 
 
 def _changed(before: object, after: object) -> bool:

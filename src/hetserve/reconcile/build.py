@@ -23,7 +23,6 @@ Json = dict[str, Any]
 NO_DEADLINE: Final = 2147483647
 _MAX_NAME: Final = 63
 _HASH: Final = 6
-_GPU_OF_POD: Final[Json] = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
 
 
 def deployment_name(service: str, instance_type: str) -> str:
@@ -153,6 +152,7 @@ def _show_devices(spec: Json, holder: Json | None) -> None:
     Every other is told so: a variable that is set here wins over envFrom and over the image's own, and images made
     for CUDA ask for all GPUs of the node. Without a GPU, too: such an instance may come to a node that has some.
     """
+    bound = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
     for container in (*spec["containers"], *spec.get("initContainers", [])):
-        value = _GPU_OF_POD if container is holder else {"value": names.NO_DEVICES}
+        value: Json = bound if container is holder else {"value": names.NO_DEVICES}
         container["env"] = [*container.get("env", []), {"name": names.ENV_VISIBLE_DEVICES, **value}]

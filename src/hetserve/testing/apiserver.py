@@ -84,6 +84,7 @@ class FakeApiServer:
     # Reading
 
     def _read(self, path: str, query: Mapping[str, str]) -> Json:
+        path = path.rstrip("/")  # an object without a name is a list, there as here
         if path in self.objects:
             return self.objects[path]
         folder = path.rsplit("/", 1)[1]

@@ -150,13 +150,14 @@ def test_a_service_that_goes_during_a_full_list_does_not_come_back_by_it() -> No
     virtually(story())
 
 
-def test_labels_of_pods_that_name_no_service_leave_nothing_behind() -> None:
+def test_labels_that_name_no_service_leave_nothing_behind() -> None:
     async def story() -> None:
         async with Running() as running:
-            for number in range(50):
+            for number, name in enumerate(["", *(f"none-{n}" for n in range(50))]):
                 pod = gpu_pod(f"p{number}")
-                pod["metadata"] |= {"labels": {"hetserve.io/service": f"none-{number}"}, "resourceVersion": "1"}
+                pod["metadata"] |= {"labels": {"hetserve.io/service": name}, "resourceVersion": "1"}
                 running.operator.feed.pod(pod, deleted=False)
+                running.operator.feed.deployment(pod, deleted=False)
             await asyncio.sleep(SOON)
             assert running.remembered() == {RM2}
             assert len(running.operator.queue) == 0
