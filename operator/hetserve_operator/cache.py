@@ -1,4 +1,4 @@
-"""What is kept in memory of the cluster: nodes and pods as tiny facts, instance types and profiles whole.
+"""What is kept in memory of the cluster: nodes and pods as tiny facts, types and profiles whole, services by key.
 
 Filled by full lists and by watch events in any order: an object only ever moves to a newer resourceVersion
 (comparable as numbers in the Kubernetes we are tested on). A full list also ends what a watch has lost,
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
+from hetserve_operator.queue import Key
 from hetserve_shell.connection import RawObject
 
 log = logging.getLogger(__name__)
@@ -51,19 +52,14 @@ class Store(Generic[Fact]):
         self._facts[uid] = (max(_version(raw), 0 if known is None else known[0]), None)
         return None if known is None else known[1]
 
-    def relist(self, raws: Iterable[RawObject], list_version: int) -> bool:
-        """Take a full list as of a resourceVersion; True if it told anything new."""
-        before = self._known()
+    def relist(self, raws: Iterable[RawObject], list_version: int) -> None:
+        """Take a full list as of a resourceVersion: what it does not show and no event has told since is gone."""
         listed = set()
         for raw in raws:
             listed.add(str(raw["metadata"]["uid"]))
             self.put(raw)
         for uid in [u for u, (version, _) in self._facts.items() if u not in listed and version <= list_version]:
             del self._facts[uid]
-        return before != self._known()
-
-    def _known(self) -> dict[str, Fact]:
-        return {uid: fact for uid, (_, fact) in self._facts.items() if fact is not None}
 
     def __iter__(self) -> Iterator[Fact]:
         return (fact for _, fact in self._facts.values() if fact is not None)
@@ -77,6 +73,7 @@ class Cache:
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.types: Store[RawObject] = Store(_lean)
         self.profiles: Store[RawObject] = Store(_lean)
+        self.services: Store[Key] = Store(_key)
 
 
 def list_version(listing: RawObject) -> int:
@@ -87,6 +84,10 @@ def list_version(listing: RawObject) -> int:
 def _version(raw: RawObject) -> int:
     text = str(raw["metadata"].get("resourceVersion", "0"))
     return int(text) if text.isdigit() else 0
+
+
+def _key(raw: RawObject) -> Key:
+    return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
 
 
 def _lean(raw: RawObject) -> RawObject:

@@ -72,6 +72,11 @@ class Controller:
 
         self._planner = counted
 
+    @property
+    def remembered(self) -> frozenset[Key]:
+        """Services of which anything is kept in memory; a look at one that is gone forgets it."""
+        return frozenset(self._memories)
+
     async def reconcile(self, key: Key) -> float | None:
         """Look at a service until nothing is left to do; seconds until it should be looked at again, or None.
 

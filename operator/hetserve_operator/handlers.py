@@ -42,6 +42,8 @@ class Feed:
 
     def service(self, raw: RawObject, *, deleted: bool) -> None:
         """A deleted service is looked at once more, to be forgotten."""
+        store = self._cache.services
+        store.drop(raw) if deleted else store.put(raw)
         key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
         if deleted or not _is_observed(raw):
             self._renew(key)
@@ -59,7 +61,7 @@ class Feed:
 
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
-        self._add(Key(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE]))
+        self._add_named(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE])
 
     def node(self, raw: RawObject, *, deleted: bool) -> None:
         store = self._cache.nodes
@@ -72,10 +74,15 @@ class Feed:
         if before == after:
             return
         for fact in (before, after):
-            if fact is not None and fact.service is not None:
-                self._add(Key(fact.namespace, fact.service))
+            if fact is not None:
+                self._add_named(fact.namespace, fact.service)
         if _place(before) != _place(after):
             self._add_all(None)
+
+    def _add_named(self, namespace: str, label: str | None) -> None:
+        """Look at the service that a label names; an empty one names none, and its path would be that of a list."""
+        if label:
+            self._add(Key(namespace, label))
 
 
 def _is_observed(raw: RawObject) -> bool:

@@ -71,7 +71,7 @@ class Operator:
         self.metrics = Metrics()
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.services: set[Key] = set()
+        self.feed = Feed(self.cache, self._add, self._add_all, self.queue.renew)
         self.synced = asyncio.Event()
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
@@ -88,13 +88,9 @@ class Operator:
         settings = self.settings
         runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))
-        feed = Feed(self.cache, self._add, self._add_all, self.queue.renew)
-        registry = build_registry(feed, self._login)
+        registry = build_registry(self.feed, self._login)
         # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
-        tasks: list[asyncio.Task[object]] = [
-            asyncio.create_task(self._work(), name=f"worker {n}") for n in range(settings.workers)
-        ]
-        tasks.append(asyncio.create_task(self._resync(), name="resync"))
+        tasks = self.start()
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
         try:
             # kopf looks once which kinds there are, so it must not start before the CRDs are.
@@ -113,12 +109,16 @@ class Operator:
             await asyncio.gather(*tasks, return_exceptions=True)
             await runner.cleanup()
 
+    def start(self) -> list[asyncio.Task[object]]:
+        """The tasks that list and work, without kopf's watches, whose events come to `feed`."""
+        workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
+        return [*workers, asyncio.create_task(self._resync(), name="resync")]
+
     def _add(self, key: Key) -> None:
-        self.services.add(key)
         self.queue.add(key, self.settings.debounce)
 
     def _add_all(self, namespace: str | None) -> None:
-        for key in self.services:
+        for key in self.cache.services:
             if namespace is None or key.namespace == namespace:
                 self.queue.add(key, CAPACITY_DELAY)
 
@@ -126,15 +126,15 @@ class Operator:
         """Fill the cache, at once and then again and again: a watch may lose what a list still shows."""
         while True:
             try:
-                keys, _ = await self.observer.relist()
+                await self.observer.relist()
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
                 expected = isinstance(error, ApiRefusalError | ApiUnreachableError)
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
-            self.services = set(keys)
-            for key in keys:
+            # Of a service that went in a gap of the watch nothing else tells: a look at it forgets it.
+            for key in sorted({*self.cache.services, *self.controller.remembered}):
                 self._add(key)
             self.synced.set()
             await asyncio.sleep(self.settings.resync)

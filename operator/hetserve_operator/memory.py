@@ -29,8 +29,12 @@ class Repairs:
     last: float = 0.0
 
     def note(self, now: float) -> None:
-        self.count = 1 if now - self.last > CALM else self.count + 1
+        self.count = 1 if self.is_calm(now) else self.count + 1
         self.last = now
+
+    def is_calm(self, now: float) -> bool:
+        """Whether it has been left alone for so long that its next repair is its first."""
+        return now - self.last > CALM
 
     def held_for(self, now: float) -> float:
         """Seconds until the next repair: the first few at once, then 1, 2, 4, ... 60 s after the last."""
@@ -42,7 +46,7 @@ class Repairs:
 
 @dataclass(slots=True)
 class Memory:
-    """Of one service; all times are monotonic seconds."""
+    """Of one service; all times are monotonic seconds. What has run out is dropped by the next look."""
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -50,16 +54,20 @@ class Memory:
     _cuts: dict[str, float] = field(default_factory=dict)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
-        return {digest: r for digest, (until, r) in self._rendered.items() if until > now}
+        self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}
+        return {digest: rendered for digest, (_, rendered) in self._rendered.items()}
 
     def refused(self, now: float) -> dict[str, str]:
-        return {key: words for key, (until, words) in self._refused.items() if until > now}
+        self._refused = {key: entry for key, entry in self._refused.items() if entry[0] > now}
+        return {key: words for key, (_, words) in self._refused.items()}
 
     def held(self, now: float) -> dict[str, float]:
+        self._repairs = {name: r for name, r in self._repairs.items() if not r.is_calm(now)}
         return {name: held for name, r in self._repairs.items() if (held := r.held_for(now)) > 0}
 
     def cut_held(self, now: float) -> dict[str, float]:
-        return {name: held for name, last in self._cuts.items() if (held := last + BETWEEN_CUTS - now) > 0}
+        self._cuts = {name: until for name, until in self._cuts.items() if until > now}
+        return {name: until - now for name, until in self._cuts.items()}
 
     def keep_rendered(self, digest: str, rendered: Rendered, now: float) -> None:
         """Remember a rendering; a refusal only for a while, since policies and quotas change."""
@@ -74,11 +82,11 @@ class Memory:
     def note_repair(self, name: str, now: float) -> None:
         self._repairs.setdefault(name, Repairs()).note(now)
 
+    def note_cut(self, name: str, now: float) -> None:
+        self._cuts[name] = now + BETWEEN_CUTS
+
     def wake_after(self, now: float) -> float | None:
         """Seconds until something that was refused is worth another try."""
         ends = [until for until, _ in self._refused.values() if until > now]
         ends += [until for until, r in self._rendered.values() if r.refusal is not None and until > now]
         return min(ends) - now if ends else None
-
-    def note_cut(self, name: str, now: float) -> None:
-        self._cuts[name] = now

@@ -43,20 +43,17 @@ class Observer:
         self._planning = planning
         self._now = now
 
-    async def relist(self) -> tuple[list[Key], bool]:
-        """Refill the cache; returns the keys of all services, and whether the cache has changed."""
+    async def relist(self) -> None:
+        """Refill the cache."""
         stores: tuple[tuple[str, Store[Any]], ...] = (
             ("/api/v1/nodes", self._cache.nodes),
             ("/api/v1/pods", self._cache.pods),
             (f"{GROUP_PATH}/instancetypes", self._cache.types),
             (f"{GROUP_PATH}/modelprofiles", self._cache.profiles),
+            (f"{GROUP_PATH}/inferenceservices", self._cache.services),
         )
-        changed = False
         for path, store in stores:
-            items, version = await self._list(path)
-            changed |= store.relist(items, version)
-        services, _ = await self._list(f"{GROUP_PATH}/inferenceservices")
-        return [Key(s["metadata"]["namespace"], s["metadata"]["name"]) for s in services], changed
+            store.relist(*await self._list(path))
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""

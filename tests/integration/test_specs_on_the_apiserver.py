@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from harness.cluster import Cluster
+from hetserve.api.inference_service import InferenceService, InferenceServiceStatus
 from hetserve.testing import builders
+from kstatus import kstatus
 
 TABLE = yaml.safe_load((Path(__file__).parents[1] / "golden" / "api" / "specs.yaml").read_text())
 
@@ -48,6 +50,28 @@ def test_defaults_are_filled_in_by_the_apiserver(bare_cluster: Cluster, namespac
 
     assert stored["spec"]["slo"]["percentile"] == "99"
     assert stored["spec"]["objective"] == "MaxThroughput"
+
+
+def test_a_service_that_nobody_has_seen_does_not_read_as_current(bare_cluster: Cluster, namespace: str) -> None:
+    service = builders.service(overrides={"metadata.namespace": namespace})
+    bare_cluster.apply(service)
+    unseen = bare_cluster.kube.get("inferenceservices", "rm2", namespace)
+
+    patch = '[{"op": "replace", "path": "/status", "value": {}}]'
+    bare_cluster.kubectl("patch", "hisvc/rm2", "-n", namespace, "--subresource=status", "--type=json", "-p", patch)
+    emptied = bare_cluster.kube.get("inferenceservices", "rm2", namespace)
+
+    for stored in (unseen, emptied):
+        assert stored["status"]["observedGeneration"] == -1
+        assert kstatus(stored) == "InProgress"
+
+
+def test_what_the_apiserver_answers_can_be_planned_from(bare_cluster: Cluster, namespace: str) -> None:
+    bare_cluster.apply(builders.service(overrides={"metadata.namespace": namespace}))
+
+    stored = bare_cluster.kube.get("inferenceservices", "rm2", namespace)
+
+    assert InferenceService.model_validate(stored).status == InferenceServiceStatus()
 
 
 def test_get_shows_the_columns_that_answer_what_it_runs_and_costs(bare_cluster: Cluster, namespace: str) -> None:

@@ -17,6 +17,7 @@ from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 from hetserve.units import MicroDollarsPerHour, parse_money
 from hetserve_operator.testing import CrashError, Lab, path_of
+from kstatus import ONE_OF, kstatus, the_one_that_is_true
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))
@@ -68,6 +69,17 @@ EDITS: dict[str, Callable[[Lab], None]] = {
 }
 
 
+def _judged(lab: Lab) -> Lab:
+    """The lab, with every status that is written held against the law of the three conditions."""
+
+    def judge(_method: str, path: str, _query: Any) -> None:
+        if path == f"{SERVICE}/status":
+            assert kstatus(lab.service()) == ONE_OF[the_one_that_is_true(lab.service()["status"])]
+
+    lab.api.after.append(judge)
+    return lab
+
+
 def _good(lab: Lab) -> None:
     """Back to the declared state from which all ends alike."""
     lab.add(*rm2_scene())
@@ -78,8 +90,9 @@ def _good(lab: Lab) -> None:
 @given(st.lists(st.tuples(st.sampled_from(sorted(EDITS)), st.integers(0, 3)), max_size=6))
 def test_any_sequence_of_edits_can_be_undone_and_ends_silent(edits: list[tuple[str, int]]) -> None:
     async def story() -> None:
-        lab = Lab()
+        lab = _judged(Lab())
         lab.add(*rm2_scene())
+        assert kstatus(lab.service()) == "InProgress", "a service that nobody has seen reads as current"
         await lab.converge()
         for name, rounds in edits:
             EDITS[name](lab)

@@ -11,11 +11,33 @@ _INTRO = """\
 `kubectl get hisvc` shows the reason of `Ready` in the column REASON; `kubectl describe hisvc NAME` shows all of
 them with their messages. Every condition carries the generation that it speaks of; a message names the thing and the
 numbers.
+
+Exactly one of `Ready`, `Reconciling` and `Stalled` is True. They are what [kstatus][] reads, and with it the health
+checks of GitOps tools: it finds a service Current, InProgress or Failed. A service that the operator has not seen yet
+has `status.observedGeneration: -1`, so it is InProgress, too. `kubectl wait` can wait for each:
+
+```
+kubectl wait hisvc/NAME --for=condition=Ready --timeout=10m
+kubectl wait hisvc/NAME --for=condition=Stalled --timeout=1m
+```
+
+[kstatus]: https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
 """
 _ABOUT = {
     ConditionType.READY: (
-        "The feasible plan of this generation is applied and all its instances are ready. When Planned or Feasible is\n"
-        "False, or the pod template cannot be used, Ready is False with that condition's reason and message."
+        "The feasible plan of this generation is applied and all its instances are ready. While Stalled is True,\n"
+        "Ready is False with its reason and message, whatever still runs and serves."
+    ),
+    ConditionType.RECONCILING: (
+        "The service is on its way to Ready by itself. Where it is False, it has the reason and message of Ready or\n"
+        "of Stalled, whichever is True."
+    ),
+    ConditionType.STALLED: (
+        "Nothing goes on before something declared changes: the service, its InstanceTypes and ModelProfiles, a\n"
+        "right, or what the cluster offers. Its reason and message are those of its cause: Planned or Feasible that\n"
+        "is False, or Progressing with `TemplateInvalid` or `WriteRefused`; see there for what to do. The operator\n"
+        "goes on looking, so Stalled ends with its cause. Where it is False, it has the reason and message of Ready\n"
+        "or of Reconciling, whichever is True."
     ),
     ConditionType.PLANNED: "The declared objects fit together, so that there is something to plan.",
     ConditionType.FEASIBLE: "A plan exists that keeps the SLO within the budget and the capacity there is.",
@@ -38,7 +60,7 @@ def render_conditions() -> str:
     parts = [_INTRO]
     for kind in ConditionType:
         rows = [doc for doc in DOCS if doc.condition is kind]
-        parts.append(f"## {kind.value}\n\n{_ABOUT[kind]}\n\n{_table(rows)}")
+        parts.append(f"## {kind.value}\n\n{_ABOUT[kind]}\n" + (f"\n{_table(rows)}" if rows else ""))
     return "\n".join(parts)
 
 

@@ -10,6 +10,8 @@ class ConditionType(StrEnum):
     """Condition types of an InferenceService."""
 
     READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
     PLANNED = "Planned"
     FEASIBLE = "Feasible"
     WITHIN_BUDGET = "WithinBudget"
@@ -261,7 +263,25 @@ DOCS: tuple[ReasonDoc, ...] = (
         "False",
         Reason.INSTANCES_NOT_READY,
         "The plan is applied or being applied, and some instances are not ready yet.",
-        "See CapacityAvailable and Progressing.",
+        "See Reconciling.",
+    ),
+    ReasonDoc(
+        ConditionType.RECONCILING,
+        "True",
+        Reason.WAITING_FOR_CAPACITY,
+        "The scheduler refused an instance; the message is that of CapacityAvailable.",
+        "Free or add capacity of the type named.",
+    ),
+    ReasonDoc(
+        ConditionType.RECONCILING, "True", Reason.ROLLING_OUT, "Deployments are being brought to the plan.", "Wait."
+    ),
+    ReasonDoc(ConditionType.RECONCILING, "True", Reason.INSTANCES_PENDING, "Instances have no node yet.", "Wait."),
+    ReasonDoc(
+        ConditionType.RECONCILING,
+        "True",
+        Reason.INSTANCES_NOT_READY,
+        "Every instance is on a node, and some do not serve yet.",
+        "Wait, or look at the pods.",
     ),
 )
-"""When Planned or Feasible is False, or the template is invalid, Ready is False with that same reason."""
+"""The reasons of Stalled are those of its causes; see `hetserve.reconcile.status`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 
 Objective = Literal["MaxThroughput", "MinCost"]
+NOT_OBSERVED: Final = -1
+"""observedGeneration of a service that the operator has not seen: no generation is -1, so none reads as observed."""
 
 
 class ModelRef(ApiModel):
@@ -159,7 +161,7 @@ class InstanceStatus(ApiModel):
 class InferenceServiceStatus(ApiModel):
     """Observed state of a model service."""
 
-    observed_generation: int = 0
+    observed_generation: int = NOT_OBSERVED
     conditions: list[Condition] = Field(
         default_factory=list,
         max_length=32,
@@ -189,4 +191,6 @@ class InferenceService(ApiModel):
     kind: Literal["InferenceService"] = "InferenceService"
     metadata: ObjectMeta
     spec: InferenceServiceSpec
-    status: InferenceServiceStatus | None = None
+    status: InferenceServiceStatus | None = Field(
+        default=None, json_schema_extra={"default": {"observedGeneration": NOT_OBSERVED}}
+    )

@@ -57,4 +57,6 @@ GFD_COUNT: Final = "nvidia.com/gpu.count"
 GFD_MEMORY: Final = "nvidia.com/gpu.memory"
 
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+NO_DEVICES: Final = "void"
+"""Value of that variable with which NVIDIA's runtime leaves a container as it is: no GPU, no driver."""
 MODEL_CONTAINER: Final = "model"

@@ -97,7 +97,8 @@ def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, 
     _add_resources(container, instance_type, gpu_memory)
     if instance_type.spec.gpu is not None:
         template["metadata"]["annotations"][names.ANNOTATION_GPU_PRODUCT] = instance_type.spec.gpu.product
-        _schedule_on_gpu(spec, container)
+        _schedule_on_gpu(spec)
+    _show_devices(spec, None if instance_type.spec.gpu is None else container)
     if not template["metadata"]["annotations"]:
         del template["metadata"]["annotations"]
     return template
@@ -138,10 +139,20 @@ def _add_resources(container: Json, instance_type: InstanceType, gpu_memory: MiB
             section[key] = value
 
 
-def _schedule_on_gpu(spec: Json, container: Json) -> None:
+def _schedule_on_gpu(spec: Json) -> None:
     spec["schedulerName"] = names.SCHEDULER_NAME
     gates = spec.setdefault("schedulingGates", [])
     if {"name": names.QUEUE_GATE} not in gates:
         gates.append({"name": names.QUEUE_GATE})
-    device = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
-    container["env"] = [*container.get("env", []), {"name": names.ENV_VISIBLE_DEVICES, **device}]
+
+
+def _show_devices(spec: Json, holder: Json | None) -> None:
+    """Only the container that holds the GPU, if any does, sees one: the one that the pod is bound to.
+
+    Every other is told so: a variable that is set here wins over envFrom and over the image's own, and images made
+    for CUDA ask for all GPUs of the node. Without a GPU, too: such an instance may come to a node that has some.
+    """
+    bound = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
+    for container in (*spec["containers"], *spec.get("initContainers", [])):
+        value: Json = bound if container is holder else {"value": names.NO_DEVICES}
+        container["env"] = [*container.get("env", []), {"name": names.ENV_VISIBLE_DEVICES, **value}]

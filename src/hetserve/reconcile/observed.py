@@ -66,7 +66,6 @@ class PodFact:
     namespace: str
     name: str
     created: str = ""
-    owner: Owner | None = None
     service: str | None = None
     instance_type: str | None = None
     model: str | None = None
@@ -80,6 +79,7 @@ class PodFact:
     terminating: bool = False
     gated: bool = False
     waiting: str | None = None
+    owner: Owner | None = None
 
 
 def controller(raw: RawObject) -> Owner | None:
@@ -105,7 +105,6 @@ def pod_fact(raw: RawObject) -> PodFact | None:
         namespace=str(meta.get("namespace", "")),
         name=str(meta["name"]),
         created=str(meta.get("creationTimestamp") or ""),
-        owner=controller(raw),
         service=labels.get(names.LABEL_SERVICE),
         instance_type=labels.get(names.LABEL_INSTANCE_TYPE),
         model=labels.get(names.LABEL_MODEL),
@@ -119,6 +118,7 @@ def pod_fact(raw: RawObject) -> PodFact | None:
         terminating=meta.get("deletionTimestamp") is not None,
         gated=bool(spec.get("schedulingGates")),
         waiting=str(scheduled.get("message") or "Unschedulable") if refused else None,
+        owner=controller(raw),
     )
 
 

@@ -43,7 +43,7 @@ def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) 
     """Whole status of a raw service; transition times of conditions that did not change are kept."""
     generation = int(raw["metadata"].get("generation") or 0)
     findings: dict[ConditionType, Finding] = {
-        ConditionType.READY: _ready(decision, seen),
+        **_health(decision, seen),
         ConditionType.PLANNED: decision.planned,
         ConditionType.FEASIBLE: decision.feasible,
         ConditionType.WITHIN_BUDGET: _within_budget(decision, seen),
@@ -87,17 +87,45 @@ def _condition(
     }
 
 
-def _ready(decision: Decision, seen: Seen) -> Finding:
+def _health(decision: Decision, seen: Seen) -> dict[ConditionType, Finding]:
+    """Ready, Reconciling and Stalled: exactly one is True, and those that are False carry its words.
+
+    Only Ready has words of its own while the service is reconciling: how many instances are ready.
+    """
+    desired = sum(state.desired for state in seen.states)
+    count = f"{sum(min(state.ready, state.desired) for state in seen.states)} of {desired} instances are ready"
+    stalled = _stalled(decision, seen)
+    if stalled is not None:
+        holds, why = ConditionType.STALLED, stalled
+    elif decision.follow and _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
+        why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready")
+        holds = ConditionType.READY
+    else:
+        holds, why = ConditionType.RECONCILING, _awaited(decision, seen, count)
+    kinds = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
+    findings = {kind: Finding(str(kind is holds), why.reason, why.message) for kind in kinds}
+    if holds is ConditionType.RECONCILING:
+        findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
+    return findings
+
+
+def _stalled(decision: Decision, seen: Seen) -> Finding | None:
+    """What does not go away before something declared is changed: the first cause of all."""
     for finding in (decision.planned, decision.feasible):
         if finding.status == "False":
             return finding
-    if seen.template is not None:
-        return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
-    desired = sum(state.desired for state in seen.states)
-    ready = sum(min(state.ready, state.desired) for state in seen.states)
-    if decision.follow and _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
-        return Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready")
-    return Finding("False", Reason.INSTANCES_NOT_READY, f"{ready} of {desired} instances are ready")
+    progressing = _progressing(decision, seen)
+    return progressing if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED) else None
+
+
+def _awaited(decision: Decision, seen: Seen, count: str) -> Finding:
+    """What a service that goes on by itself waits for."""
+    capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
+    if capacity.status == "False":
+        return capacity
+    if progressing.status == "True":
+        return progressing
+    return Finding("True", Reason.INSTANCES_NOT_READY, count) if capacity.status == "True" else capacity
 
 
 def _rolled_out(seen: Seen) -> bool:

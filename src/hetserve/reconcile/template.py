@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,8 +22,13 @@ _SPEC_TYPES: Final[Mapping[str, type]] = {
     "containers": list,
     "initContainers": list,
 }
-_CONTAINER_TYPES: Final[Mapping[str, type]] = {"env": list, "resources": dict}
+_CONTAINER_TYPES: Final[Mapping[str, type]] = {"env": list, "resources": dict, "volumeMounts": list}
 _OUR_PREFIX: Final = f"{names.GROUP}/"
+_CDI_PREFIX: Final = "cdi.k8s.io/"
+_MOUNTED_DEVICES: Final = "/var/run/nvidia-container-devices"
+"""Names of GPUs mounted below it, and annotations of CDI, count more for NVIDIA's runtime than the variable."""
+_PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
+"""Resources of NVIDIA's device plugin."""
 
 
 class TemplateError(Exception):
@@ -79,6 +86,8 @@ def _check_metadata(metadata: Any, field: str) -> None:
     for key in sorted(entries):
         if (key.startswith(_OUR_PREFIX) and key != names.ANNOTATION_PLACEMENT_POLICY) or key == names.LABEL_MANAGED_BY:
             raise TemplateError(f"spec.template.metadata.{field}: {key} is set by hetserve; take it out")
+        if field == "annotations" and key.startswith(_CDI_PREFIX):
+            raise TemplateError(f"spec.template.metadata.{field}: {key} asks for a device past hetserve; take it out")
 
 
 def _without_nulls(value: Any) -> Any:
@@ -119,7 +128,16 @@ def _check_container(path: str, container: Json) -> None:
         raise TemplateError(
             f"{path}.env: {names.ENV_VISIBLE_DEVICES} is set by hetserve from the GPU that the pod gets; take it out"
         )
-    resources = container.get("resources") or {}
+    for index, mount in enumerate(container.get("volumeMounts") or []):
+        where = mount.get("mountPath")
+        if posixpath.normpath(f"/{str(where).lstrip('/')}").startswith(_MOUNTED_DEVICES):
+            raise TemplateError(
+                f"{path}.volumeMounts[{index}].mountPath: {where} asks for a GPU past hetserve; take it out"
+            )
+    _check_resources(path, container.get("resources") or {})
+
+
+def _check_resources(path: str, resources: Json) -> None:
     for kind in ("limits", "requests"):
         if names.RESOURCE_GPU_MEMORY in (resources.get(kind) or {}):
             raise TemplateError(
@@ -129,4 +147,8 @@ def _check_container(path: str, container: Json) -> None:
         if names.RESOURCE_GPU in (resources.get(kind) or {}):
             raise TemplateError(
                 f"{path}.resources.{kind}: {names.RESOURCE_GPU} must not be set: an instance is planned on one GPU"
+            )
+        for key in filter(_PLUGIN_GPUS.match, sorted(resources.get(kind) or {})):
+            raise TemplateError(
+                f"{path}.resources.{kind}: {key} asks NVIDIA's device plugin for one more GPU; take it out"
             )

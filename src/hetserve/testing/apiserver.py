@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.api.names import FIELD_MANAGER
 from hetserve.testing.apply import applied, as_fields, defaulted, schema_refusal
 
@@ -82,6 +83,7 @@ class FakeApiServer:
     # Reading
 
     def _read(self, path: str, query: Mapping[str, str]) -> Json:
+        path = path.rstrip("/")  # an object without a name is a list, there as here
         if path in self.objects:
             return self.objects[path]
         folder = path.rsplit("/", 1)[1]
@@ -175,6 +177,8 @@ class FakeApiServer:
 
     def _store(self, path: str, raw: Json) -> Json:
         raw["metadata"]["resourceVersion"] = str(next(self._versions))
+        if "/inferenceservices/" in path and not raw.get("status"):
+            raw["status"] = {"observedGeneration": NOT_OBSERVED}
         self.objects[path] = raw
         return raw
 

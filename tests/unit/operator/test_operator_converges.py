@@ -29,6 +29,8 @@ async def test_a_new_service_is_planned_rolled_out_and_ready() -> None:
     ]
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
         "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
         "Planned": "True",
         "Feasible": "True",
         "WithinBudget": "True",

@@ -62,7 +62,6 @@ def test_a_cpu_deployment_goes_to_the_default_scheduler_without_a_gate() -> None
     found = built(given=offer(CPU_TYPE))
     pod = found["spec"]["template"]["spec"]
     assert not {"schedulerName", "schedulingGates"} & pod.keys()
-    assert "env" not in pod["containers"][0]
     assert "annotations" not in found["spec"]["template"]["metadata"]
 
 
@@ -105,6 +104,31 @@ def test_replicas_do_not_change_the_digest_and_the_annotation_tells_both() -> No
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "our env": ({f"{MODEL}.env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}]}, "NVIDIA_VISIBLE_DEVICES is set"),
+    "our env in a container that starts first": (
+        {
+            "spec.template.spec.initContainers": [
+                {"name": "i", "image": "x", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+            ]
+        },
+        "initContainers[0].env: NVIDIA_VISIBLE_DEVICES is set",
+    ),
+    "a GPU asked for by mounting its name": (
+        {f"{MODEL}.volumeMounts": [{"name": "v", "mountPath": "//var/run/./nvidia-container-devices/all"}]},
+        "containers[0].volumeMounts[0].mountPath: //var/run/./nvidia-container-devices/all asks for a GPU past",
+    ),
+    "mounts that are an object": ({f"{MODEL}.volumeMounts": {"name": "v"}}, "is not a list of objects"),
+    "a GPU asked for by an annotation of CDI": (
+        {"spec.template.metadata": {"annotations": {"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}}},
+        "annotations: cdi.k8s.io/gpus asks for a device past hetserve",
+    ),
+    "a GPU of NVIDIA's device plugin": (
+        {f"{MODEL}.resources": {"limits": {"nvidia.com/gpu": "1"}}},
+        "containers[0].resources.limits: nvidia.com/gpu asks NVIDIA's device plugin",
+    ),
+    "a part of a GPU of NVIDIA's device plugin": (
+        {f"{MODEL}.resources": {"requests": {"nvidia.com/mig-1g.5gb": "1"}}},
+        "containers[0].resources.requests: nvidia.com/mig-1g.5gb asks",
+    ),
     "resources that the type sets": ({f"{MODEL}.resources": {"limits": {"cpu": "1"}}}, "sets resources.limits.cpu"),
     "our resource": (
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu-memory": "1"}}},
@@ -173,6 +197,7 @@ NULLS: dict[str, dict[str, Any]] = {
     "gates": {"spec.template.spec.schedulingGates": None},
     "tolerations": {"spec.template.spec.tolerations": None},
     "init containers": {"spec.template.spec.initContainers": None},
+    "volume mounts": {f"{MODEL}.volumeMounts": None},
     "scheduler": {"spec.template.spec.schedulerName": None},
 }
 
@@ -182,9 +207,12 @@ def test_a_null_in_the_template_is_as_if_it_were_absent(what: str) -> None:
     assert built(NULLS[what]) == built()
 
 
-def test_users_own_gates_env_labels_and_tolerations_stay() -> None:
+def test_users_own_gates_env_mounts_resources_labels_and_tolerations_stay() -> None:
+    mounts = [{"name": "v", "mountPath": "/var/run/other"}]
     overrides = {
         f"{MODEL}.env": [{"name": "A", "value": "1"}],
+        f"{MODEL}.volumeMounts": mounts,
+        f"{MODEL}.resources": {"limits": {"nvidia.com/hostdev": "1"}},
         "spec.template.spec.schedulingGates": [{"name": "user/gate"}],
         "spec.template.spec.tolerations": [{"key": "a", "operator": "Exists"}],
         "spec.template.metadata": {"labels": {"team": "x"}},
@@ -192,6 +220,8 @@ def test_users_own_gates_env_labels_and_tolerations_stay() -> None:
     found = built(overrides, offer(type_overrides={"spec.tolerations": [{"key": "gpu", "operator": "Exists"}]}))
     template = found["spec"]["template"]
     assert [e["name"] for e in template["spec"]["containers"][0]["env"]] == ["A", "NVIDIA_VISIBLE_DEVICES"]
+    assert template["spec"]["containers"][0]["volumeMounts"] == mounts
+    assert template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/hostdev"] == "1"
     assert [g["name"] for g in template["spec"]["schedulingGates"]] == ["user/gate", "hetserve.io/queue"]
     assert [t["key"] for t in template["spec"]["tolerations"]] == ["a", "gpu"]
     assert template["metadata"]["labels"]["team"] == "x"
@@ -203,6 +233,42 @@ def test_the_container_named_model_is_the_one_among_several() -> None:
     proxy, model = found["spec"]["template"]["spec"]["containers"]
     assert "resources" not in proxy
     assert model["resources"]["limits"]["cpu"] == "3"
+
+
+SEVERAL: Json = {
+    "spec.template.spec": {
+        "containers": [
+            {"name": "proxy", "image": "p", "envFrom": [{"configMapRef": {"name": "all-gpus"}}]},
+            {"name": "model", "image": "m", "envFrom": [{"configMapRef": {"name": "all-gpus"}}]},
+        ],
+        "initContainers": [
+            {"name": "fetch", "image": "f", "env": [{"name": "A", "value": "1"}]},
+            {"name": "sidecar", "image": "s", "restartPolicy": "Always"},
+        ],
+    }
+}
+
+
+def devices(found: Json) -> dict[str, Json]:
+    """What each container has of the variable that shows it GPUs: the last of that name is the one that counts."""
+    pod = found["spec"]["template"]["spec"]
+    containers = [*pod["containers"], *pod.get("initContainers", [])]
+    named = {c["name"]: [e for e in c["env"] if e["name"] == "NVIDIA_VISIBLE_DEVICES"] for c in containers}
+    return {name: entry for name, (entry,) in named.items()}
+
+
+def test_only_the_model_sees_a_gpu_whatever_envfrom_and_images_say() -> None:
+    found = devices(built(SEVERAL))
+    assert found.pop("model")["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['hetserve.io/gpu']"
+    assert {name: entry["value"] for name, entry in found.items()} == dict.fromkeys(
+        ["proxy", "fetch", "sidecar"], "void"
+    )
+
+
+def test_on_a_type_without_a_gpu_no_container_sees_one() -> None:
+    found = devices(built(SEVERAL, offer(CPU_TYPE)))
+    assert {entry["value"] for entry in found.values()} == {"void"}
+    assert found.keys() == {"proxy", "model", "fetch", "sidecar"}
 
 
 def test_a_type_without_resources_leaves_the_users_resources_alone() -> None:

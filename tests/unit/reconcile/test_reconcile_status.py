@@ -56,7 +56,7 @@ def test_transition_times_move_only_with_the_status_of_a_condition() -> None:
     good = Decision(Finding("True", "PlanComputed", ""), NOT_PLANNED, NOT_PLANNED)
     third = build_status({**RAW, "status": second}, good, Seen(), at(3))
     moved = {c["type"] for c in third["conditions"] if c["lastTransitionTime"].endswith("03Z")}
-    assert moved == {"Planned"}
+    assert moved == {"Planned", "Reconciling", "Stalled"}
 
 
 def test_an_equal_status_is_not_a_change_whatever_the_time() -> None:

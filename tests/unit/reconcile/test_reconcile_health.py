@@ -1,0 +1,135 @@
+"""Ready, Reconciling and Stalled: exactly one is True, and kstatus reads what it says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetserve.api.conditions import DOCS, ConditionType, Reason
+from hetserve.planning.plan import Plan
+from hetserve.reconcile.announce import announcements
+from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
+from hetserve.reconcile.diff import Work
+from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_record import plan_record
+from hetserve.reconcile.progress import TypeState
+from hetserve.reconcile.status import Seen, build_status
+from hetserve.testing.builders import service
+from hetserve.units import MicroDollarsPerHour
+from kstatus import ONE_OF, kstatus, the_one_that_is_true
+
+Json = dict[str, Any]
+PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
+PLANNED = Finding("True", Reason.PLAN_COMPUTED, "2xa")
+FEASIBLE = Finding("True", Reason.PLAN_FEASIBLE, "fits")
+FOLLOWED = Decision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc"), follow=True)
+READY = TypeState("a", desired=2, bound=2, ready=2, rolled=True)
+
+
+def status_of(decision: Decision, seen: Seen) -> Json:
+    raw = {"metadata": {"name": "s", "generation": 3}}
+    return build_status(raw, decision, seen, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def health(status: Json, generation: int = 3) -> str:
+    return kstatus({"metadata": {"generation": generation}, "status": status})
+
+
+def condition(status: Json, kind: str) -> Json:
+    (found,) = (c for c in status["conditions"] if c["type"] == kind)
+    return {key: found[key] for key in ("status", "reason", "message")}
+
+
+def refused(kind: ConditionType, reason: Reason) -> tuple[Decision, Seen]:
+    """What a status is made of where this condition is False for this reason."""
+    finding = Finding("False", reason, f"words of {reason}")
+    if kind is ConditionType.PLANNED:
+        return Decision(finding, NOT_PLANNED, NOT_PLANNED), Seen()
+    if kind is ConditionType.FEASIBLE:
+        return Decision(PLANNED, finding, NOT_PLANNED), Seen()
+    if reason is Reason.TEMPLATE_INVALID:
+        return FOLLOWED, Seen((READY,), template=finding.message)
+    return FOLLOWED, Seen((READY,), work=Work(refusals=(finding.message,)))
+
+
+CAUSES = [(d.condition, d.reason) for d in DOCS if d.status == "False" and d.condition in ("Planned", "Feasible")]
+CAUSES += [(ConditionType.PROGRESSING, reason) for reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED)]
+
+
+@pytest.mark.parametrize(("kind", "reason"), CAUSES)
+def test_what_only_a_change_of_something_declared_ends_is_stalled_in_the_words_of_its_cause(
+    kind: ConditionType, reason: Reason
+) -> None:
+    status = status_of(*refused(kind, reason))
+    told = {"reason": reason, "message": f"words of {reason}"}
+    assert condition(status, "Stalled") == {"status": "True", **told}
+    assert condition(status, "Ready") == {"status": "False", **told}
+    assert condition(status, "Reconciling") == {"status": "False", **told}
+    assert (health(status), status["reason"]) == ("Failed", reason)
+    assert [n.reason for n in announcements({}, status) if n.warning] == [reason], "told twice"
+
+
+def pod(*, node: str | None = None, waiting: str | None = None) -> PodFact:
+    return PodFact("u", "default", "p", "", "s", "a", "s", "hash", node=node, gpu=None, waiting=waiting)
+
+
+WAITS: dict[str, tuple[Seen, str, str]] = {
+    "for the scheduler, which has refused one": (
+        Seen((TypeState("a", 2, 1, 1, rolled=False),), pods=(pod(waiting="no GPU is free"),)),
+        "WaitingForCapacity",
+        "a: no GPU is free",
+    ),
+    "for Deployments": (
+        Seen((TypeState("a", 2, 2, 2, rolled=False),)),
+        "RollingOut",
+        "being brought to the plan: a",
+    ),
+    "for a write that is to come": (Seen((READY,), work=Work(pending=True)), "RollingOut", "the Deployments"),
+    "for nodes": (Seen((TypeState("a", 2, 1, 1, rolled=True),), pods=(pod(),)), "InstancesPending", "1 of 2 instances"),
+    "for what serves": (Seen((TypeState("a", 2, 2, 1, rolled=True),)), "InstancesNotReady", "1 of 2 instances are"),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_what_comes_by_itself_is_reconciling_and_says_what_it_waits_for(what: str) -> None:
+    seen, reason, words = WAITS[what]
+    status = status_of(FOLLOWED, seen)
+    reconciling = condition(status, "Reconciling")
+    assert (reconciling["status"], reconciling["reason"]) == ("True", reason)
+    assert words in reconciling["message"]
+    assert condition(status, "Stalled") == {**reconciling, "status": "False"}
+    assert condition(status, "Ready")["reason"] == "InstancesNotReady"
+    assert health(status) == "InProgress"
+
+
+def test_a_ready_service_is_current_until_its_spec_changes() -> None:
+    status = status_of(FOLLOWED, Seen((READY,)))
+    for kind in ("Reconciling", "Stalled"):
+        assert condition(status, kind) == {**condition(status, "Ready"), "status": "False"}
+    assert (health(status), health(status, generation=4)) == ("Current", "InProgress")
+
+
+def test_a_service_that_the_operator_has_not_seen_does_not_read_as_current() -> None:
+    assert health({"observedGeneration": -1}, generation=1) == "InProgress"
+    assert kstatus({**service(), "metadata": {"generation": 1}}) == "Current", "without the default nothing says so"
+
+
+TEXTS = st.sampled_from(["", "some words"])
+FINDINGS = st.builds(Finding, st.sampled_from(["True", "False", "Unknown"]), st.sampled_from(Reason), TEXTS)
+COUNTS = st.integers(0, 2)
+STATES = st.builds(TypeState, st.sampled_from("ab"), COUNTS, COUNTS, COUNTS, st.booleans())
+RECORDS = st.sampled_from([None, plan_record(PLAN, "abc")])
+DECISIONS = st.builds(Decision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
+WORKS = st.builds(Work, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
+PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
+SEEN = st.builds(Seen, st.lists(STATES, max_size=2).map(tuple), st.none(), PODS, WORKS, st.none() | TEXTS)
+
+
+@given(DECISIONS, SEEN)
+def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(decision: Decision, seen: Seen) -> None:
+    status = status_of(decision, seen)
+    assert health(status) == ONE_OF[the_one_that_is_true(status)]
