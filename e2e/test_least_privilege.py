@@ -15,7 +15,7 @@ from harness.controlplane import component_log
 from harness.kube import Manifest
 from harness.lab import Lab
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
+from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
 
 OURS: Final = ("hetserve-operator", "hetserve-extender")
 STOCK: Final = "hetserve-scheduler"
@@ -168,6 +168,15 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
 
     wait_until(clean, 30, "the sidecar to be removed")
     lab.ready("svc", timeout=90)
+    label = {"metadata": {"labels": {LABEL_SERVICE: None}}}
+    cluster.kube.patch("deployments", found["metadata"]["name"], label, lab.namespace)
+
+    def found_again() -> bool | Unmet:
+        labels = cluster.get("deployments", found["metadata"]["name"], lab.namespace)["metadata"]["labels"]
+        return labels.get(LABEL_SERVICE) == "svc" or Unmet(labels)
+
+    wait_until(found_again, 30, "the label by which the Deployment is found")
+    lab.ready("svc")
 
 
 def the_leader_is_killed(cluster: Cluster, lab: Lab) -> None:
