@@ -3,9 +3,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-BIN := .venv/bin
-REQUIREMENTS := .venv/.requirements
-PROJECT := .venv/.project
+VENV ?= .venv
+BIN := $(VENV)/bin
+REQUIREMENTS := $(VENV)/.requirements
+PROJECT := $(VENV)/.project
+# Besides PYTHON; the tests of planning run on each that is here.
+PYTHONS ?= 3.12 3.13
 # uv, itself one of the locked, installs in seconds what takes pip a minute. It reads no configuration of pip: where it
 # reaches no index, pip does it all.
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
@@ -18,22 +21,25 @@ help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[36m%-22s\033[0m %s\n", $$1, $$2}'
 
 .PHONY: setup
-setup: $(PROJECT) ## Make .venv from the locked requirements
+setup: $(PROJECT) ## Make .venv (VENV) from the locked requirements
 $(REQUIREMENTS): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hetserve needs Python 3.11 or newer, this is " + sys.version.split()[0])'
-	$(PYTHON) -m venv --clear .venv
-	@echo "installing the locked requirements into .venv (up to three minutes)"
-	@$(UV_LINES) requirements.lock > .venv/uv.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	@echo "installing the locked requirements into $(VENV) (up to three minutes)"
+	@$(UV_LINES) requirements.lock > $(VENV)/uv.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock || \
 		$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
+# --no-deps: the lock has decided. So a bound that it does not keep is seen only by pip check.
 $(PROJECT): pyproject.toml $(REQUIREMENTS)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/pip check
 	@touch $@
 
+# Needs no more than uv: a lock that breaks a bound of pyproject.toml fails setup, and is mended here.
 .PHONY: lock
-lock: setup ## Rewrite requirements.lock from pyproject.toml
+lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-header --no-emit-index-url --no-annotate --output-file requirements.lock
 
@@ -60,6 +66,18 @@ coverage: setup tools ## The same, and print which lines no test reaches (twice 
 .PHONY: test-unit
 test-unit: setup ## Run the tests that need no control plane (seconds)
 	$(BIN)/pytest -n $(WORKERS) -m "not cluster"
+
+# The two that are left out cost a fifth of the time and look at luck and order, which are the same on every Python.
+.PHONY: test-planning
+test-planning: setup ## Plan the samples and run the tests of planning
+	for sample in manifests/samples/*.yaml; do $(BIN)/hetserve plan "$$sample" > $(VENV)/plan.txt; done
+	$(BIN)/pytest -n $(WORKERS) tests/unit/planning tests/properties/test_planning_*.py tests/adversarial/test_planning_*.py \
+		--deselect tests/properties/test_planning_planners_laws.py::test_the_order_of_the_types_does_not_change_a_most_throughput_plan \
+		--deselect tests/unit/planning/test_search_methods.py::test_the_bayesian_search_finds_a_peak_sooner_than_chance
+
+.PHONY: test-pythons
+test-pythons: ## Run test-planning on each of PYTHONS (3.12 3.13) that is here, set up anew from the lock
+	@MAKE="$(MAKE)" .ci/pythons $(PYTHONS)
 
 .PHONY: e2e
 e2e: setup tools ## Run only the scenarios on a real control plane

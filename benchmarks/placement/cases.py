@@ -28,6 +28,7 @@ import yaml
 from benchmarks.placement.results import REPOSITORY
 
 from harness.cluster import Cluster
+from harness.files import write_whole
 from hetserve.api.names import RESOURCE_GPU_MEMORY, SYSTEM_NAMESPACE
 
 CASES: Final = ("none", "no-op one", "no-op bind", "decide", "no-op all", "score")
@@ -78,9 +79,8 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
 def scheduler(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
     """The scheduler of a case, for the time of the block."""
     component = cluster.component("scheduler")
-    path = component.settings_file(cluster.folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(scheduler_config(cluster, case.partition("@")[0])))
+    config = scheduler_config(cluster, case.partition("@")[0])
+    write_whole(component.settings_file(cluster.folder), yaml.safe_dump(config))
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
     with process(cluster, "scheduler", command, REPOSITORY) as pid:
         running.scheduler = pid
@@ -144,9 +144,7 @@ def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
     if case == "score":
         settings["mode"] = "score"
     settings.setdefault("leaderElection", {}).update(election)
-    path = component.settings_file(cluster.folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(settings))
+    write_whole(component.settings_file(cluster.folder), yaml.safe_dump(settings))
     return settings
 
 

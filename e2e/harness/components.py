@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import Ports
 from harness.state import StateFolder
@@ -138,17 +139,14 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
     }
     path = folder.account(name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config))
+    write_whole(path, yaml.safe_dump(config), mode=0o600)
     return path
 
 
 def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """A component's settings from the ConfigMap that its pod would mount."""
+    """A component's settings from the ConfigMap that its pod would mount; replicas read the same file."""
     config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
-    path = component.settings_file(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(config_map["data"][component.settings_key])
+    write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

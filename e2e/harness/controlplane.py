@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from harness.files import write_whole
 from harness.ports import Ports
 from harness.processes import tail
 from harness.state import CLUSTER_NAME, StateFolder
@@ -87,9 +88,9 @@ def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
     finish: every process that it started then has its pid file, and can be stopped.
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
-    (folder.path / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY))
+    write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))
     settings = folder.path / "kwokctl.yaml"
-    settings.write_text(yaml.safe_dump(configuration(tools, ports, folder)))
+    write_whole(settings, yaml.safe_dump(configuration(tools, ports, folder)))
     log = folder.log("kwokctl")
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [tools["kwokctl"], "--name", CLUSTER_NAME, "--config", str(settings), "create", "cluster"]

@@ -17,6 +17,7 @@ import yaml
 
 from harness.chart import render_chart
 from harness.components import CHART, ROOT
+from harness.files import write_whole
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import RESOURCES, render_crd
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -74,8 +75,7 @@ def main() -> int:
             )
             print("\n".join(list(diff)[:40]))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
+            write_whole(path, content)
             print(f"wrote {name}")
     if check and stale:
         print(f"{stale} generated files are not current: run `make generate` and commit", file=sys.stderr)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from harness.files import write_whole
 from harness.ports import Ports
 from harness.processes import ProcessRecord, command_line, end
 
@@ -65,10 +66,7 @@ class StateFolder:
 
     def save(self, state: State) -> None:
         """Write the state whole or not at all."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        fresh = self.path / "state.json.new"
-        fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
-        fresh.replace(self.path / "state.json")
+        write_whole(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
     def load(self) -> State | None:
         """The remembered state; None when there is none or it cannot be read."""

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from hetserve.api.yaml_loader import StrictLoader
 from hetserve.units import parse_duration
 
 
@@ -42,21 +43,29 @@ Settings = TypeVar("Settings", bound=SettingsModel)
 def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Settings of a YAML file (none: the defaults) with `overrides` (None: not given) on top.
 
-    Raises SettingsError, naming file and key, for an unreadable file, an unknown key or a value out of range.
+    Raises SettingsError, naming file and key, for a file that cannot be read or holds no mapping, a key that is unknown
+    or there twice, or a value out of range.
     """
-    content: object = {}
-    if path is not None:
-        try:
-            content = yaml.safe_load(path.read_text()) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise SettingsError(f"{path}: {error}") from None
-    if not isinstance(content, dict):
-        raise SettingsError(f"{path}: settings are a mapping, not {type(content).__name__}")
+    content = {} if path is None else _content(path)
     given = {to_camel(key): value for key, value in overrides.items() if value is not None}
     try:
         return model.model_validate({**content, **given})
     except ValidationError as error:
         raise SettingsError("\n".join(_line(path, item) for item in error.errors())) from None
+
+
+def _content(path: Path) -> dict[Any, Any]:
+    """A file of settings as it stands; one that says nothing is torn or the wrong one, and no wish for defaults."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=StrictLoader)  # noqa: S506  (a SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+    if isinstance(content, dict):
+        return content
+    held = {type(None): "nothing", list: "a list", str: "a text"}.get(type(content), repr(content))
+    raise SettingsError(
+        f"{path}: settings are a mapping such as logLevel: info ({{}} for the defaults), the file holds {held}"
+    )
 
 
 def _line(path: Path | None, item: Any) -> str:

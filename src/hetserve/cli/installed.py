@@ -26,9 +26,13 @@ def extender_settings(cluster: Cluster | None, namespace: str, *, noted: bool = 
     except (ClusterError, yaml.YAMLError) as error:
         _note(f"the extender's settings cannot be read ({error})")
         return {}
-    if found is None and noted:
+    if isinstance(content, dict):
+        return content
+    if found is not None:
+        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_NAME} holds no mapping)")
+    elif noted:
         _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
-    return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _note(words: str) -> None:

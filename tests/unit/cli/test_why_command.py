@@ -206,8 +206,14 @@ def test_many_gpus_are_cut_to_those_nearest_to_fitting_unless_all_are_wanted() -
 
 @pytest.mark.parametrize(
     ("settings", "policy", "beta"),
-    [("policy: BestFit\nqueue: {beta: 3}", "BestFit", 3), ("[", "WorstFit", 8), (None, "WorstFit", 8)],
-    ids=["as configured", "settings that cannot be read", "no ConfigMap"],
+    [
+        ("policy: BestFit\nqueue: {beta: 3}", "BestFit", 3),
+        ("[", "WorstFit", 8),
+        ("", "WorstFit", 8),
+        ("- policy", "WorstFit", 8),
+        (None, "WorstFit", 8),
+    ],
+    ids=["as configured", "no YAML", "nothing", "a list", "no ConfigMap"],
 )
 def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
     tmp_path: Path, settings: str | None, policy: str, beta: int
@@ -218,9 +224,11 @@ def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
             path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
             api.texts[path] = json.dumps({"data": {"settings.yaml": settings}})
         arguments = ["why", "mine", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
-        said = json.loads(CliRunner().invoke(app, arguments).stdout)
+        result = CliRunner().invoke(app, arguments)
+    said = json.loads(result.stdout)
     assert said["decision"]["policy"] == policy
     assert said["queue"]["beta"] == beta
+    assert ("its defaults are taken" in result.stderr) == (policy != "BestFit")
 
 
 TOLERATIONS = {

@@ -79,7 +79,7 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
         ("reservationTimeout: soon", "reservationTimeout: 'soon': 'soon' is not a duration"),
         ("logLevel: loud", "logLevel: 'loud': "),
         ("[]x", "settings.yaml: "),
-        ("- 1", "settings are a mapping, not list"),
+        ("- 1", "settings are a mapping such as logLevel: info"),
     ],
 )
 def test_a_bad_file_is_refused_by_key(tmp_path: Path, text: str, words: str) -> None:

@@ -179,7 +179,7 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
         ("portt: 1", "portt: unknown setting"),
         ("debounce: 5", "debounce: 5: a duration is a text"),
         ("saturationThreshold: 0", "saturationThreshold: 0"),
-        ("- a", "settings are a mapping, not list"),
+        ("- a", "settings are a mapping such as logLevel: info"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words: str) -> None:
