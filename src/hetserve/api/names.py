@@ -52,6 +52,13 @@ ANNOTATION_NODE_GPUS: Final = f"{GROUP}/gpus"
 ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """Written by the operator on its Deployments: digest of what it last applied, and the replicas."""
 
+RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
+"""Extended resource of NVIDIA's device plugin: whole GPUs, or time slices of them, that the plugin chooses."""
+RESOURCE_NVIDIA_SHARED: Final = "nvidia.com/gpu.shared"
+"""The same where the plugin is told to rename what it shares."""
+RESOURCE_NVIDIA_MIG: Final = "nvidia.com/mig-"
+"""What the names of its MIG profiles begin with, such as nvidia.com/mig-1g.5gb."""
+
 GFD_PRODUCT: Final = "nvidia.com/gpu.product"
 GFD_COUNT: Final = "nvidia.com/gpu.count"
 GFD_MEMORY: Final = "nvidia.com/gpu.memory"

@@ -1,8 +1,8 @@
-"""GPU memory and number of GPUs that a pod's containers name, counted as Kubernetes counts a resource."""
+"""What a pod's containers ask for, counted as Kubernetes counts a resource: GPU memory, GPUs, and what others give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -15,6 +15,10 @@ from hetserve.units import MiB, parse_quantity
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
+_PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
+_MOST_KEPT: Final = 8
+_LONGEST_KEPT: Final = 80
+"""Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
 
 
 def gpu_memory(spec: Mapping[str, Any]) -> MiB:
@@ -29,43 +33,76 @@ def gpu_count(spec: Mapping[str, Any]) -> int:
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
     """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
-    containers = [*items(spec.get("containers"), "containers"), *items(spec.get("initContainers"), "initContainers")]
-    return any(
-        name in mapping(mapping(container.get("resources"), "resources").get(kind), kind)
-        for container in containers
-        for kind in ("requests", "limits")
-        for name in _UNIT
-    )
+    return any(name in _UNIT for name, _ in _named(spec))
 
 
-def peak(spec: Mapping[str, Any], resource: str) -> int:
-    """Most of a resource that a pod needs at any time.
+def of_device_plugin(resource: str) -> bool:
+    """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
+    return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
 
-    Containers and sidecars (init containers with restartPolicy Always) run together and are summed; another
-    init container runs alone beside the sidecars started before it, so of those only the largest matters.
-    Raises InvalidObjectError for a quantity that is none or is larger than any node.
+
+def device_plugin_resources(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names, a few of them.
+
+    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
+    Raises InvalidObjectError where there are no containers to read.
+    """
+    found = {name for name, amount in _named(spec) if of_device_plugin(name) and not _is_zero(amount)}
+    return tuple(name[:_LONGEST_KEPT] for name in sorted(found)[:_MOST_KEPT]) if found else ()
+
+
+def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
+    """Most that a pod's containers ask for at any time, as Kubernetes counts it (component-helpers, PodRequests).
+
+    `amount` is what one container asks for. Containers and sidecars (init containers with restartPolicy Always) run
+    together and are summed; another init container runs alone beside the sidecars started before it, so of those only
+    the largest matters. Raises InvalidObjectError for containers that are no list of objects.
     """
     running = sidecars = most = 0
     for container in items(spec.get("containers"), "containers"):
-        running += _amount(container, resource, "spec.containers")
+        running += amount(container)
     for container in items(spec.get("initContainers"), "initContainers"):
-        amount = _amount(container, resource, "spec.initContainers")
         if container.get("restartPolicy") == "Always":
-            sidecars += amount
+            sidecars += amount(container)
             most = max(most, sidecars)
         else:
-            most = max(most, sidecars + amount)
-    total = max(running + sidecars, most)
+            most = max(most, sidecars + amount(container))
+    return max(running + sidecars, most)
+
+
+def peak(spec: Mapping[str, Any], resource: str) -> int:
+    """Most of a resource of ours that a pod needs at any time, on each of its GPUs or in GPUs.
+
+    What RuntimeClasses add (`overhead`) is for sandboxes, which hold no GPU. Raises InvalidObjectError for a quantity
+    that is none or is larger than any node.
+    """
+    total = most_at_once(spec, lambda container: _amount(container, resource))
     if total > _LARGEST[resource]:
         unit = _UNIT[resource]
         raise InvalidObjectError(f"{resource} sums to {total} {unit}; at most {_LARGEST[resource]} {unit} is possible")
     return total
 
 
-def _amount(container: Mapping[str, Any], resource: str, field: str) -> int:
-    resources = mapping(container.get("resources"), field, "resources")
+def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every resource that a container requests or is limited to, with the amount as it is written."""
+    for field in ("containers", "initContainers"):
+        for container in items(spec.get(field), field):
+            resources = mapping(container.get("resources"), field, "resources")
+            for kind in ("requests", "limits"):
+                yield from mapping(resources.get(kind), field, "resources", kind).items()
+
+
+def _is_zero(amount: object) -> bool:
+    try:
+        return parse_quantity(str(amount)) == 0
+    except ValueError:
+        return False
+
+
+def _amount(container: Mapping[str, Any], resource: str) -> int:
+    resources = mapping(container.get("resources"), "containers.resources")
     for kind in ("requests", "limits"):
-        value = mapping(resources.get(kind), field, "resources", kind).get(resource)
+        value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
         if value is not None:
             written = str(value)
             if len(written) > _LONGEST:  # numbers that were read once are kept
