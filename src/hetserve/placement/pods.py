@@ -21,7 +21,7 @@ from hetserve.placement.requests import (
     GpuRequest,
     InvalidObjectError,
 )
-from hetserve.placement.resources import device_plugin_resources, gpu_count, gpu_memory
+from hetserve.placement.resources import Asked, asked, gpu_memory
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
@@ -110,8 +110,8 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     status = mapping(raw.get("status"), "status")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     node = text(spec.get("nodeName"), "spec.nodeName")
-    request, complaint = _request(metadata, spec, annotations)
-    through = device_plugin_resources(spec)
+    of_gpus = asked(spec)
+    request, complaint = _request(metadata, spec, annotations, of_gpus)
     revision = metadata.get("resourceVersion")
     gpus, misnamed = named_gpus(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
@@ -125,9 +125,9 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         gates=_gates(spec.get("schedulingGates")),
         scheduler=(text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler")[:LONGEST_NAME],
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
-        complaint=complaint or _two_givers(request, through),
+        complaint=complaint or _two_givers(request, of_gpus.through),
         misnamed=misnamed,
-        through=through,
+        through=of_gpus.through,
         revision=revision if isinstance(revision, str) else None,
     )
 
@@ -171,19 +171,18 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 
 
 def _request(
-    metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any], of_gpus: Asked
 ) -> tuple[GpuRequest, str | None]:
     labels = mapping(metadata.get("labels"), "metadata.labels")
-    memory, count = gpu_memory(spec), gpu_count(spec)
     wishes = preferences(annotations)
     request = GpuRequest(
         uid=required(metadata.get("uid"), "metadata.uid"),
         namespace=text(metadata.get("namespace"), "metadata.namespace") or "default",
         name=required(metadata.get("name"), "metadata.name"),
-        memory_mib=memory,
+        memory_mib=of_gpus.memory,
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
-        gpus=max(count, 1),
-        whole=count > 0 and memory == 0,
+        gpus=max(of_gpus.gpus, 1),
+        whole=of_gpus.gpus > 0 and of_gpus.memory == 0,
         anti_affinity=wishes.anti_affinity,
         policy=wishes.policy,
         selector=wishes.selector,

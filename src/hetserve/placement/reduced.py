@@ -19,6 +19,7 @@ from hetserve.placement.resources import of_device_plugin
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
+_GIVERS: Final = (_PREFIX, names.NVIDIA)
 
 
 NO_PODS: Final[Mapping[str, PodView]] = MappingProxyType({})
@@ -161,7 +162,8 @@ def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _giving_gpus(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in raw.items() if str(key).startswith(_PREFIX) or of_device_plugin(str(key))}
+    found = {key: value for key, value in raw.items() if str(key).startswith(_GIVERS)}
+    return {key: value for key, value in found.items() if str(key).startswith(_PREFIX) or of_device_plugin(str(key))}
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.placement.fields import items, mapping, short
@@ -15,10 +15,34 @@ from hetserve.units import MiB, parse_quantity
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
+_GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
 """Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
+
+
+class Asked(NamedTuple):
+    """What a pod asks of GPUs: MiB on each, how many, and the resources of NVIDIA's device plugin, a few of them."""
+
+    memory: MiB = MiB(0)
+    gpus: int = 0
+    through: tuple[str, ...] = ()
+
+
+def asked(spec: Mapping[str, Any]) -> Asked:
+    """All that a pod's containers ask of GPUs; of most pods one look at the names says that it is nothing.
+
+    Raises InvalidObjectError as `peak` does.
+    """
+    named = set[str]().union(*_resources(spec))
+    if not any(name.startswith(_GIVERS) for name in named):
+        return Asked()
+    return Asked(
+        gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
+        gpu_count(spec) if names.RESOURCE_GPU in named else 0,
+        _through(spec) if any(map(of_device_plugin, named)) else (),
+    )
 
 
 def gpu_memory(spec: Mapping[str, Any]) -> MiB:
@@ -33,22 +57,12 @@ def gpu_count(spec: Mapping[str, Any]) -> int:
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
     """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
-    return any(name in _UNIT for name, _ in _named(spec))
+    return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
 def of_device_plugin(resource: str) -> bool:
     """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
     return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
-
-
-def device_plugin_resources(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names, a few of them.
-
-    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
-    Raises InvalidObjectError where there are no containers to read.
-    """
-    found = {name for name, amount in _named(spec) if of_device_plugin(name) and not _is_zero(amount)}
-    return tuple(name[:_LONGEST_KEPT] for name in sorted(found)[:_MOST_KEPT]) if found else ()
 
 
 def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
@@ -83,13 +97,24 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
     return total
 
 
-def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every resource that a container requests or is limited to, with the amount as it is written."""
+def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Requests and limits of every container, as they are written."""
+    found = []
     for field in ("containers", "initContainers"):
         for container in items(spec.get(field), field):
-            resources = mapping(container.get("resources"), field, "resources")
-            for kind in ("requests", "limits"):
-                yield from mapping(resources.get(kind), field, "resources", kind).items()
+            if resources := mapping(container.get("resources"), field, "resources"):
+                found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+    return found
+
+
+def _through(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names.
+
+    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
+    """
+    named = ((name, amount) for resources in _resources(spec) for name, amount in resources.items())
+    found = {name[:_LONGEST_KEPT] for name, amount in named if of_device_plugin(name) and not _is_zero(amount)}
+    return tuple(sorted(found)[:_MOST_KEPT])
 
 
 def _is_zero(amount: object) -> bool:
