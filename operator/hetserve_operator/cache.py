@@ -21,10 +21,17 @@ Fact = TypeVar("Fact")
 
 
 class Store(Generic[Fact]):
-    """Facts by UID with the resourceVersion that each comes from."""
+    """Facts by UID with the resourceVersion that each comes from.
 
-    def __init__(self, reduce: Callable[[RawObject], Fact | None]) -> None:
+    reduce: an object for which it raises is as one that is not there: it offers nothing. complaint: what of a fact
+    the log is told, once.
+    """
+
+    def __init__(
+        self, reduce: Callable[[RawObject], Fact | None], complaint: Callable[[Fact], str | None] = lambda _fact: None
+    ) -> None:
         self._reduce = reduce
+        self._complaint = complaint
         self._facts: dict[str, tuple[int, Fact | None]] = {}
 
     def put(self, raw: RawObject) -> tuple[Fact | None, Fact | None]:
@@ -33,14 +40,17 @@ class Store(Generic[Fact]):
         known = self._facts.get(uid)
         if known is not None and known[0] >= version:
             return known[1], known[1]
+        before, fact, wrong = None if known is None else known[1], None, None
         try:
             fact = self._reduce(raw)
+            wrong = None if fact is None else self._complaint(fact)
         except Exception as error:  # whatever one object raises must not hide all the others
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong is not None and (before is None or wrong != self._complaint(before)):
             name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
-            log.warning("%s cannot be read: %s: %s", name, type(error).__name__, error)
-            fact = None
+            log.warning("%s cannot be read: %s", name, wrong)
         self._facts[uid] = (version, fact)
-        return (None if known is None else known[1]), fact
+        return before, fact
 
     def drop(self, raw: RawObject) -> Fact | None:
         """Forget a deleted object; returns its fact.
@@ -69,7 +79,7 @@ class Cache:
     """All stores."""
 
     def __init__(self) -> None:
-        self.pods: Store[PodFact] = Store(pod_fact)
+        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.types: Store[RawObject] = Store(_lean)
         self.profiles: Store[RawObject] = Store(_lean)

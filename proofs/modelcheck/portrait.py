@@ -85,7 +85,7 @@ def _left(seconds: float) -> tuple[Any, ...]:
 
 
 def _settled(booking: Booking) -> tuple[Any, ...]:
-    return booking.confirmed, booking.other_models
+    return booking.confirmed, booking.other_models, booking.through, booking.unread
 
 
 def _timed(memory: Memory, uid: str, booking: Booking | None) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.placement.pods import PodView
+from hetserve.placement.pods import PodView, unread_pod
 from hetserve.placement.resources import names_gpu
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer, pod_path
@@ -184,7 +184,10 @@ class Binder:
         if (raw.get("metadata") or {}).get("uid") != args.uid:
             self.placer.forget(args.uid)
             raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
-        pod = self.placer.read(raw)
+        pod = self.placer.read(raw) or unread_pod(raw)
+        if pod is not None and pod.unread:  # bound, and to what nobody can tell: what is booked for it stays
+            self._doubt(args.uid)
+            raise BindError("lost", f"{words}; the pod is on node {pod.node} and cannot be read")
         if pod is not None and pod.node is not None:
             self.placer.believe(pod)
             _expect_node(pod.node, args)

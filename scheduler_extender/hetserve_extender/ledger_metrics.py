@@ -18,6 +18,7 @@ from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.fragmentation import FreeMemory, FreeMemoryCount
 from hetserve.placement.placer import Placer
 from hetserve.placement.shelves import Shelves
+from hetserve.placement.strangers import Cause
 from hetserve_extender.ledger_view import by_node
 from hetserve_extender.slices import Slices
 
@@ -59,7 +60,8 @@ class LedgerFigures:
         """All figures in the text format of Prometheus."""
         slices, count = slices or Slices(), _Count()
         for start in range(0, len(self.bookings), _TURN):
-            count.states.update(booking.state for booking in self.bookings[start : start + _TURN])
+            some = self.bookings[start : start + _TURN]
+            count.states.update(booking.state for booking in some if booking.request.needs_gpu)
             await slices.turn()
         for shelves in by_node(self.inventories, self.bookings):
             if shelves is not None:
@@ -67,7 +69,8 @@ class LedgerFigures:
             await slices.turn()
         registry = CollectorRegistry()
         registry.register(_Stuck(self.stuck))
-        registry.register(_Totals(count.states, count.free.counted(), self.misread + count.problems))
+        problems = self.misread + count.problems
+        registry.register(_Totals(count.states, count.free.counted(), problems, count.closed))
         text = generate_latest(registry)
         for lines in count.lines:
             await slices.turn()
@@ -80,6 +83,7 @@ class _Count:
 
     def __init__(self) -> None:
         self.states = Counter[State]()
+        self.closed = Counter[Cause]()
         self.problems = 0
         self.free = FreeMemoryCount()
         self.lines = [[f"# HELP {name} {words}\n# TYPE {name} gauge\n"] for name, words, _ in _PER_GPU]
@@ -87,6 +91,8 @@ class _Count:
     def take(self, shelves: Shelves) -> None:
         """Count a node."""
         self.problems += sum(1 for _ in shelves.problems())
+        for strangers in shelves.strangers().values():
+            self.closed.update({one.cause for one in strangers})
         for use in shelves.uses():
             self.free.add(use)
             labels = _labels(use)
@@ -99,17 +105,26 @@ class _Totals(Collector):
     states: Mapping[State, int]
     free: FreeMemory
     problems: int
+    closed: Mapping[Cause, int]
 
     def collect(self) -> Iterator[Metric]:
         bookings = GaugeMetricFamily("hetserve_bookings", "Pods on GPUs by state.", labels=["state"])
         for state in State:
             bookings.add_metric([state.value], self.states.get(state, 0))
         yield bookings
+        closed = GaugeMetricFamily(
+            "hetserve_closed_nodes",
+            "Nodes with GPUs that take no new pods, for nobody knows which GPUs some of their pods have.",
+            labels=["cause"],
+        )
+        for cause in Cause:
+            closed.add_metric([cause.value], self.closed.get(cause, 0))
+        yield closed
         yield GaugeMetricFamily("hetserve_ledger_problems", "Things that do not add up.", value=self.problems)
         free = self.free
-        yield GaugeMetricFamily("hetserve_free_mib", "MiB free on healthy GPUs, all together.", value=free.total)
+        yield GaugeMetricFamily("hetserve_free_mib", "MiB free on GPUs that take pods, all together.", value=free.total)
         yield GaugeMetricFamily(
-            "hetserve_largest_free_mib", "The most MiB that one healthy GPU has free.", value=free.largest
+            "hetserve_largest_free_mib", "The most MiB that one GPU that takes pods has free.", value=free.largest
         )
         if free.median_request is not None:
             yield GaugeMetricFamily(

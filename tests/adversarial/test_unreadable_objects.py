@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -84,3 +85,39 @@ def test_whatever_one_object_raises_the_extender_keeps_the_others(
     assert placement.ledger.booking("uid-good") is not None, "one pod hides all the others"
     assert placement.ledger.free(("n0", "0")) == 32768 - 4096, "one node hides all the others"
     assert len(placement.problems()) == 2, "and nobody is told"
+
+
+def _odd(version: int, **metadata: Any) -> dict[str, Any]:
+    """A bound pod whose containers no reader expects."""
+    raw = gpu_pod("odd", node="n0", gpu="0")
+    raw["spec"]["containers"] = ["model"]
+    raw["metadata"] |= {"resourceVersion": str(version), **metadata}
+    return raw
+
+
+def test_a_bound_pod_that_cannot_be_read_is_there_for_the_operator_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache = Cache()
+    with caplog.at_level(logging.WARNING):
+        cache.pods.relist([_odd(1), gpu_pod("good")], 1)
+        cache.pods.put(_odd(2))
+        cache.pods.relist([_odd(3)], 3)
+    (fact,) = cache.pods
+    assert (fact.node, fact.untold, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
+    assert len(caplog.records) == 1
+    assert "odd cannot be read" in caplog.messages[0]
+    cache.pods.drop(_odd(4))
+    assert list(cache.pods) == []
+
+
+def test_a_node_that_cannot_be_read_offers_nothing_to_the_operator_any_more() -> None:
+    cache = Cache()
+    good = gpu_node("n0") | {"status": {"allocatable": {"cpu": "8"}}}
+    good["metadata"]["resourceVersion"] = "1"
+    cache.nodes.put(good)
+    assert [node.name for node in cache.nodes] == ["n0"]
+    spoilt = gpu_node("n0") | {"status": {"allocatable": {"cpu": "lots"}}}
+    spoilt["metadata"]["resourceVersion"] = "2"
+    cache.nodes.put(spoilt)
+    assert list(cache.nodes) == []

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
 from hetserve.placement.decide import scores
 from hetserve.placement.index import GpuIndex
+from hetserve.placement.strangers import Cause, Stranger
 from hetserve.units import MiB
 
 NODES = ("n0", "n1", "n2")
@@ -24,6 +25,12 @@ REQUESTS = st.builds(
     st.sampled_from([GpuSelector(), GpuSelector(), GpuSelector(ids_excluded=("1",)), GpuSelector(products=("T4",))]),
 )
 
+STRANGERS = [
+    Stranger(Cause.UNLISTED),
+    Stranger(Cause.DEVICE_PLUGIN, "nvidia.com/gpu"),
+    Stranger(Cause.DEVICE_PLUGIN, "nvidia.com/mig-1g.5gb"),
+    Stranger(Cause.UNREADABLE, "d/odd"),
+]
 BOOKED = st.tuples(
     st.sampled_from(NODES),
     st.sampled_from(["0", "0", "1", "1", "2", "2", UNLISTED]),
@@ -45,7 +52,8 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
         nodes.append(NodeInventory(name, f"uid-{name}", listed, problem))
     index = GpuIndex(nodes)
     for node, gpu, mib, model, share in draw(st.lists(BOOKED, min_size=1, max_size=9)):
-        index.book((node, gpu), GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share), 1)
+        why = draw(st.sampled_from(STRANGERS))
+        index.book((node, gpu), GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share), 1, (why,))
     return index
 
 

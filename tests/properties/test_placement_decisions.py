@@ -16,6 +16,7 @@ from hetserve.placement import (
     GpuUse,
     Ledger,
     NodeInventory,
+    PodView,
     PolicyName,
     decide,
     feasible,
@@ -91,6 +92,10 @@ def clusters(draw: st.DrawFn) -> Ledger:
         chosen = decide(ledger.index, held, draw(OFFERS)).chosen
         if chosen is not None:
             ledger.reserve(held, chosen.places, Seconds(1))
+    for node in draw(st.sampled_from([(), (), ("n0",), ("n1", "n2")])):
+        stranger = GpuRequest(f"stranger-{node}", "d", "s", MiB(0))
+        through = draw(st.sampled_from([(), ("nvidia.com/gpu",)]))
+        ledger.observe(PodView(stranger, node=node, through=through, unread=not through))
     return ledger
 
 
@@ -107,7 +112,7 @@ def _accepts(selector: GpuSelector, gpu: Gpu) -> bool:
 
 
 def _fits(use: GpuUse, request: GpuRequest) -> bool:
-    if not use.gpu.healthy or not _accepts(request.selector, use.gpu):
+    if not use.gpu.healthy or not use.open or not _accepts(request.selector, use.gpu):
         return False
     if request.whole:
         return not use.bookings
@@ -215,4 +220,4 @@ def test_whoever_gets_a_whole_gpu_is_alone_on_it(ledger: Ledger, request: GpuReq
     for use in ledger.gpus():
         assert len(use.bookings) == 1 or not any(booking.request.whole for booking in use.bookings)
         assert use.free_mib >= 0
-    assert ledger.problems() == tuple(p for p in ledger.problems() if "unhealthy" in p)
+    assert all("unhealthy" in problem or "nvidia.com/gpu" in problem for problem in ledger.problems())

@@ -12,6 +12,7 @@ from hetserve.placement.explain import able_nodes, explain
 from hetserve.placement.inventory import Gpu
 from hetserve.placement.pods import PodView
 from hetserve.placement.requests import AntiAffinity, GpuSelector
+from hetserve.placement.strangers import Cause
 from hetserve.units import MiB
 
 IDS = ("0", "1", "2")
@@ -66,7 +67,10 @@ def ledgers(draw: st.DrawFn) -> Ledger:
         held = draw(st.permutations((*IDS, "9")))[: request.gpus]
         mib = ",".join([str(request.memory_mib)] * request.gpus)
         node = draw(st.sampled_from(("n0", "n1")))
-        ledger.observe(PodView(request, node=node, gpus=tuple(sorted(held)), annotated_mib=mib))
+        through = draw(st.sampled_from(((), (), (), ("nvidia.com/gpu",))))
+        unread = draw(st.sampled_from((False, False, False, True)))
+        gpus = tuple(sorted(held))
+        ledger.observe(PodView(request, node=node, gpus=gpus, annotated_mib=mib, through=through, unread=unread))
     return ledger
 
 
@@ -83,6 +87,10 @@ def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
         chosen = decide(ledger.index, only, [verdict.node]).chosen if accepted else None
         assert verdict.fits == (chosen is not None), f"{verdict} but decided {chosen}"
         assert verdict.free_mib == ledger.free((verdict.node, verdict.gpu.id))
+        refused = decide(ledger.index, request, [verdict.node], explain=True).refusals
+        closed = {reason.text for reason in verdict.reasons if reason.kind in {cause.value for cause in Cause}}
+        by_cause = [one.reason for one in refused if one.reason.startswith("pods on the node ")]
+        assert all(any(text.startswith(words) for text in closed) for words in by_cause), "two words for one thing"
 
 
 @given(ledgers(), requests("new"))

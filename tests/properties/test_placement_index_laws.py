@@ -91,6 +91,20 @@ class LedgerOfSeveral(RuleBasedStateMachine):
     def pod_is_seen_bound(self, request: GpuRequest, node: str, ids: list[str]) -> None:
         self.ledger.observe(PodView(request, node=node, gpus=tuple(sorted(ids)), annotated_mib="?"))
 
+    @rule(
+        request=REQUESTS,
+        node=st.sampled_from(NODES),
+        through=st.sampled_from([(), ("nvidia.com/gpu",), ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb")]),
+        unread=st.booleans(),
+    )
+    def stranger_is_seen(self, request: GpuRequest, node: str, through: tuple[str, ...], unread: bool) -> None:
+        self.ledger.observe(PodView(request, node=node, through=through, unread=unread))
+
+    @rule(uid=st.sampled_from(UIDS), node=st.sampled_from(NODES))
+    def pod_is_read_again_and_holds_nothing(self, uid: str, node: str) -> None:
+        self.ledger.observe(PodView(GpuRequest(uid, "d", uid, MiB(0)), node=node))
+        assert self.ledger.booking(uid) is None
+
     @rule(uid=st.sampled_from(UIDS))
     def pod_ends(self, uid: str) -> None:
         self.ledger.release(uid)
@@ -105,6 +119,8 @@ class LedgerOfSeveral(RuleBasedStateMachine):
         for part in ("free", "pods", "idle", "open", "healthy", "memory"):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
+        for node in NODES:
+            assert set(kept.strangers(node)) == set(anew.strangers(node))
         assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
         for model in MODELS:
             for anti_affinity in AntiAffinity:
@@ -118,6 +134,7 @@ class LedgerOfSeveral(RuleBasedStateMachine):
             row = index.row[use.node, use.gpu.id]
             assert int(index.free[row]) == use.free_mib
             assert int(index.pods[row]) == len(use.bookings)
+            assert bool(index.open[row]) == use.open == (not index.strangers(use.node))
 
     @invariant()
     def reading_changes_nothing(self) -> None:

@@ -1,9 +1,10 @@
 """Any interleaving of filter, bind, lost answers, deletions, node changes and restarts keeps the GPUs whole.
 
 Pods ask for slices, for several GPUs, for whole ones, and may agree to share a GPU with their model; GPUs fall
-sick and recover; filter decides or leaves it to the scheduler; labels and annotations are edited at any time. The
-machine holds a small true cluster of raw objects, as the API server would, and a Placer that hears of it late and
-in any order. The independent checker judges the raw objects alone, bound pods as they were bound.
+sick and recover; filter decides or leaves it to the scheduler; labels and annotations are edited at any time. Pods
+of NVIDIA's device plugin, and such as cannot be read, come to nodes past us. The machine holds a small true cluster of
+raw objects, as the API server would, and a Placer that hears of it late and in any order. The independent checker
+judges the raw objects alone, bound pods as they were bound.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hetserve.placement.reduced import reduced_pod
 from hetserve.placement.sinks import NodeSink
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster
+from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stranger, stranger
 
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
 ASKS = st.sampled_from([(2000, None), (4000, None), (6000, None), (9999, None), (4000, 2), (6000, 2), (0, 1), (0, 2)])
@@ -47,6 +48,17 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
             self.cluster[name] = gpu_pod(
                 name, uid=f"u{self.uids}", memory_mib=mib, gpus=gpus, model=model, annotations=wish
             )
+            self._tell("ADDED", self.cluster[name])
+        return name
+
+    @rule(target=pods, slot=st.integers(0, 1), node=st.sampled_from(NODES), kind=st.sampled_from(["plugin", "unread"]))
+    def stranger_comes(self, slot: int, node: str, kind: str) -> str:
+        """Bound by another scheduler, to a node where pods of ours may be."""
+        name = f"x{slot}"
+        if name not in self.cluster and node in self.nodes:
+            self.uids += 1
+            self.cluster[name] = stranger(name, node, kind)
+            self.cluster[name]["metadata"]["uid"] = f"u{self.uids}"
             self._tell("ADDED", self.cluster[name])
         return name
 
@@ -156,7 +168,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         if node is None:
             return
         own = self.placer.ledger.booking(self.cluster[name]["metadata"]["uid"])
-        others = [held for held in holdings(self._as_bound()) if held.place[0] == node and held.model]
+        others = [held for held in holdings(self._ours()) if held.place[0] == node and held.model]
         others.sort(key=lambda held: own is not None and held.place in own.places)
         if others:
             self.edit_a_waiting_pod(name, str(others[-1].model), 0)
@@ -214,15 +226,20 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
 
     @invariant()
     def no_gpu_is_over_committed_and_no_model_is_on_one_twice(self) -> None:
-        assert violations(self._as_bound(), self.nodes.values()) == ()
+        assert violations(self._ours(), self.nodes.values()) == ()
 
     @invariant()
     def the_ledger_never_frees_what_a_bound_pod_holds(self) -> None:
-        for holding in holdings(self._as_bound()):
+        for holding in holdings(self._ours()):
             held = self.placer.ledger.booking(holding.uid)
             assert held is not None, f"the ledger does not know {holding}"
             closed = (holding.place[0], UNNAMED) in held.places
             assert closed or holding.place in held.places
+
+    @invariant()
+    def a_node_is_closed_while_the_watch_knows_a_stranger_there(self) -> None:
+        for node in set(self.heard.nodes.values()) & self.nodes.keys():
+            assert not any(use.open for use in self.placer.ledger.gpus() if use.node == node)
 
     @invariant()
     def the_search_structure_equals_the_bookings(self) -> None:
@@ -232,6 +249,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
             held = sum(CAPACITY if booking.request.whole else booking.request.memory_mib for booking in use.bookings)
             assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held
             assert bool(index.idle[row]) == (not use.bookings)
+            assert bool(index.open[row]) == use.open
 
     def teardown(self) -> None:
         """At rest the ledger is what the raw annotations say."""
@@ -240,15 +258,22 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         for _ in range(2):
             self.time_passes(VERIFY_AFTER + HOLD)
         bookings = self.placer.ledger.bookings()
-        unsure = {booking.request.name for booking in bookings.values() if UNNAMED in booking.gpus}
+        strangers = {name for name, raw in self.cluster.items() if is_stranger(raw)}
+        assert {pod.request.name for pod in bookings.values() if pod.through or pod.unread} == strangers
+        unsure = {booking.request.name for booking in bookings.values() if UNNAMED in booking.gpus} - strangers
         assert all(unsaid(self.cluster[name]) for name in unsure), "a pod that says all is thought to say too little"
         held = {
             (booking.request.name, place, mib)
             for booking in bookings.values()
             for place, mib in zip(booking.places, booking.mib, strict=True)
         }
-        said = {(holding.name, holding.place, holding.mib) for holding in holdings(self._as_bound())}
+        said = {(holding.name, holding.place, holding.mib) for holding in holdings(self._ours())}
+        unsure |= strangers
         assert {one for one in held if one[0] not in unsure} == {one for one in said if one[0] not in unsure}
+
+    def _ours(self) -> list[Raw]:
+        """Our pods as they were bound: who came to their GPUs past us is no fault of ours."""
+        return [raw for raw in self._as_bound() if not is_stranger(raw)]
 
 
 class GpuSharingByScore(GpuSharing):

@@ -16,7 +16,7 @@ from hetserve.placement.journal_values import offered_names, offered_value, plai
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods import parse_pod
 from hetserve.placement.replay import Player, replay
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 
 NODES = ("n0", "n1", "cpu", "cpu2", "odd")
@@ -50,6 +50,14 @@ def unreadable_node(name: str) -> dict[str, Any]:
     return node
 
 
+def unread(name: str, node: str | None) -> dict[str, Any]:
+    """A pod that names no resource of ours and cannot be read."""
+    pod = gpu_pod(name, node=node)
+    pod["spec"]["containers"] = []
+    pod["metadata"]["creationTimestamp"] = "yesterday"
+    return pod
+
+
 PODS = st.integers(0, 6).map(lambda number: f"p{number}")
 step = st.one_of(
     st.tuples(st.just("filter"), PODS, st.sets(st.sampled_from(NODES), min_size=1)),
@@ -62,6 +70,9 @@ step = st.one_of(
     st.tuples(st.just("finished"), PODS, st.none()),
     st.tuples(st.just("deleted"), PODS, st.none()),
     st.tuples(st.just("relist"), PODS, st.none()),
+    st.tuples(st.just("plugged"), PODS, st.sampled_from(("n0", "n1"))),
+    st.tuples(st.just("unread"), PODS, st.sampled_from(("n0", "n1", None))),
+    st.tuples(st.just("relist strangers"), PODS, st.sampled_from(("n0", "n1"))),
     st.tuples(st.just("node"), st.just("n0"), st.integers(0, 3)),
     st.tuples(st.just("gone"), st.just("n0"), st.none()),
     st.tuples(st.just("spoilt"), st.just("n0"), st.none()),
@@ -122,6 +133,12 @@ class World:
         pods, nodes = PodSink(self.placer), NodeSink(self.placer)
         if kind == "nowhere":
             pods.apply("MODIFIED", self.pod(name, node="n0"))
+        elif kind == "plugged":
+            pods.apply("ADDED", plugin_pod(name, node=value))
+        elif kind == "unread":
+            pods.apply("MODIFIED", unread(name, value))
+        elif kind == "relist strangers":
+            pods.replace([plugin_pod(name, node=value), unread("p9", value)])
         elif kind == "finished":
             pods.apply("MODIFIED", self.pod(name, phase="Succeeded"))
         elif kind == "node":

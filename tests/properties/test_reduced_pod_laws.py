@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement.fields import MOST_ITEMS
-from hetserve.placement.pods import InvalidObjectError, parse_pod
-from hetserve.placement.reduced import reduced_pod
+from hetserve.placement.pods import InvalidObjectError, parse_pod, unread_pod
+from hetserve.placement.reduced import read_once, reduced_pod
 from hetserve.testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]
@@ -22,7 +22,15 @@ odd: Some = st.sampled_from(
     )
 )
 resources: Some = st.fixed_dictionaries(
-    {}, optional={names.RESOURCE_GPU_MEMORY: odd, names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)), "cpu": odd}
+    {},
+    optional={
+        names.RESOURCE_GPU_MEMORY: odd,
+        names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)),
+        names.RESOURCE_NVIDIA_GPU: odd,
+        f"{names.RESOURCE_NVIDIA_MIG}1g.5gb": st.sampled_from(("1", "0", "1e9999999")),
+        f"{names.NVIDIA}hostdev": odd,
+        "cpu": odd,
+    },
 )
 container: Some = st.fixed_dictionaries(
     {"name": odd},
@@ -107,6 +115,17 @@ def reading(raw: Any) -> Any:
 @settings(max_examples=300)
 def test_a_reduced_pod_reads_as_the_whole_one(raw: dict[str, Any]) -> None:
     assert reading(reduced_pod(raw)) == reading(raw)
+
+
+@given(raw_pods)
+@settings(max_examples=300)
+def test_what_cannot_be_read_or_holds_gpus_concerns_us(raw: dict[str, Any]) -> None:
+    """What does not is in no record of the placement log."""
+    read = reading(raw)
+    if isinstance(read, str) or read.concerns_us:
+        assert read_once(raw).ours
+    if unread_pod(reduced_pod(raw)) is not None:
+        assert unread_pod(reduced_pod(raw)) == unread_pod(raw)
 
 
 PATHS = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hetserve.api import names
 from hetserve.placement import Booking, LedgerError, State
+from hetserve.placement.check import plugged
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
-from hetserve.testing.cluster import gpu_node
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 from hetserve_extender.fence import Revisions
 
@@ -17,8 +20,38 @@ NODES = ("n0", "n1")
 GPUS = ("0", "1")
 CAPACITY = 10_000
 HOLD = 30.0
+UNREADABLE = "1e9999999"
 
 Raw = dict[str, Any]
+
+
+def stranger(name: str, node: str, kind: str) -> Raw:
+    """A bound pod of which nobody knows the GPUs: of the device plugin, or one that cannot be read."""
+    return plugin_pod(name, node=node) if kind == "plugin" else gpu_pod(name, node=node, memory_mib=UNREADABLE)
+
+
+def is_stranger(raw: Raw) -> bool:
+    if raw["status"].get("phase") in ("Succeeded", "Failed"):
+        return False
+    return bool(plugged(raw)) or (bool(raw["spec"].get("nodeName")) and UNREADABLE in str(raw["spec"]))
+
+
+@dataclass(slots=True)
+class Heard:
+    """A sink that notes on which nodes strangers are, as far as the watch has told."""
+
+    sink: PodSink
+    nodes: dict[str, str] = field(default_factory=dict)
+
+    def replace(self, objects: Sequence[Raw]) -> None:
+        self.nodes = {raw["metadata"]["uid"]: raw["spec"]["nodeName"] for raw in objects if is_stranger(raw)}
+        self.sink.replace(objects)
+
+    def apply(self, event: str, raw: Raw) -> None:
+        self.nodes.pop(raw["metadata"]["uid"], None)
+        if event != "DELETED" and is_stranger(raw):
+            self.nodes[raw["metadata"]["uid"]] = raw["spec"]["nodeName"]
+        self.sink.apply(event, raw)
 
 
 class LateCluster:
@@ -43,7 +76,8 @@ class LateCluster:
     def _start(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD), mode=self.mode)
         NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
-        self.pod_sink = Revisions(PodSink(self.placer))
+        self.heard = Heard(PodSink(self.placer))
+        self.pod_sink = Revisions(self.heard)
         self.pod_sink.replace([copy.deepcopy(raw) for raw in self.cluster.values()])
         self.echo.clear()
         self.listing = None
@@ -91,11 +125,14 @@ class LateCluster:
         raw = self.cluster.get(name)
         if raw is None or raw["spec"].get("nodeName"):
             return None
+        held = self.placer.ledger.booking(raw["metadata"]["uid"])
         try:
             outcome = self.placer.filter(raw, offered)
         except LedgerError:
             return None
         assert set(outcome.passed) <= set(offered)
+        if held is None or held.state is State.RESERVED:  # else its bind has begun, and it stays
+            assert not set(outcome.passed) & set(self.heard.nodes.values()), "whose GPUs nobody knows"
         if self.mode is Mode.DECIDE:
             assert len(outcome.passed) <= 1
             return next(iter(outcome.passed), None)
@@ -121,6 +158,7 @@ class LateCluster:
             return
         if held is None or held.state is State.RESERVED:  # else an earlier bind stands, which may have landed
             assert not self.sick.intersection(booking.places), f"a new bind to a sick GPU: {booking}"
+            assert booking.node not in self.heard.nodes.values(), f"a new bind beside a stranger: {booking}"
         self.in_flight[uid] = (booking, self.now + VERIFY_AFTER, revision)
         if answer == "is late":
             return

@@ -89,7 +89,10 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
 
 
 def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
-    """A GPU's memory as characters: pods by the letters of their models, dots for what is free, ! for over-use."""
+    """A GPU's memory as characters: pods by the letters of their models, dots for what is free, ! for over-use.
+
+    What is free and nobody gets is x on an unhealthy GPU, and ? on a node that is closed.
+    """
     width = max(1, round(BAR * gpu["memoryMiB"] / largest))
     text, end, cells = styled(""), 0, 0
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
@@ -103,7 +106,8 @@ def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
         text.append("!" * min(8, max(1, cells - width)), "bold red")
         return text
     text.truncate(width)
-    text.append(("x" if not gpu["healthy"] else "·") * (width - len(text)), "red" if not gpu["healthy"] else "dim")
+    sign, colour = ("x", "red") if not gpu["healthy"] else ("·", "dim") if gpu["open"] else ("?", "yellow")
+    text.append(sign * (width - len(text)), colour)
     return text
 
 

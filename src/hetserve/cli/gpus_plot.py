@@ -24,7 +24,7 @@ def draw(document: Mapping[str, Any], path: str) -> None:
     figure = new_figure(8.0, max(2.0, 0.9 + 0.24 * len(gpus)))
     axes = figure.add_subplot()
     for row, gpu in enumerate(gpus):
-        hatch, edge = (None, "white") if gpu["healthy"] else ("////", _HATCH)
+        hatch, edge = (None, "white") if _takes_pods(gpu) else ("////", _HATCH)
         axes.barh(row, gpu["memoryMiB"] / 1024, color=_FREE, hatch=hatch, edgecolor=edge, linewidth=0)
         start = 0.0
         for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
@@ -48,14 +48,18 @@ def draw(document: Mapping[str, Any], path: str) -> None:
     save(figure, path)
 
 
+def _takes_pods(gpu: Mapping[str, Any]) -> bool:
+    return bool(gpu["healthy"] and gpu["open"])
+
+
 def _legend(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Patch]:
     """What the colours mean, of those that are there."""
     named = [model for model in legend.models if model != NO_MODEL]
     patches = [Patch(color=COLOURS[number % len(COLOURS)], label=visible(model)) for number, model in enumerate(named)]
     patches += [Patch(color=_NO_MODEL, label="no model")] if NO_MODEL in legend.models else []
     patches.append(Patch(color=_FREE, label="free"))
-    if not all(gpu["healthy"] for gpu in gpus):
-        patches.append(Patch(facecolor=_FREE, edgecolor=_HATCH, hatch="////", linewidth=0, label="unhealthy"))
+    if not all(map(_takes_pods, gpus)):
+        patches.append(Patch(facecolor=_FREE, edgecolor=_HATCH, hatch="////", linewidth=0, label="takes no pods"))
     if any(gpu["freeMiB"] < 0 for gpu in gpus):
         patches.append(Patch(facecolor="none", edgecolor=_OVER, label="more than there is"))
     return patches

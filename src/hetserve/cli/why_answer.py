@@ -14,7 +14,7 @@ from hetserve.placement import Booking, Decision, Placer, PodView, decide
 from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.explain import GpuVerdict, explain
 from hetserve.placement.gating import ours_alone_holds
-from hetserve.placement.pods import InvalidObjectError, parse_pod
+from hetserve.placement.pods import InvalidObjectError, parse_pod, unread_pod
 from hetserve.placement.requests import GpuRequest, PolicyName
 
 RawObject = Mapping[str, Any]
@@ -30,13 +30,13 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
         # A bound pod holds its GPUs whatever somebody wrote into its annotations since.
         request = pod.placeable() if pod.node is None else pod.request
     except InvalidObjectError as error:
-        return made | {"state": "Unreadable", "message": f"cannot be placed: {error}"}
+        return made | {"state": "Unreadable", "message": _unreadable(raw, error)}
     made |= {"asks": request.amount, "request": _request(request)}
     if pod.finished:
         phase = (raw.get("status") or {}).get("phase")
         return made | {"state": "Finished", "message": f"has finished ({phase}): it holds no GPU"}
     if not request.needs_gpu:
-        return made | _not_ours(pod)
+        return made | (_plugged(pod) if pod.holds else _not_ours(pod))
     placer = placer_of(snapshot)
     made["problems"] = [line for line in placer.problems() if _is_about(line, f"{request.namespace}/{request.name}")]
     held = placer.ledger.booking(request.uid)
@@ -67,6 +67,21 @@ def _request(request: GpuRequest) -> Json:
         "policy": None if request.policy is None else request.policy.value,
         "accepts": None if selector.accepts_all else str(selector),
         "priority": request.priority,
+    }
+
+
+def _unreadable(raw: RawObject, error: InvalidObjectError) -> str:
+    bound = unread_pod(raw)
+    if bound is None or bound.finished:
+        return f"cannot be placed: {error}"
+    return f"is on node {bound.node}, which takes no new pods while it is there, for it cannot be read: {error}"
+
+
+def _plugged(pod: PodView) -> Json:
+    return {
+        "state": "NotOurs",
+        "message": f"has GPUs of node {pod.node} through {', '.join(pod.through)}, and nobody knows which: the node"
+        " takes no new pods until it ends",
     }
 
 
@@ -105,6 +120,8 @@ def _which(held: Booking) -> str:
     if not named:
         return f"{'GPUs' if many else 'a GPU'} that no annotation {names.ANNOTATION_GPU} names,"
     words = f"{'GPUs' if many else 'GPU'} {','.join(named)}"
+    if held.through:
+        return f"{words}, and others through {', '.join(held.through)},"
     return words if len(named) == len(held.gpus) else f"{words} and others that its annotation does not name,"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -13,12 +13,13 @@ from hetserve.placement.index import Place
 from hetserve.placement.inventory import Gpu
 from hetserve.placement.pods import PodView, id_order
 from hetserve.placement.requests import LONGEST_LIST, AntiAffinity, GpuRequest
+from hetserve.placement.strangers import UNLISTED, Cause, Stranger
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
 _SHOWN: Final = 8
 UNNAMED: Final = ""
-"""In place of the ids that a bound pod does not say: no inventory lists it, so its node is closed to new pods."""
+"""In place of the ids that nobody knows of a bound pod: no inventory lists it, so its node is closed to new pods."""
 
 
 class LedgerError(Exception):
@@ -49,6 +50,10 @@ class Booking:
     confirmed: bool = False
     other_models: tuple[str, ...] = ()
     """Models, beside that of the request, that are kept off its GPUs: what the pod's label was changed to since."""
+    through: tuple[str, ...] = ()
+    """Resources by which it holds GPUs that NVIDIA's device plugin chose."""
+    unread: bool = False
+    """Whether the pod cannot be read; where it could once, what it said then is held beside what nobody knows."""
 
     @property
     def node(self) -> str:
@@ -59,15 +64,33 @@ class Booking:
         """Ids of the GPUs."""
         return tuple(gpu for _, gpu in self.places)
 
+    @property
+    def named(self) -> tuple[Place, ...]:
+        """Its places without the one that stands for what nobody knows."""
+        return tuple(place for place in self.places if place[1] != UNNAMED)
+
+    @property
+    def strangers(self) -> tuple[Stranger, ...]:
+        """What closes its node where a GPU of it is not in the inventory."""
+        if self.unread:
+            return (Stranger(Cause.UNREADABLE, pod_name(self.request)),)
+        if self.through:
+            return tuple(Stranger(Cause.DEVICE_PLUGIN, resource) for resource in self.through)
+        return UNLISTED
+
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU as the ledger sees it; `free_mib` is negative where it is over-used."""
+    """One GPU as the ledger sees it; `free_mib` is negative where it is over-used.
+
+    `open`: no pod of its node has GPUs of which nobody knows which they are.
+    """
 
     node: str
     gpu: Gpu
     free_mib: MiB
     bookings: tuple[Booking, ...]
+    open: bool = True
 
     def document(self) -> dict[str, Any]:
         """The GPU as JSON shows it, without its pods."""
@@ -78,6 +101,7 @@ class GpuUse:
             "memoryMiB": self.gpu.memory_mib,
             "freeMiB": self.free_mib,
             "healthy": self.gpu.healthy,
+            "open": self.open,
         }
 
 
@@ -116,6 +140,25 @@ def unknown_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> 
     what = f"node {node} has no GPU {few}" if node_known else f"node {node} is not known"
     amount = "a whole GPU" if booking.request.whole else f"{booking.request.memory_mib} MiB"
     return f"pod {pod_name(booking.request)} holds {amount}, but {what}"
+
+
+def cannot_be_read(request: GpuRequest, node: str, held: Booking | None) -> Booking:
+    """The booking of a bound pod that cannot be read: any GPU of the node, beside what it said while it could be."""
+    unknown = (node, UNNAMED)
+    if held is None or not held.confirmed or held.node != node:
+        return Booking(request, (unknown,), (MiB(0),), State.BOUND, confirmed=True, unread=True)
+    if unknown in held.places:
+        return replace(held, unread=True)
+    return replace(held, places=(unknown, *held.places), mib=(MiB(0), *held.mib), unread=True)
+
+
+def through_plugin(booking: Booking) -> str:
+    """One line about GPUs that a device plugin chose."""
+    through = ", ".join(booking.through)
+    return (
+        f"pod {pod_name(booking.request)} holds GPUs of node {booking.node} through {through}, and nobody knows which:"
+        " the node takes no new pods until it ends"
+    )
 
 
 def without_gpu(pod: PodView) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ Place = tuple[str, str]
 _MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
 """Of a node, of a GPU, and characters of an id: larger numbers are slips, or somebody's mischief."""
 _SHOWN = 60
+_PLUGIN = (names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED)
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
@@ -39,6 +40,7 @@ class Holding:
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
     """Everything wrong with GPU assignments: over-committed GPUs, whole GPUs shared, one model twice, unknown GPUs.
 
+    So is a GPU of ours on a node where a device plugin gives GPUs too, whoever came first: it may be the same.
     `pods` and `nodes` are objects as the API server writes them. Pods that have finished hold nothing.
     """
     capacity = gpu_capacity(nodes)
@@ -52,7 +54,28 @@ def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[s
         on_gpu[held.place].append(held)
     for place, here in on_gpu.items():
         found += _wrong_on(place, here, capacity.get(place))
+    found += _given_twice(pods, {node for node, _ in on_gpu})
     return tuple(sorted(found))
+
+
+def _given_twice(pods: Iterable[RawObject], with_ours: Collection[str]) -> Iterator[str]:
+    for pod in pods:
+        if (through := plugged(pod)) and (node := pod["spec"]["nodeName"]) in with_ours:
+            who = f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+            yield f"pod {who} has GPUs of node {node} through {through}, which pods of ours may hold"
+
+
+def plugged(pod: RawObject) -> str:
+    """The resource by which NVIDIA's device plugin gives GPUs to a bound pod; empty where it gives none."""
+    spec = pod.get("spec") or {}
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
+        return ""
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            if (resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)) and str(amount) != "0":
+                return str(resource)
+    return ""
 
 
 def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterator[str]:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from hetserve.placement.bookings import Booking, State
-from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, unsaid
+from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
 from hetserve.placement.index import Numbers
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.requests import GpuRequest
@@ -49,11 +49,14 @@ class Difference:
 class Cluster:
     """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
 
-    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing.
+    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing. `plugged`: those with GPUs
+    that a device plugin chose, by UID, with their names. `there`: UIDs of all pods, also of those that say nothing.
     """
 
     pods: dict[str, list[Holding]] = field(default_factory=dict)
     unsaid: dict[str, str] = field(default_factory=dict)
+    plugged: dict[str, str] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
     capacity: dict[Place, int] = field(default_factory=dict)
 
     @classmethod
@@ -67,6 +70,10 @@ class Cluster:
         """Take pods; one that cannot be read holds nothing here, and shows as a difference if it is booked."""
         for pod in pods:
             with suppress(*_UNREADABLE):
+                self.there.add(pod["metadata"]["uid"])
+                if plugged(pod):
+                    metadata = pod["metadata"]
+                    self.plugged[metadata["uid"]] = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
                 if held := holdings([pod]):
                     self.pods[held[0].uid] = held
                 if text := unsaid(pod):
@@ -103,24 +110,34 @@ def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...
 def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
     yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
     for uid, booking in bookings.items():
-        held = cluster.pods.get(uid)
-        if uid in cluster.unsaid:
-            continue
-        if held is not None:
-            yield from _pod(booking, {entry.place: entry.mib for entry in held})
-            yield from _model(booking.request, held[0].model)
-        elif booking.state is State.BOUND:
-            text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
-            yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
+        if uid not in cluster.unsaid:
+            yield from _booked(uid, booking, cluster)
     for uid in cluster.pods.keys() - bookings.keys() - cluster.unsaid.keys():
         held = cluster.pods[uid]
         text = f"{_who(held[0])} holds {_places(entry.place for entry in held)} and is not booked"
         yield Difference(uid, Kind.NOT_BOOKED, text)
+    for uid in cluster.plugged.keys() - bookings.keys() - cluster.pods.keys():
+        text = f"pod {cluster.plugged[uid]} has GPUs that a device plugin chose and is not booked"
+        yield Difference(uid, Kind.NOT_BOOKED, text)
+
+
+def _booked(uid: str, booking: Booking, cluster: Cluster) -> Iterator[Difference]:
+    """A booking against what its pod holds in the cluster; what cannot be read only has to be there."""
+    held = cluster.pods.get(uid)
+    known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
+    if held is not None and not booking.unread:
+        yield from _pod(booking, {entry.place: entry.mib for entry in held})
+        yield from _model(booking.request, held[0].model)
+    elif booking.state is State.BOUND and not known:
+        text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
+        yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
 
 
 def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
     request = booking.request
     booked = dict(zip(booking.places, booking.mib, strict=True))
+    if booking.through:
+        booked = {place: mib for place, mib in booked.items() if place in booking.named}
     if set(held) != set(booked):
         text = f"{_who(request)} is booked on {_places(booked)} and holds {_places(held)}"
         yield Difference(request.uid, Kind.OTHER_GPU, text)

@@ -1,7 +1,7 @@
 """Which GPUs a pod gets, and why every other node was refused (HetSev, Algorithm 1, lines 6-13).
 
 A GPU fits if the pod accepts it, it is healthy, holds no instance of the same model and has the memory (or is
-idle, for a pod that wants whole ones); and no pod of its node holds a GPU that the inventory does not list,
+idle, for a pod that wants whole ones); and no pod of its node holds a GPU of which nobody knows which it is, and
 which may be this one. Of those the policy's best is taken, or the n best of one node.
 """
 
@@ -19,8 +19,9 @@ from hetserve.placement.inventory import GpuKey
 from hetserve.placement.one_node import rows_to_ask
 from hetserve.placement.pods import GpuRequest
 from hetserve.placement.policies import RANKS
-from hetserve.placement.refusals import UNLISTED_GPU, Masks, Refusal, refusals
+from hetserve.placement.refusals import Masks, Refusal, refusals
 from hetserve.placement.requests import PolicyName
+from hetserve.placement.strangers import UNLISTED_GPU
 from hetserve.placement.values import value
 from hetserve.units import MiB
 

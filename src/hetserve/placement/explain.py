@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from hetserve.placement.bookings import Booking, GpuUse, pod_name
-from hetserve.placement.decide import UNLISTED_GPU
 from hetserve.placement.inventory import Gpu
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.requests import AntiAffinity, GpuRequest
+from hetserve.placement.strangers import Cause, Stranger, few, words
 from hetserve.units import MiB
-
-_NAMED: Final = 3
-"""Pods that are named in one reason; more are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +59,12 @@ def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str
     return tuple(sorted(node for node, count in fitting.items() if count >= request.gpus))
 
 
-def _verdict(use: GpuUse, request: GpuRequest, strangers: Sequence[str]) -> GpuVerdict:
+def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[Reason]) -> GpuVerdict:
     others = tuple(booking for booking in use.bookings if booking.request.uid != request.uid)
     free = MiB(use.free_mib + _held(use, request.uid))
     reasons = [
         *_not_accepted(use.gpu, request),
-        *_closed(strangers),
+        *closed,
         *_unhealthy(use.gpu),
         *(_not_idle(others) if request.whole else _not_shared(others, free, request)),
     ]
@@ -93,11 +89,6 @@ def _not_accepted(gpu: Gpu, request: GpuRequest) -> Iterator[Reason]:
         yield Reason("id", "is excluded by its id")
 
 
-def _closed(strangers: Sequence[str]) -> Iterator[Reason]:
-    if strangers:
-        yield Reason("unlisted", f"{UNLISTED_GPU}: {_few(strangers)}")
-
-
 def _unhealthy(gpu: Gpu) -> Iterator[Reason]:
     if not gpu.healthy:
         yield Reason("unhealthy", "is unhealthy")
@@ -105,7 +96,7 @@ def _unhealthy(gpu: Gpu) -> Iterator[Reason]:
 
 def _not_idle(others: Sequence[Booking]) -> Iterator[Reason]:
     if others:
-        held = _few([pod_name(booking.request) for booking in others])
+        held = few([pod_name(booking.request) for booking in others])
         yield Reason("idle", f"is not idle, as a whole GPU must be: holds {held}")
 
 
@@ -116,10 +107,10 @@ def _not_shared(others: Sequence[Booking], free: int, request: GpuRequest) -> It
         if _apart(booking.request, request) or request.model in booking.other_models
     ]
     if same:
-        yield Reason("model", f"model {request.model} is held there by {_few(same)}")
+        yield Reason("model", f"model {request.model} is held there by {few(same)}")
     whole = [pod_name(booking.request) for booking in others if booking.request.whole]
     if whole:
-        yield Reason("memory", f"is held whole by {_few(whole)}")
+        yield Reason("memory", f"is held whole by {few(whole)}")
     elif free < request.memory_mib:
         there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
         yield Reason("memory", f"{request.memory_mib - free} MiB short: {there}, {request.memory_mib} wanted")
@@ -131,20 +122,23 @@ def _apart(other: GpuRequest, request: GpuRequest) -> bool:
     return request.model is not None and other.model == request.model and hard
 
 
-def _strangers(ledger: Ledger, uid: str) -> Mapping[str, Sequence[str]]:
-    """Per known node: pods other than `uid` on GPUs that its inventory does not list, each with the GPU it names."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _strangers(ledger: Ledger, uid: str) -> Mapping[str, Sequence[Reason]]:
+    """Per known node: what closes it, with the pods other than `uid`, and of unlisted GPUs their ids."""
+    pods: dict[tuple[str, Cause], list[str]] = defaultdict(list)
+    found: dict[tuple[str, Cause], list[Stranger]] = defaultdict(list)
     for booking in sorted(ledger.bookings().values(), key=lambda one: pod_name(one.request)):
         node = ledger.node(booking.node)
         if node is None or booking.request.uid == uid:
             continue
         listed = {gpu.id for gpu in node.gpus}
-        found[booking.node] += [
-            f"{pod_name(booking.request)} on GPU {gpu or 'unknown'}" for gpu in booking.gpus if gpu not in listed
-        ]
-    return found
-
-
-def _few(words: Sequence[str]) -> str:
-    shown = ", ".join(words[:_NAMED])
-    return shown if len(words) <= _NAMED else f"{shown} and {len(words) - _NAMED} more"
+        if unlisted := [gpu for gpu in booking.gpus if gpu not in listed]:
+            who, cause = pod_name(booking.request), booking.strangers[0].cause
+            each = [f"{who} on GPU {gpu or 'unknown'}" for gpu in unlisted]
+            pods[node.name, cause] += each if cause is Cause.UNLISTED else [who]
+            found[node.name, cause] += booking.strangers
+    reasons: dict[str, list[Reason]] = defaultdict(list)
+    for node_name, cause in sorted(pods, key=lambda key: (key[0], list(Cause).index(key[1]))):
+        text = words(cause, found[node_name, cause])
+        names = "" if cause is Cause.UNREADABLE else f": {few(pods[node_name, cause])}"
+        reasons[node_name].append(Reason(cause.value, f"{text}{names}"))
+    return reasons

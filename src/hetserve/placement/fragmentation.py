@@ -11,7 +11,7 @@ from hetserve.units import MiB
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Free memory of the healthy GPUs.
+    """Free memory of the GPUs that take new pods: healthy, on a node that is open.
 
     `largest`: the most that one GPU has free. `median_request`: of the shares that pods hold, lower median; None
     while no pod holds any. `stranded`: what lies on GPUs with less free than that.
@@ -31,14 +31,14 @@ class FreeMemory:
 
 
 class FreeMemoryCount:
-    """Counts GPU by GPU: unhealthy ones have none to give, over-used ones have 0."""
+    """Counts GPU by GPU: unhealthy ones and those of closed nodes have none to give, over-used ones have 0."""
 
     def __init__(self) -> None:
         self._free: list[int] = []
         self._shares: list[int] = []
 
     def add(self, use: GpuUse) -> None:
-        if use.gpu.healthy:
+        if use.gpu.healthy and use.open:
             self._free.append(max(use.free_mib, 0))
         self._shares += [booking.request.memory_mib for booking in use.bookings if not booking.request.whole]
 

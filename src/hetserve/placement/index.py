@@ -6,7 +6,7 @@ ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hetserve.placement.inventory import Gpu, NodeInventory
 from hetserve.placement.requests import AntiAffinity, GpuRequest, GpuSelector
+from hetserve.placement.strangers import UNLISTED, Stranger
 
 Place = tuple[str, str]
 """Node name and GPU id: what a bound pod names, whatever the UID of the node is by now."""
@@ -26,6 +27,7 @@ Numbers = NDArray[np.int64]
 
 
 _NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
+_NOTHING: Final[Collection[Stranger]] = ()
 
 
 class GpuIndex:
@@ -48,7 +50,7 @@ class GpuIndex:
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
-        """False on every GPU of a node where pods hold GPUs that the inventory does not list."""
+        """False on every GPU of a node where pods hold GPUs of which nobody knows which of the listed ones they are."""
         self.usable = self.healthy.copy()
         """Open and healthy: kept, for every decision asks for both."""
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
@@ -57,17 +59,18 @@ class GpuIndex:
         """Equal where what lies on the GPUs is equal to every decision, whatever came and went meanwhile: a sum of
         hashes over the bookings, which means nothing beside other GPUs or in another process."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
-        self._strangers: dict[str, int] = {}
+        self._strangers: dict[str, dict[Stranger, int]] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
 
-    def book(self, place: Place, request: GpuRequest, sign: int) -> None:
+    def book(self, place: Place, request: GpuRequest, sign: int, strangers: Collection[Stranger] = UNLISTED) -> None:
         """Take (1) or give back (-1) what a pod holds on a GPU; one that the inventory does not list closes its node.
 
-        A whole GPU counts with all its memory, so that whoever else holds some of it shows as over-use.
+        A whole GPU counts with all its memory, so that whoever else holds some of it shows as over-use. `strangers`
+        says why it may be one that is not listed.
         """
         row = self.row.get(place)
         if row is None:
-            self._book_stranger(place[0], sign)
+            self._book_strangers(place[0], strangers, sign)
             return
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
         self.pods[row] += sign
@@ -98,20 +101,31 @@ class GpuIndex:
         if not holders:
             del self._holders[model, hard]
 
-    def _book_stranger(self, node: str, pods: int) -> None:
+    def strangers(self, node: str) -> Collection[Stranger]:
+        """What closes a node to new pods; nothing does where it is open."""
+        return self._strangers.get(node, _NOTHING)
+
+    def _book_strangers(self, node: str, strangers: Collection[Stranger], pods: int) -> None:
         """Close a node while pods hold unlisted GPUs there: which of the listed ones these really are nobody knows."""
         row = self.node_row.get(node)
         if row is None:
             return
-        before = self._strangers.get(node, 0)
-        now = self._strangers[node] = before + pods
-        if (before <= 0) == (now <= 0):  # one pod may name a thousand
+        here = self._strangers.get(node, {})
+        was_closed = bool(here)
+        for one in strangers:
+            here[one] = here.get(one, 0) + pods
+            if here[one] <= 0:
+                del here[one]
+        self._strangers[node] = here
+        if not here:
+            del self._strangers[node]
+        if was_closed == bool(here):  # one pod may name a thousand
             return
-        self.content += hash(node) if now > 0 else -hash(node)
+        self.content += hash(node) if here else -hash(node)
         first = int(self.first[row])
-        here = slice(first, first + len(self.nodes[row].gpus))
-        self.open[here] = now <= 0
-        self.usable[here] = self.open[here] & self.healthy[here]
+        rows = slice(first, first + len(self.nodes[row].gpus))
+        self.open[rows] = not here
+        self.usable[rows] = self.open[rows] & self.healthy[rows]
 
     # Conditions, as masks over the rows
 

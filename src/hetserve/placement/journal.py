@@ -19,7 +19,7 @@ from hetserve.placement.journal_values import argument, booking_value, outcome_v
 from hetserve.placement.ledger import Ledger
 from hetserve.placement.placer import Placer, RawObject, object_key
 from hetserve.placement.pods import PodView
-from hetserve.placement.reduced import concerns_us, reduced_pod
+from hetserve.placement.reduced import read_once
 from hetserve.units import Seconds
 
 Record = dict[str, Any]
@@ -211,8 +211,8 @@ class JournaledPlacer(Placer):
 
     def observe(self, raw: RawObject) -> PodView | None:
         """Pods that never concerned us leave no record: in a large cluster they are most of the events."""
-        pod = reduced_pod(raw)
-        if concerns_us(pod) or self._knows(_uid_of(pod), object_key(pod)):
+        pod = read_once(raw)
+        if pod.ours or self._knows(_uid_of(pod), object_key(pod)):
             return self._observe(pod)
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 

@@ -2,8 +2,9 @@
 
 Built from pods and nodes alone, so a restart rebuilds it. Bookings name a node by its name, as a bound pod
 does: pods that outlive their node object still hold its GPUs when the node comes back. A booking on a GPU
-that is not (or not yet) known, or not said, is kept, reported, and closes its node to new pods. Over-use (an inventory
-that shrank, a pod bound by somebody else) is counted as it is and reported, never clipped.
+that is not (or not yet) known, or not said, is kept, reported, and closes its node to new pods; so does a pod that has
+GPUs through a device plugin, or cannot be read. Over-use (an inventory that shrank, a pod bound by somebody else) is
+counted as it is and reported, never clipped.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hetserve.placement.bookings import (
     State,
     annotated_otherwise,
     annotation_changed,
+    cannot_be_read,
     model_changed,
     models_since,
 )
@@ -83,8 +85,12 @@ class Ledger:
         self._unplaced.pop(pod.uid, None)
         if pod.finished:
             self.release(pod.uid)
-        elif pod.node is not None and pod.request.needs_gpu:
+        elif pod.node is None:
+            return
+        elif pod.holds:
             self._observe_bound(pod, pod.node, verify_at)
+        else:  # it could not be read before
+            self.release(pod.uid)
 
     def relist_pods(self, pods: Iterable[PodView], now: Seconds, same: Collection[str] = frozenset()) -> None:
         """Take a complete list: confirmed bookings of pods that are not in it end.
@@ -232,16 +238,29 @@ class Ledger:
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self._bookings.get(pod.uid)
-        if held is not None and held.confirmed and UNNAMED not in (gpus := held.gpus):
+        if held is not None and held.confirmed and not pod.unread and UNNAMED not in (gpus := held.gpus):
             self._observe_edit(held, gpus, pod)
             return
-        self.release(pod.uid)
-        if (wrong := annotated_otherwise(pod)) is not None:
+        said = cannot_be_read(pod.request, node, held) if pod.unread else self._as_said(pod, node, verify_at)
+        if said != held:
+            self.release(pod.uid)
+            self._add(said)
+        if pod.request.needs_gpu and (wrong := annotated_otherwise(pod)) is not None:
             self._unplaced[pod.uid] = wrong
-        gpus = pod.gpus if len(pod.gpus) >= pod.request.gpus else (UNNAMED, *pod.gpus)
-        places = tuple((node, gpu) for gpu in gpus)
-        mib = self._held_mib(pod.request, node, gpus)
-        self._add(Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=verify_at is None))
+
+    def _as_said(self, pod: PodView, node: str, verify_at: Seconds | None) -> Booking:
+        """What a bound pod holds by its annotations; where these do not say all, it may be on any GPU of its node."""
+        gpus = pod.gpus if pod.request.needs_gpu else ()
+        gpus = (UNNAMED, *gpus) if pod.untold else gpus
+        return Booking(
+            pod.request,
+            tuple((node, gpu) for gpu in gpus),
+            self._held_mib(pod.request, node, gpus),
+            State.BOUND,
+            verify_at,
+            confirmed=verify_at is None,
+            through=pod.through,
+        )
 
     def _observe_edit(self, held: Booking, bound: tuple[str, ...], pod: PodView) -> None:
         """What somebody wrote into a bound pod takes nothing from what it holds; another model is held as well."""

@@ -42,6 +42,7 @@ class OneNode(GpuIndex):
         self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
         self.usable, self.all = whole.usable[here], whole.all[here]
         self._rows_of = (), _FIRST[:0]
+        self._strangers = whole._strangers
 
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
         holders = self._whole.holders(model, hard=hard)

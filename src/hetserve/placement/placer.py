@@ -17,7 +17,7 @@ from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feas
 from hetserve.placement.fields import mapping
 from hetserve.placement.gating import Stuck, stuck
 from hetserve.placement.ledger import Ledger
-from hetserve.placement.pods import PodView, parse_pod
+from hetserve.placement.pods import PodView, parse_pod, unread_pod
 from hetserve.placement.reduced import ReducedPod, news, view_of
 from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import Seconds
@@ -65,6 +65,8 @@ class Placer:
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
+    _logged: dict[str, str] = field(default_factory=dict)
+    """What the log was told of pods that cannot be read: each is told once, however often it is seen."""
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
@@ -156,26 +158,28 @@ class Placer:
         try:
             pod = view_of(raw)
         except Exception as error:  # whatever one pod raises must not end the watch of all
-            self.unreadable[key] = f"pod {key}: {error}"
-            log.warning("pod %s: %s", key, error)
+            self._tell_unread(key, raw, str(error))
             if (held := stuck(raw, str(error))) is not None:
                 self._at_gate[key] = held
             return None
         self.unreadable.pop(key, None)
+        self._logged.pop(key, None)
         return pod
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """Take a pod as it is now."""
+        """Take a pod as it is now; of a bound one that cannot be read, that it is there."""
         pod = self.read(raw)
-        if pod is None:
+        seen = pod or unread_pod(raw)
+        if seen is None:
             self.on_change()  # it may be stuck at our gate, and be told so
             return None
-        self.ledger.observe(pod)
-        known = self.pods.pop(pod.uid, None)
-        if _keep(pod):
-            self.pods[pod.uid] = pod
-        if known is not None or _keep(pod):
-            self.on_pod(pod.uid)
+        self.ledger.observe(seen)
+        known = self.pods.pop(seen.uid, None)
+        if _keep(seen):
+            self.pods[seen.uid] = seen
+        if known is not None or _keep(seen):
+            self.on_pod(seen.uid)
+        if known is not None or _keep(seen) or seen.unread:
             self.on_change()
         return pod
 
@@ -192,9 +196,10 @@ class Placer:
         self.unreadable.clear()
         taken, same = news(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
-        seen = (view or self.read(raw) for raw, view in ahead)
+        seen = (view or self.read(raw) or unread_pod(raw) for raw, view in ahead)
         pods = [pod for pod in seen if pod is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock(), same)
+        self._logged = {key: told for key, told in self._logged.items() if key in self.unreadable}
         before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
             known, now = before.get(uid), self.pods.get(uid)
@@ -217,6 +222,15 @@ class Placer:
 
     def problems(self) -> tuple[str, ...]:
         return tuple(sorted([*self.ledger.problems(), *self.unreadable.values()]))
+
+    def _tell_unread(self, key: str, raw: RawObject, why: str) -> None:
+        """Keep, and log once, that a pod cannot be read, and what follows where it is on a node."""
+        bound = unread_pod(raw)
+        closes = f"; node {bound.node} takes no new pods while it is there" if bound and not bound.finished else ""
+        self.unreadable[key] = told = f"pod {key}: {why}{closes}"
+        if self._logged.get(key) != told:
+            self._logged[key] = told
+            log.warning("%s", told)
 
     def _expire(self) -> Seconds:
         """Drop reservations past their time; binds to look up are put back for the housekeeping."""

@@ -21,9 +21,9 @@ from hetserve.placement.requests import (
     GpuRequest,
     InvalidObjectError,
 )
-from hetserve.placement.resources import gpu_count, gpu_memory
+from hetserve.placement.resources import Asked, asked, gpu_memory
 from hetserve.placement.values import value
-from hetserve.units import Seconds
+from hetserve.units import MiB, Seconds
 
 __all__ = [
     "MAX_MIB",
@@ -34,6 +34,7 @@ __all__ = [
     "id_order",
     "named_gpus",
     "parse_pod",
+    "unread_pod",
 ]
 
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
@@ -48,7 +49,8 @@ class PodView:
 
     `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
     `complaint` which wish of the pod cannot be read. `gates` are a few names, short; of more than that, ours is among
-    them. `revision` is the resourceVersion, None where none was told.
+    them. `through` are resources of NVIDIA's device plugin that it has. `unread`: it is bound and cannot be read, and
+    all that is known of it is where. `revision` is the resourceVersion, None where none was told.
     """
 
     request: GpuRequest
@@ -63,6 +65,8 @@ class PodView:
     created_at: Seconds = Seconds(0.0)
     complaint: str | None = None
     misnamed: str | None = None
+    through: tuple[str, ...] = ()
+    unread: bool = False
     revision: str | None = field(default=None, compare=False)
 
     @property
@@ -72,7 +76,18 @@ class PodView:
     @property
     def concerns_us(self) -> bool:
         """Whether the pod holds or will hold GPU memory, or waits at our gate."""
-        return self.request.needs_gpu or names.QUEUE_GATE in self.gates
+        return self.request.needs_gpu or names.QUEUE_GATE in self.gates or self.holds
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pod is on a node and has GPUs there, or may have: through us, a device plugin, or unread."""
+        bound = self.node is not None and not self.finished
+        return bound and (self.request.needs_gpu or self.unread or bool(self.through))
+
+    @property
+    def untold(self) -> bool:
+        """Whether nobody knows all the GPUs that the pod has on its node: any of them may be one."""
+        return self.holds and (self.unread or bool(self.through) or len(self.gpus) < self.request.gpus)
 
     def placeable(self) -> GpuRequest:
         """The request of a pod that is to be placed now.
@@ -95,7 +110,8 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     status = mapping(raw.get("status"), "status")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     node = text(spec.get("nodeName"), "spec.nodeName")
-    request, complaint = _request(metadata, spec, annotations)
+    of_gpus = asked(spec)
+    request, complaint = _request(metadata, spec, annotations, of_gpus)
     revision = metadata.get("resourceVersion")
     gpus, misnamed = named_gpus(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
@@ -109,10 +125,29 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         gates=_gates(spec.get("schedulingGates")),
         scheduler=(text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler")[:LONGEST_NAME],
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
-        complaint=complaint,
+        complaint=complaint or _two_givers(request, of_gpus.through),
         misnamed=misnamed,
+        through=of_gpus.through,
         revision=revision if isinstance(revision, str) else None,
     )
+
+
+def unread_pod(raw: Mapping[str, Any]) -> PodView | None:
+    """That a pod which `parse_pod` cannot read is there: who it is, and on which node.
+
+    None for one on no node: it holds nothing. What of its name cannot be read either is left out.
+    """
+    metadata, spec, status = (_mapping_or_empty(raw.get(key)) for key in ("metadata", "spec", "status"))
+    if not (node := _text_or_empty(spec.get("nodeName"))):
+        return None
+    namespace, name = (_text_or_empty(metadata.get(key)) for key in ("namespace", "name"))
+    request = GpuRequest(
+        uid=_text_or_empty(metadata.get("uid")) or f"{namespace}/{name}",
+        namespace=namespace or "default",
+        name=name,
+        memory_mib=MiB(0),
+    )
+    return PodView(request, node=node, finished=_text_or_empty(status.get("phase")) in _FINISHED, unread=True)
 
 
 def id_order(id_: str) -> tuple[int, str]:
@@ -136,25 +171,40 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 
 
 def _request(
-    metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any], of_gpus: Asked
 ) -> tuple[GpuRequest, str | None]:
     labels = mapping(metadata.get("labels"), "metadata.labels")
-    memory, count = gpu_memory(spec), gpu_count(spec)
     wishes = preferences(annotations)
     request = GpuRequest(
         uid=required(metadata.get("uid"), "metadata.uid"),
         namespace=text(metadata.get("namespace"), "metadata.namespace") or "default",
         name=required(metadata.get("name"), "metadata.name"),
-        memory_mib=memory,
+        memory_mib=of_gpus.memory,
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
-        gpus=max(count, 1),
-        whole=count > 0 and memory == 0,
+        gpus=max(of_gpus.gpus, 1),
+        whole=of_gpus.gpus > 0 and of_gpus.memory == 0,
         anti_affinity=wishes.anti_affinity,
         policy=wishes.policy,
         selector=wishes.selector,
         priority=integer(spec.get("priority"), "spec.priority"),
     )
     return request, wishes.complaint
+
+
+def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
+    """Why a pod cannot be placed that wants GPUs of ours and others of which only the device plugin decides."""
+    if not (through and request.needs_gpu):
+        return None
+    ours = names.RESOURCE_GPU if request.whole else names.RESOURCE_GPU_MEMORY
+    return f"{through[0]} beside {ours}: NVIDIA's device plugin would choose a GPU of its own; ask for one of the two"
+
+
+def _mapping_or_empty(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text_or_empty(value: object) -> str:
+    return value[:LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _unschedulable(status: Mapping[str, Any]) -> bool:

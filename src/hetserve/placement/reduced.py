@@ -14,10 +14,12 @@ from hetserve.api import names
 from hetserve.placement.bookings import Booking, tells_nothing_new
 from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.pods import PodView, parse_pod
+from hetserve.placement.resources import of_device_plugin
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
+_GIVERS: Final = (_PREFIX, names.NVIDIA)
 
 
 NO_PODS: Final[Mapping[str, PodView]] = MappingProxyType({})
@@ -28,7 +30,7 @@ class ReducedPod(dict[str, Any]):
     """A pod that has been reduced already.
 
     `view`: what was read from it ahead, None where it was not or cannot be; `told`: the booking that held then what it
-    says; `ours`: whether it concerns us, None where nobody has looked.
+    says; `ours`: whether it concerns us, None where nobody has looked. What cannot be read does.
     """
 
     view: PodView | None = None
@@ -40,9 +42,10 @@ class ReducedPod(dict[str, Any]):
 
         Of a long list that is most of the work, and can be done while the list still comes.
         """
+        self.ours = True
         with contextlib.suppress(Exception):  # raised, and told, when the pod is taken
-            self.ours = concerns_us(self)
             self.view = view = parse_pod(self)
+            self.ours = concerns_us(self)
             held = bookings.get(view.uid)
             if held is not None and tells_nothing_new(held, view):
                 self.told = held
@@ -75,8 +78,16 @@ def news(
     return taken, same
 
 
+def read_once(raw: Mapping[str, Any]) -> ReducedPod:
+    """A pod reduced and read ahead, unless that was done before."""
+    pod = reduced_pod(raw)
+    if pod.ours is None:
+        pod.read_ahead()
+    return pod
+
+
 def concerns_us(raw: Mapping[str, Any]) -> bool:
-    """Whether a reduced pod can matter to placement: it has a gate, names a resource of ours, or cannot be read."""
+    """Whether a reduced pod that can be read can matter to placement: it has a gate, or names what gives GPUs."""
     spec = raw.get("spec")
     if not isinstance(spec, Mapping) or spec.get("schedulingGates"):
         return spec is not None
@@ -111,7 +122,7 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _containers(found: Any) -> Any:
-    """Containers that name one of our resources, or whose resources cannot be read; the others count nothing."""
+    """Containers that name a resource which gives GPUs, or whose resources cannot be read; the others count nothing."""
     if _too_many(found):
         return [{}] * len(found)
     if not isinstance(found, list | tuple) or not all(isinstance(item, Mapping) for item in found):
@@ -134,7 +145,7 @@ def _container(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key in ("requests", "limits"):
-        _put(made, raw, key, _ours)
+        _put(made, raw, key, _giving_gpus)
     return {key: value for key, value in made.items() if value != {}}
 
 
@@ -148,6 +159,11 @@ def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
         kept = ("type", "status", "reason")
         found = [{key: item[key] for key in kept if key in item} for item in scheduled[:1]]
     return made | ({"conditions": found} if found is not None else {})
+
+
+def _giving_gpus(raw: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in raw.items() if str(key).startswith(_GIVERS)}
+    return {key: value for key, value in found.items() if str(key).startswith(_PREFIX) or of_device_plugin(str(key))}
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ on any eligible GPU. Detail per GPU belongs to ``hetserve why``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,12 +14,14 @@ import numpy as np
 
 from hetserve.placement.index import GpuIndex, Mask, Numbers
 from hetserve.placement.requests import GpuRequest
+from hetserve.placement.strangers import Cause, first_cause, words
 from hetserve.placement.values import value
 
 NO_GPU: Final = "no GPU on the node"
 UNREADABLE: Final = "the GPU inventory of the node cannot be read"
-UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
 SAME_MODEL: Final = "same model on every GPU"
+_CLOSED: Final = 2
+"""Place of the condition that a node is open: what is said of one that is not depends on the cause."""
 _NO_GPU, _UNREADABLE, _NOTHING = range(6, 9)
 """Places after those of the six conditions: a node without GPUs, one that cannot be read, and no reason at all."""
 
@@ -70,14 +72,22 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
-    groups: dict[int, list[str]] = {}
+    groups: dict[int | Cause, list[str]] = {}
     for name in dict.fromkeys(offered):
         row = row_of(name)
         at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
         if at != _NOTHING:
-            groups.setdefault(at, []).append(name)
-    texts = _texts(index, request, masks) if groups else ()
-    return tuple(Refusal(texts[at][0], tuple(nodes), texts[at][1]) for at, nodes in groups.items())
+            groups.setdefault(first_cause(index.strangers(name)) if at == _CLOSED else at, []).append(name)
+    texts = _texts(index, request, masks) if groups else {}
+    return tuple(_refusal(index, at, nodes, texts) for at, nodes in groups.items())
+
+
+def _refusal(index: GpuIndex, at: int | Cause, nodes: Sequence[str], texts: Mapping[int, tuple[str, bool]]) -> Refusal:
+    if isinstance(at, Cause):
+        strangers = (one for name in nodes for one in index.strangers(name))
+        return Refusal(words(at, strangers), tuple(nodes), resolvable=True)
+    text, resolvable = texts[at]
+    return Refusal(text, tuple(nodes), resolvable)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
@@ -89,19 +99,18 @@ def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[i
     return places
 
 
-def _texts(index: GpuIndex, request: GpuRequest, masks: Masks) -> tuple[tuple[str, bool], ...]:
+def _texts(index: GpuIndex, request: GpuRequest, masks: Masks) -> Mapping[int, tuple[str, bool]]:
     """(wording, whether pods that go away can change it) per condition, then for nodes without rows."""
     same_model = SAME_MODEL if request.gpus == 1 else _too_few(request, "GPU") + " without the same model"
-    return (
-        (f"{_too_few(request, 'GPU')} on the node", False),
-        (f"{_too_few(request, 'GPU')} {request.selector}", False),
-        (UNLISTED_GPU, True),
-        (f"{_too_few(request, 'healthy GPU')} on the node", True),
-        (same_model, True),
-        (_short_of(index, request, masks), True),
-        (NO_GPU, False),
-        (UNREADABLE, False),
-    )
+    return {
+        0: (f"{_too_few(request, 'GPU')} on the node", False),
+        1: (f"{_too_few(request, 'GPU')} {request.selector}", False),
+        3: (f"{_too_few(request, 'healthy GPU')} on the node", True),
+        4: (same_model, True),
+        5: (_short_of(index, request, masks), True),
+        _NO_GPU: (NO_GPU, False),
+        _UNREADABLE: (UNREADABLE, False),
+    }
 
 
 def _short_of(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:

@@ -1,11 +1,11 @@
-"""GPU memory and number of GPUs that a pod's containers name, counted as Kubernetes counts a resource."""
+"""What a pod's containers ask for, counted as Kubernetes counts a resource: GPU memory, GPUs, and what others give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.placement.fields import items, mapping, short
@@ -15,6 +15,34 @@ from hetserve.units import MiB, parse_quantity
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
+_GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
+_PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
+_MOST_KEPT: Final = 8
+_LONGEST_KEPT: Final = 80
+"""Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
+
+
+class Asked(NamedTuple):
+    """What a pod asks of GPUs: MiB on each, how many, and the resources of NVIDIA's device plugin, a few of them."""
+
+    memory: MiB = MiB(0)
+    gpus: int = 0
+    through: tuple[str, ...] = ()
+
+
+def asked(spec: Mapping[str, Any]) -> Asked:
+    """All that a pod's containers ask of GPUs; of most pods one look at the names says that it is nothing.
+
+    Raises InvalidObjectError as `peak` does.
+    """
+    named = set[str]().union(*_resources(spec))
+    if not any(name.startswith(_GIVERS) for name in named):
+        return Asked()
+    return Asked(
+        gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
+        gpu_count(spec) if names.RESOURCE_GPU in named else 0,
+        _through(spec) if any(map(of_device_plugin, named)) else (),
+    )
 
 
 def gpu_memory(spec: Mapping[str, Any]) -> MiB:
@@ -29,43 +57,77 @@ def gpu_count(spec: Mapping[str, Any]) -> int:
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
     """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
-    containers = [*items(spec.get("containers"), "containers"), *items(spec.get("initContainers"), "initContainers")]
-    return any(
-        name in mapping(mapping(container.get("resources"), "resources").get(kind), kind)
-        for container in containers
-        for kind in ("requests", "limits")
-        for name in _UNIT
-    )
+    return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
-def peak(spec: Mapping[str, Any], resource: str) -> int:
-    """Most of a resource that a pod needs at any time.
+def of_device_plugin(resource: str) -> bool:
+    """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
+    return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
 
-    Containers and sidecars (init containers with restartPolicy Always) run together and are summed; another
-    init container runs alone beside the sidecars started before it, so of those only the largest matters.
-    Raises InvalidObjectError for a quantity that is none or is larger than any node.
+
+def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
+    """Most that a pod's containers ask for at any time, as Kubernetes counts it (component-helpers, PodRequests).
+
+    `amount` is what one container asks for. Containers and sidecars (init containers with restartPolicy Always) run
+    together and are summed; another init container runs alone beside the sidecars started before it, so of those only
+    the largest matters. Raises InvalidObjectError for containers that are no list of objects.
     """
     running = sidecars = most = 0
     for container in items(spec.get("containers"), "containers"):
-        running += _amount(container, resource, "spec.containers")
+        running += amount(container)
     for container in items(spec.get("initContainers"), "initContainers"):
-        amount = _amount(container, resource, "spec.initContainers")
         if container.get("restartPolicy") == "Always":
-            sidecars += amount
+            sidecars += amount(container)
             most = max(most, sidecars)
         else:
-            most = max(most, sidecars + amount)
-    total = max(running + sidecars, most)
+            most = max(most, sidecars + amount(container))
+    return max(running + sidecars, most)
+
+
+def peak(spec: Mapping[str, Any], resource: str) -> int:
+    """Most of a resource of ours that a pod needs at any time, on each of its GPUs or in GPUs.
+
+    What RuntimeClasses add (`overhead`) is for sandboxes, which hold no GPU. Raises InvalidObjectError for a quantity
+    that is none or is larger than any node.
+    """
+    total = most_at_once(spec, lambda container: _amount(container, resource))
     if total > _LARGEST[resource]:
         unit = _UNIT[resource]
         raise InvalidObjectError(f"{resource} sums to {total} {unit}; at most {_LARGEST[resource]} {unit} is possible")
     return total
 
 
-def _amount(container: Mapping[str, Any], resource: str, field: str) -> int:
-    resources = mapping(container.get("resources"), field, "resources")
+def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Requests and limits of every container, as they are written."""
+    found = []
+    for field in ("containers", "initContainers"):
+        for container in items(spec.get(field), field):
+            if resources := mapping(container.get("resources"), field, "resources"):
+                found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+    return found
+
+
+def _through(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names.
+
+    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
+    """
+    named = ((name, amount) for resources in _resources(spec) for name, amount in resources.items())
+    found = {name[:_LONGEST_KEPT] for name, amount in named if of_device_plugin(name) and not _is_zero(amount)}
+    return tuple(sorted(found)[:_MOST_KEPT])
+
+
+def _is_zero(amount: object) -> bool:
+    try:
+        return parse_quantity(str(amount)) == 0
+    except ValueError:
+        return False
+
+
+def _amount(container: Mapping[str, Any], resource: str) -> int:
+    resources = mapping(container.get("resources"), "containers.resources")
     for kind in ("requests", "limits"):
-        value = mapping(resources.get(kind), field, "resources", kind).get(resource)
+        value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
         if value is not None:
             written = str(value)
             if len(written) > _LONGEST:  # numbers that were read once are kept

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hetserve.placement.bookings import UNNAMED, Booking, GpuUse, booking_order, unknown_gpus, use_problems
+from hetserve.placement.bookings import (
+    UNNAMED,
+    Booking,
+    GpuUse,
+    booking_order,
+    through_plugin,
+    unknown_gpus,
+    use_problems,
+)
 from hetserve.placement.index import GpuIndex, Place
 from hetserve.placement.inventory import NodeInventory
+from hetserve.placement.strangers import Stranger
 from hetserve.units import MiB
 
 
@@ -98,11 +107,22 @@ class Shelves:
 
     def uses(self) -> Iterator[GpuUse]:
         """Every known GPU with its bookings, in the order of node name and GPU id."""
+        closed = self.strangers()
         for name in sorted(self._nodes):
             for gpu in self._nodes[name].gpus:
                 shelf = self._shelves.get((name, gpu.id)) or _Shelf()
                 free = gpu.memory_mib * (1 - shelf.whole) - shelf.used
-                yield GpuUse(name, gpu, MiB(free), tuple(sorted(shelf.pods.values(), key=booking_order)))
+                pods = tuple(sorted(shelf.pods.values(), key=booking_order))
+                yield GpuUse(name, gpu, MiB(free), pods, name not in closed)
+
+    def strangers(self) -> Mapping[str, set[Stranger]]:
+        """Known nodes with GPUs that are closed to new pods, and what closes each."""
+        found: dict[str, set[Stranger]] = {}
+        listed = {name: {gpu.id for gpu in node.gpus} for name, node in self._nodes.items() if node.gpus}
+        for (name, gpu), shelf in self._shelves.items():
+            if name in listed and gpu not in listed[name]:
+                found.setdefault(name, set()).update(one for pod in shelf.pods.values() for one in pod.strangers)
+        return found
 
     def problems(self) -> Iterator[str]:
         """What does not add up: inventories that cannot be read, over-use, places that nobody lists."""
@@ -117,9 +137,12 @@ class Shelves:
                     strange.setdefault(uid, (booking, []))[1].append(place[1])
         for booking, gpus in strange.values():
             yield unknown_gpus(booking, gpus, node_known=booking.node in self._nodes)
+        for node in self._nodes.values():
+            if node.gpus:
+                yield from (through_plugin(pod) for pod in self.pods_on((node.name, UNNAMED)).values() if pod.through)
 
 
 def _book(index: GpuIndex, place: Place, booking: Booking, sign: int) -> None:
-    index.book(place, booking.request, sign)
+    index.book(place, booking.request, sign, booking.strangers)
     for model in booking.other_models:
         index.keep_from(place, model, sign)

@@ -21,7 +21,7 @@ from hetserve.placement.inventory import NodeInventory
 from hetserve.placement.journal import CHECKPOINT, HEADER, Record
 from hetserve.placement.journal_values import offered_names
 from hetserve.placement.ledger import Ledger
-from hetserve.placement.pods import InvalidObjectError, PodView, parse_pod
+from hetserve.placement.pods import InvalidObjectError, PodView, parse_pod, unread_pod
 from hetserve.placement.requests import GpuRequest, PolicyName
 from hetserve.units import MiB, Seconds
 
@@ -175,10 +175,13 @@ def _views(objects: Iterable[Mapping[str, Any]]) -> Iterator[PodView]:
         try:
             yield parse_pod(raw)
         except InvalidObjectError:
-            continue
+            if (unread := unread_pod(raw)) is not None:
+                yield unread
 
 
 def _bound(booking: Booking) -> PodView:
     """A pod of a checkpoint as the watch would show it: it stays where it is."""
-    mib = ",".join(str(amount) for amount in booking.mib)
-    return PodView(booking.request, node=booking.node, gpus=booking.gpus, annotated_mib=mib)
+    gpus = tuple(gpu for _, gpu in booking.named)
+    mib = ",".join([str(booking.request.memory_mib)] * len(gpus))
+    through, unread = booking.through, booking.unread
+    return PodView(booking.request, node=booking.node, gpus=gpus, annotated_mib=mib, through=through, unread=unread)

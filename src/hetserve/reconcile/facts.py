@@ -2,7 +2,9 @@
 
 A service's own pods that are bound count as running even while they terminate: their GPU is the service's
 until it is free, so a rollout or a lost pod does not look like lost capacity. Pods that wait reserve nothing:
-whoever is bound first holds the place, and only the loser plans again.
+whoever is bound first holds the place, and only the loser plans again. A node has no room for GPU types while a pod
+has GPUs there of which nobody knows which they are, as placement has it, and none at all beside a pod that cannot be
+read.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[
 
 
 def _room_on(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+    if any(pod.unread is not None for pod in pods):
+        return 0
     fits = _fits(offer.demand, node, pods)
     if offer.type.spec.gpu is None:
         return fits or 0
@@ -70,6 +74,8 @@ def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]
             used[held] += pod.gpu_memory or MAX_MIB  # no memory named: it holds the GPU whole
             if pod.model == model:
                 with_model.add(held)
+    if any(pod.untold for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:
+        return 0
     return sum(
         g.healthy
         and gpu is not None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,13 +16,15 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.placement.inventory import Gpu, parse_node
-from hetserve.placement.pods import gpu_memory, named_gpus
+from hetserve.placement.pods import PodView, parse_pod, unread_pod
+from hetserve.placement.resources import most_at_once
 from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 RawObject = Mapping[str, Any]
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5
 _FINISHED = ("Succeeded", "Failed")
+_LARGEST_QUANTITY: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodFact:
-    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words."""
+    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
+
+    untold: on its node it has GPUs, and nobody knows which. unread: why it, or a part of it, cannot be read; what it
+    takes of its node is not known then.
+    """
 
     uid: str
     namespace: str
@@ -79,6 +86,8 @@ class PodFact:
     terminating: bool = False
     gated: bool = False
     waiting: str | None = None
+    untold: bool = False
+    unread: str | None = None
     owner: Owner | None = None
 
 
@@ -91,15 +100,26 @@ def controller(raw: RawObject) -> Owner | None:
 
 
 def pod_fact(raw: RawObject) -> PodFact | None:
-    """Facts of a pod; None for one that is finished and holds nothing any more."""
+    """Facts of a pod; None for one that is finished and holds nothing any more.
+
+    Raises nothing: of a pod that cannot be read it tells that it is there.
+    """
+    try:
+        return _pod_fact(raw)
+    except Exception as error:
+        return _unread_fact(raw, f"{type(error).__name__}: {error}")
+
+
+def _pod_fact(raw: RawObject) -> PodFact | None:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     if status.get("phase") in _FINISHED:
         return None
-    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-    node = spec.get("nodeName") or None
+    labels = meta.get("labels") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled", {})
+    node = spec.get("nodeName") or None
     refused = node is None and scheduled.get("reason") == "Unschedulable"
+    gpus, unread = _gpus(raw)
     return PodFact(
         uid=str(meta["uid"]),
         namespace=str(meta.get("namespace", "")),
@@ -110,41 +130,66 @@ def pod_fact(raw: RawObject) -> PodFact | None:
         model=labels.get(names.LABEL_MODEL),
         template_hash=labels.get("pod-template-hash"),
         node=node,
-        gpu=",".join(named_gpus(annotations.get(names.ANNOTATION_GPU))[0]) or None if node else None,
+        gpu=None if gpus is None or not gpus.request.needs_gpu else ",".join(gpus.gpus) or None,
         cpu=MilliCPU(_requested(spec, "cpu")),
         memory=MiB(_requested(spec, "memory")),
-        gpu_memory=_gpu_memory(spec),
+        gpu_memory=MiB(0) if gpus is None else gpus.request.memory_mib,
         ready=conditions.get("Ready", {}).get("status") == "True",
         terminating=meta.get("deletionTimestamp") is not None,
         gated=bool(spec.get("schedulingGates")),
         waiting=str(scheduled.get("message") or "Unschedulable") if refused else None,
+        untold=node is not None if gpus is None else gpus.untold,
+        unread=unread,
         owner=controller(raw),
     )
 
 
-def _gpu_memory(spec: RawObject) -> MiB:
+def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
+    """(the pod as placement reads it, or None; why it cannot)."""
     try:
-        return gpu_memory(spec)
-    except ValueError:  # the extender refuses such a pod, so it will never hold a GPU
-        return MiB(0)
+        return parse_pod(raw), None
+    except ValueError as error:
+        return None, str(error)
+
+
+def _unread_fact(raw: RawObject, why: str) -> PodFact | None:
+    """That a bound pod is there; one on no node takes nothing."""
+    bound = unread_pod(raw)
+    if bound is None or bound.finished:
+        return None
+    request = bound.request
+    fact = PodFact(request.uid, request.namespace, request.name, node=bound.node, untold=True, unread=why)
+    with suppress(Exception):  # whose it is may be what cannot be read
+        return replace(
+            fact, instance_type=raw["metadata"]["labels"].get(names.LABEL_INSTANCE_TYPE), owner=controller(raw)
+        )
+    return fact
 
 
 def _requested(spec: RawObject, resource: str) -> int:
-    """Sum over containers, or the largest init container where that is more (sidecars count as containers)."""
-    convert = quantity_to_millicpu if resource == "cpu" else quantity_to_mib
+    """What a pod requests of cpu [millicores] or memory [MiB], as Kubernetes counts it (resource.PodRequests).
 
-    def of(container: RawObject) -> int:
-        text = ((container.get("resources") or {}).get("requests") or {}).get(resource)
-        try:
-            return 0 if text is None else int(convert(str(text)))
-        except ValueError:  # a quantity that nobody can mean, such as 1e9999999: the pod is there all the same
-            return 0
+    What the pod's own `resources` say stands for its containers; the overhead of its RuntimeClass comes on top.
+    """
+    total = _amount(spec, resource)
+    if total is None:
+        total = most_at_once(spec, lambda container: _amount(container, resource) or 0)
+    return total + (_quantity(spec.get("overhead"), resource) or 0)
 
-    inits = spec.get("initContainers") or ()
-    sidecars = sum(of(c) for c in inits if c.get("restartPolicy") == "Always")
-    running = sum(of(c) for c in spec.get("containers") or ()) + sidecars
-    starting = max((of(c) + sidecars for c in inits if c.get("restartPolicy") != "Always"), default=0)
-    return max(running, starting)
+
+def _amount(asking: RawObject, resource: str) -> int | None:
+    """What a container, or a pod as a whole, requests; None where it does not say."""
+    return _quantity((asking.get("resources") or {}).get("requests"), resource)
+
+
+def _quantity(amounts: RawObject | None, resource: str) -> int | None:
+    text = (amounts or {}).get(resource)
+    try:
+        if text is None:
+            return None
+        return int(quantity_to_millicpu(str(text)) if resource == "cpu" else quantity_to_mib(str(text)))
+    except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
+        return _LARGEST_QUANTITY
 
 
 def node_fact(raw: RawObject) -> NodeFact:

@@ -73,6 +73,22 @@ def gpu_pod(
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase} | (refused if unschedulable else {})}
 
 
+def plugin_pod(
+    name: str = "nvidia",
+    *,
+    node: str | None = "n0",
+    resource: str = names.RESOURCE_NVIDIA_GPU,
+    amount: str = "1",
+    phase: str = "Running",
+) -> Json:
+    """A pod of the default scheduler with GPUs that NVIDIA's device plugin chose."""
+    raw = gpu_pod(name, model=None, node=node, phase=phase)
+    raw["spec"]["schedulerName"] = "default-scheduler"
+    amounts = {resource: amount}
+    raw["spec"]["containers"] = [{"name": "cuda", "resources": {"limits": amounts, "requests": amounts}}]
+    return raw
+
+
 def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
     """What our binding writes; nothing to a pod without GPUs."""
     if gpu is None:

@@ -13,7 +13,7 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster import Cluster, ClusterError
 from hetserve.cli.watching import follow
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.http_api import HttpApi
 
 Json = dict[str, Any]
@@ -72,6 +72,27 @@ def test_a_bar_has_a_letter_per_model_in_proportion_and_dots_for_what_is_free() 
     assert first.count("B") - first.count("B:") == round(26 * 9216 / 32768) - round(26 * 6144 / 32768)
     assert "A bert   B resnet" in text
     assert "·" * 26 in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("stranger", "told"),
+    [
+        (plugin_pod(), "pod default/nvidia holds GPUs of node n0 through nvidia.com/gpu, and nobody knows which"),
+        (gpu_pod("odd", node="n0", memory_mib="1e9999999"), "; node n0 takes no new pods while it is there"),
+    ],
+    ids=["plugin", "unread"],
+)
+def test_a_node_that_is_closed_is_drawn_as_such_and_the_pod_is_named(stranger: Json, told: str) -> None:
+    shown = document(BOUND, stranger)
+    assert [gpu["open"] for gpu in shown["gpus"]] == [False, False]
+    assert [gpu["freeMiB"] for gpu in shown["gpus"]] == [32768 - 6144, 32768], "what is held is shown all the same"
+    assert shown["totals"]["freeMiB"] == shown["totals"]["largestFreeMiB"] == 0
+    assert any(told in problem for problem in shown["problems"])
+    text = run(pods=[BOUND, stranger]).stdout
+    assert "?" * 26 in text
+    assert "·" not in text
+    assert " ".join(told.split()) in " ".join(text.split())
+    assert all(gpu["open"] for gpu in document(BOUND)["gpus"])
 
 
 def test_over_use_and_unknown_gpus_are_drawn_and_listed() -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.node_rules import against_node
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.http_api import HttpApi
 
 Json = dict[str, Any]
@@ -176,6 +176,46 @@ def test_a_bound_pod_that_does_not_name_its_gpus_is_told_so(
     text = run("past-us", NODE, OTHER, past_us).stdout
     assert "the node takes no new pods until the pod names it or ends" in text
     assert "nobody" not in text, "whom it is beside is not known"
+
+
+PLUGGED = "pods on the node hold GPUs through nvidia.com/gpu, and nobody knows which; it takes new pods once they end"
+
+
+def test_a_pod_of_the_device_plugin_is_told_what_it_does_to_its_node() -> None:
+    said = answer("nvidia", NODE, plugin_pod())
+    assert said["state"] == "NotOurs"
+    assert said["message"].startswith("has GPUs of node n0 through nvidia.com/gpu, and nobody knows which: the node")
+    assert "asks for no hetserve.io/gpu-memory" in answer("nvidia", NODE, plugin_pod(node=None))["message"]
+    assert answer("nvidia", NODE, plugin_pod(phase="Succeeded"))["state"] == "Finished"
+
+
+def test_a_pod_that_waits_beside_one_of_the_device_plugin_is_told_of_it() -> None:
+    said = answer("mine", NODE, gpu_pod("mine"), plugin_pod(), code=3)
+    assert [one["reason"] for one in said["decision"]["refusals"]] == [PLUGGED]
+    assert {gpu["reasons"][0]["kind"] for gpu in said["gpus"]} == {"device-plugin"}
+    assert said["gpus"][0]["reasons"][0]["text"] == f"{PLUGGED}: default/nvidia"
+
+
+def test_a_pod_with_gpus_of_both_is_told_so() -> None:
+    both = gpu_pod("both", node="n0", gpu="0")
+    both["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_NVIDIA_GPU] = "1"
+    said = answer("both", NODE, both)
+    assert said["message"] == "holds GPU 0, and others through nvidia.com/gpu, of node n0, 4096 MiB"
+    assert not said["holds"]["allNamed"]
+    del both["spec"]["nodeName"]
+    result = run("both", NODE, both)
+    assert result.exit_code == 2
+    assert "ask for one of the two" in " ".join(result.stdout.split())
+
+
+def test_a_bound_pod_that_cannot_be_read_is_told_that_its_node_is_closed() -> None:
+    result = run("odd", NODE, gpu_pod("odd", node="n0", memory_mib="1e9999999"))
+    assert result.exit_code == 2
+    said = " ".join(result.stdout.split())
+    assert (
+        "is on node n0, which takes no new pods while it is there, for it cannot be read: hetserve.io/gpu-memory"
+        in said
+    )
 
 
 def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:

@@ -182,6 +182,25 @@ async def test_a_bind_that_never_landed_gives_its_gpu_back_after_a_look(bench: B
     assert bench.placer.ledger.booking("uid-p0") is None
 
 
+async def test_a_bound_pod_that_cannot_be_read_keeps_its_gpu_however_often_it_is_looked_up(bench: Bench) -> None:
+    pod = bench.api.add(gpu_pod())
+    await bench.filter(pod)
+    bench.api.faults["POST"] = deque(["lost after"])
+    bench.api.faults["GET"] = deque(["lost before"])
+    await bench.bind(pod, "n0")
+    bound = next(raw for raw in bench.api.listing("/api/v1/pods") if raw["spec"].get("nodeName"))
+    bound["spec"]["containers"] = ["model"]
+    bench.api.add(bound)
+    for _ in range(2):
+        bench.clock[0] += 76
+        await bench.binder.verify_overdue()
+        assert bench.placer.ledger.free(("n0", "0")) == 32768 - 4096, "its GPU is given away"
+    bench.show()
+    assert (await bench.filter(gpu_pod("next", model="next"), "n0"))["FailedAndUnresolvableNodes"]["n0"].endswith(
+        "cannot be read, nor which GPUs they hold; it takes new pods once they end: default/p0"
+    )
+
+
 async def test_an_unreadable_pod_after_a_lost_answer_keeps_its_gpu(bench: Bench) -> None:
     pod = bench.api.add(gpu_pod())
     await bench.filter(pod)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from hetserve.placement import NodeSink, Placer, PodSink
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 from hetserve_extender import ledger_view
 from hetserve_extender.app import Probes
@@ -38,6 +38,8 @@ def odd() -> Placer:
             gpu_pod("beyond", node="n1", gpu="7"),
             gpu_pod("unsaid", node="n1"),
             gpu_pod("odd", memory_mib="much"),
+            gpu_pod("odd too", node="n1", memory_mib="much"),
+            plugin_pod(node="n1"),
         ],
     )
     placer.filter(gpu_pod("waits", memory_mib=1024, model="w"), ["n0", "n1", "idle"])
@@ -64,6 +66,7 @@ async def test_it_shows_every_gpu_with_its_pods_and_all_that_does_not_add_up() -
         "memoryMiB": 1024,
         "state": "reserved",
     }
+    assert {gpu["node"] for gpu in view["gpus"] if not gpu["open"]} == {"n1"}
     assert view["problems"] == list(placer.problems())
     assert len(view["problems"]) >= 6
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hetserve.placement import NodeSink, Placer, PodSink, QueueSettings, Waiting, next_round
 from hetserve.placement.fairness import FairnessWindow, jain
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
 from hetserve.units import MiB, Seconds
 from hetserve_extender.metrics import Metrics
@@ -190,3 +190,20 @@ def test_the_window_forgets_and_keeps_priorities_apart() -> None:
 def test_jains_index_lies_between_one_nth_and_one(values: list[float]) -> None:
     assert 1 / len(values) - 1e-9 <= jain(values) <= 1 + 1e-9
     assert jain([7.0] * len(values)) == pytest.approx(1.0)
+
+
+async def test_a_closed_node_is_counted_by_cause_and_has_nothing_free() -> None:
+    odd = gpu_pod("odd", node="n0", memory_mib="1e9999999")
+    placer = placer_with(plugin_pod(), plugin_pod("more"), odd, plugin_pod("elsewhere", node="n9"))
+    NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1", gpus=1)])
+    found = await samples(Metrics(placer))
+    assert {cause: found["hetserve_closed_nodes", cause] for cause in ("unlisted", "device-plugin", "unreadable")} == {
+        "unlisted": 0,
+        "device-plugin": 1,
+        "unreadable": 1,
+    }
+    assert found["hetserve_free_mib",] == 32768, "what nobody gets is not free"
+    assert found["hetserve_bookings", "bound"] == 0, "those are no pods of ours"
+    assert found["hetserve_ledger_problems",] == 3
+    PodSink(placer).replace([])
+    assert (await samples(Metrics(placer)))["hetserve_free_mib",] == 3 * 32768

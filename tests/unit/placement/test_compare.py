@@ -10,7 +10,8 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import Ledger, parse_node, parse_pod
 from hetserve.placement.compare import Cluster, Kind, compare
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.placement.pods import unread_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 
 Json = dict[str, Any]
@@ -148,3 +149,30 @@ def test_a_whole_gpu_whose_inventory_grew_is_no_difference() -> None:
     ledger.put_node(parse_node(grown[0]))
     assert compare(ledger, _cluster(_pods(), grown)) == ()
     assert compare(_ledger(_pods(), grown), _cluster(_pods(), grown)) == (), "nor to a ledger built anew"
+
+
+def _both() -> Json:
+    """With GPUs of ours and of the plugin, as somebody bound it past us."""
+    both = gpu_pod("both", node="n0", gpu="2", model="both")
+    both["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_NVIDIA_GPU] = "1"
+    return both
+
+
+def test_pods_of_the_device_plugin_are_known_to_both_sides() -> None:
+    pods = [*_pods(), plugin_pod(), _both(), plugin_pod("waits", node=None)]
+    assert compare(_ledger(pods), _cluster(pods)) == ()
+    missed = compare(_ledger(_pods()), _cluster([*_pods(), plugin_pod()]))
+    assert [(one.kind, one.text) for one in missed] == [
+        (Kind.NOT_BOOKED, "pod default/nvidia has GPUs that a device plugin chose and is not booked")
+    ]
+    gone = compare(_ledger([*_pods(), plugin_pod()]), _cluster([*_pods(), plugin_pod(phase="Failed")]))
+    assert [one.kind for one in gone] == [Kind.NOT_IN_CLUSTER], "its node is closed for ever"
+
+
+def test_a_pod_that_cannot_be_read_is_a_difference_only_once_it_is_gone() -> None:
+    odd = gpu_pod("odd", node="n0", memory_mib="1e9999999")
+    ledger, seen = _ledger(_pods()), unread_pod(odd)
+    assert seen is not None
+    ledger.observe(seen)
+    assert compare(ledger, _cluster([*_pods(), odd])) == ()
+    assert [one.kind for one in compare(ledger, _cluster(_pods()))] == [Kind.NOT_IN_CLUSTER]

@@ -13,7 +13,7 @@ from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_profiles, read_service, read_types
 from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod
+from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
 from hetserve.units import MiB, MilliCPU
 
@@ -54,6 +54,10 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "NoSchedule"),)),)}, 0),
     "a taint that only prefers": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "PreferNoSchedule"),)),)}, 2),
     "a node without CPU left": ({"others": (pod(gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(14000)),)}, 0),
+    "a pod on a GPU that the node does not list": ({"others": (pod(gpu="7"),)}, 0),
+    "a pod that holds GPUs of which nobody knows which": ({"others": (pod(gpu=None, untold=True),)}, 0),
+    "a pod on another node that does": ({"others": (pod(node="h", gpu=None, untold=True),)}, 2),
+    "a pod that cannot be read": ({"others": (pod(gpu=None, unread="odd"),)}, 0),
     "an unhealthy GPU": (
         {"nodes": (replace(GPU_NODE, gpus=(GPU_NODE.gpus[0], replace(GPU_NODE.gpus[1], healthy=False))),)},
         1,
@@ -82,6 +86,52 @@ def test_a_cpu_type_has_room_for_as_many_as_fit_on_its_nodes() -> None:
     full = pod(node="c", gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(2000))
     assert facts(others=(full,))[CPU_TYPE].room == 0
     assert facts(nodes=())[CPU_TYPE].room == 0
+
+
+def test_a_cpu_type_has_no_room_beside_a_pod_that_cannot_be_read_and_keeps_it_beside_unknown_gpus() -> None:
+    beside = pod(node="c", gpu=None, gpu_memory=MiB(0))
+    assert facts(others=(replace(beside, unread="odd"),))[CPU_TYPE].room == 0
+    assert facts(others=(replace(beside, untold=True),))[CPU_TYPE].room == 1
+
+
+def room_beside(*raw: dict[str, Any]) -> int | None:
+    others = tuple(fact for fact in map(pod_fact, raw) if fact is not None)
+    return facts(others=others)[GPU_TYPE].room
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+def test_the_gpus_of_a_node_are_not_planned_on_while_a_pod_has_some_through_the_device_plugin(phase: str) -> None:
+    assert room_beside(plugin_pod(node="g", phase=phase)) == (0 if phase == "Running" else 2)
+    assert room_beside(plugin_pod(node=None)) == 2
+    ending = plugin_pod(node="g")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert room_beside(ending) == 0
+
+
+def test_planning_believes_no_node_that_placement_will_refuse() -> None:
+    assert room_beside(gpu_pod("unsaid", node="g")) == 0, "it does not say on which GPU it runs"
+    assert room_beside(gpu_pod("beyond", node="g", gpu="9")) == 0, "it runs on one of them, whatever it says"
+    assert room_beside(gpu_pod("huge", node="g", gpu="0", memory_mib="1e9999999")) == 0
+    only_named = gpu_pod("named", node="g", memory_mib="0")
+    only_named["metadata"]["annotations"]["hetserve.io/gpu"] = "0"
+    assert room_beside(only_named) == 2, "an annotation alone holds nothing"
+
+
+@pytest.mark.parametrize("part", ["metadata", "spec", "status"])
+def test_a_bound_pod_that_cannot_be_read_is_a_fact_and_one_on_no_node_is_none(part: str) -> None:
+    raw = gpu_pod("odd", node="g", gpu="0")
+    raw[part] = raw[part] | {"labels": 7, "containers": 7, "conditions": 7}
+    found = pod_fact(raw)
+    assert found is not None, "its GPU looks free"
+    assert (found.node, found.name, found.namespace) == ("g", "odd", "default")
+    assert found.unread is not None
+    assert room_beside(raw) == 0
+    raw["status"]["phase"] = "Failed"
+    assert pod_fact(raw) is None
+    del raw["spec"]["nodeName"]
+    raw["status"]["phase"] = "Pending"
+    waiting = pod_fact(raw)
+    assert waiting is None or waiting.node is None
 
 
 def test_a_finished_pod_is_no_fact_and_a_gated_one_is_not_refused() -> None:

@@ -1,0 +1,70 @@
+"""Promise: while a pod has GPUs of a node through NVIDIA's device plugin, no pod of ours comes to that node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.cluster import Cluster
+from harness.lab import Lab
+from harness.nodes import INSTANCE_TYPE_LABEL
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import RESOURCE_NVIDIA_GPU
+
+WORDS = (
+    f"pods on the node hold GPUs through {RESOURCE_NVIDIA_GPU}, and nobody knows which; it takes new pods once they end"
+)
+
+
+def advertise(cluster: Cluster, node: str, gpus: int) -> None:
+    """What the device plugin makes the kubelet say."""
+    amounts = {RESOURCE_NVIDIA_GPU: str(gpus)}
+    status = {"status": {"capacity": amounts, "allocatable": amounts}}
+    cluster.kube.patch("nodes", node, status, subresource="status")
+
+
+def cuda_pod(lab: Lab, nodes: str) -> dict[str, Any]:
+    """A pod that the stock scheduler places."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "cuda", "namespace": lab.namespace, "labels": {"app": "cuda"}},
+        "spec": {
+            "nodeSelector": {INSTANCE_TYPE_LABEL: lab.scoped(nodes)},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "cuda", "image": "none", "resources": {"limits": {RESOURCE_NVIDIA_GPU: "1"}}}],
+        },
+    }
+
+
+def open_gpus(cluster: Cluster, node: str) -> list[bool]:
+    return [gpu["open"] for gpu in cluster.ledger()["gpus"] if gpu["node"] == node]
+
+
+def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        (node,) = lab.nodes("mixed", count=1, gpus=2).node_names()
+        advertise(cluster, node, 2)
+        lab.deployment("early", "mixed", replicas=1, mib=2048, model="early")
+        lab.wait_for_bound(1, "app=early")
+
+        cluster.kube.create(cuda_pod(lab, "mixed"))
+        lab.wait_for_bound(1, "app=cuda")
+        told = wait_until(
+            lambda: [one for one in cluster.ledger()["problems"] if f"{namespace}/cuda " in one] or Unmet("no word"),
+            20,
+            "the extender to hear of it",
+        )
+        assert told == [
+            f"pod {namespace}/cuda holds GPUs of node {node} through {RESOURCE_NVIDIA_GPU}, and nobody knows which:"
+            " the node takes no new pods until it ends"
+        ]
+        assert open_gpus(cluster, node) == [False, False]
+
+        lab.deployment("late", "mixed", replicas=1, mib=2048, model="late")
+        assert WORDS in lab.wait_for_refusal(WORDS)
+        assert lab.bound("app=late") == []
+        assert len(lab.bound("app=early")) == 1, "what was there before stays"
+
+        cluster.kube.delete("pods", "cuda", namespace)
+        lab.wait_for_bound(1, "app=late")
+        assert open_gpus(cluster, node) == [True, True]
