@@ -63,7 +63,6 @@ def _pod(process: Process, slot: int) -> Iterator[Any]:
         yield _text(memory.placer.pods.get(uid))
         yield _coroutine(process, uid)
         yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid), _left_to_fence(process, uid)
-    yield _housekeeping(process, f"pod{slot}-")
     yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
     yield sorted(status for about, status in process.fenced if about == slot)
 
@@ -94,7 +93,7 @@ def _timed(memory: Memory, uid: str, booking: Booking | None) -> bool:
 
 
 def _rank(memory: Memory, booking: Booking) -> int:
-    """Place among bookings that are due together: housekeeping reads them in the order of their UIDs."""
+    """Place among bookings that are due together: housekeeping begins to read them in the order of their UIDs."""
     if booking.deadline is None or booking.state is State.RESERVED:
         return 0
     others = memory.placer.ledger.bookings().values()
@@ -140,15 +139,6 @@ def _left_to_fence(process: Process, uid: str) -> bool:
 def _coroutine(process: Process, uid: str) -> Any:
     entry = process.binder._running.get(uid)
     return None if entry is None else (entry[0], list(_frames(entry[1])))
-
-
-def _housekeeping(process: Process, prefix: str) -> Any:
-    """Where housekeeping stands, told in the part of the pod that it is about."""
-    task = process.housekeeping
-    if task is None or task.done():
-        return None
-    frames = list(_frames(task))
-    return frames if prefix in repr(frames) else "elsewhere"
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[Any]:

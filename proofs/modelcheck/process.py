@@ -115,7 +115,6 @@ class Process:
     """Whether it has asked for a list since it was told something."""
     binder: Binder = field(init=False)
     takeover: Takeover | None = None
-    housekeeping: asyncio.Task[None] | None = None
     callers: set[asyncio.Task[str]] = field(default_factory=set)
     fenced: list[tuple[int, int]] = field(default_factory=list)
     """(pod, status or 0) of the fence's own requests, while it takes over."""
@@ -144,17 +143,13 @@ class Process:
     # How it stands
 
     @property
-    def tidying(self) -> bool:
-        return self.housekeeping is not None and not self.housekeeping.done()
-
-    @property
     def taking_over(self) -> bool:
         return self.takeover is not None and self.takeover.under_way
 
     @property
     def quiet(self) -> bool:
         """Whether no coroutine is under way and none is to be gone on with, so that its memory is all there is."""
-        return not (self.tidying or self.binder._running) and (self.takeover is None or self.takeover.quiet)
+        return not self.binder._running and (self.takeover is None or self.takeover.quiet)
 
     @property
     def serves(self) -> bool:
@@ -247,7 +242,7 @@ class Process:
             self.takeover.pods.arrived()
 
     def tidy(self) -> None:
-        self.housekeeping = self.loop.create_task(self.binder.verify_overdue())
+        self.loop.call_soon(self.binder.verify_overdue)
 
     def begin_serving(self, term: int) -> None:
         """It leads from the start of the world on."""

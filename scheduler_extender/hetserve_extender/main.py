@@ -273,7 +273,7 @@ class Extender:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_EVERY)
-            await self.binder.verify_overdue()
+            self.binder.verify_overdue()
 
 
 class _Server(uvicorn.Server):
