@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from http_clients import Served, chunked, post, until
+from hetserve_extender.http_server import HttpServer
+from http_clients import Client, Served, chunked, post, until
 
 
 async def test_a_connection_serves_one_request_after_another(served: Served) -> None:
@@ -28,6 +29,33 @@ async def test_pipelined_requests_are_answered_in_order_however_they_are_cut(ser
             await client.send(data[start : start + size])
         answers = [(await client.answer())[1] for _ in range(20)]
         assert answers == [f'"{number}"'.encode() for number in range(20)]
+
+
+async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop() -> None:
+    """Else they hold up the renewal of the Lease together: a read has room for thousands."""
+    turn, served_at = 0, list[int]()
+
+    def note(_body: bytes) -> bytes:
+        served_at.append(turn)
+        return b"{}"
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if len(served_at) < 1000:
+            loop.call_soon(count)
+
+    loop = asyncio.get_running_loop()
+    server = HttpServer({b"/note": note})
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.start(listener)
+    client = Client(*await asyncio.open_connection(*listener.getsockname()))
+    loop.call_soon(count)
+    await client.send(post("/note", b"") * 1000)
+    assert [(await client.answer())[0] for _ in range(1000)] == [200] * 1000
+    assert len(set(served_at)) == 1000
+    client.writer.transport.abort()
+    await server.stop(1.0)
 
 
 async def test_what_is_pipelined_behind_a_coroutine_waits_for_it(served: Served) -> None:
