@@ -7,8 +7,7 @@ import socket
 
 import pytest
 
-from hetserve_extender.http_server import HttpServer
-from http_clients import Client, Served, chunked, post, until
+from http_clients import Served, chunked, post, until
 
 
 async def test_a_connection_serves_one_request_after_another(served: Served) -> None:
@@ -31,7 +30,7 @@ async def test_pipelined_requests_are_answered_in_order_however_they_are_cut(ser
         assert answers == [f'"{number}"'.encode() for number in range(20)]
 
 
-async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop() -> None:
+async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop(served: Served) -> None:
     """Else they hold up the renewal of the Lease together: a read has room for thousands."""
     turn, served_at = 0, list[int]()
 
@@ -46,16 +45,12 @@ async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop()
             loop.call_soon(count)
 
     loop = asyncio.get_running_loop()
-    server = HttpServer({b"/note": note})
-    listener = socket.create_server(("127.0.0.1", 0))
-    await server.start(listener)
-    client = Client(*await asyncio.open_connection(*listener.getsockname()))
+    served.server.routes = {b"/note": note}
+    client = await served.connect()
     loop.call_soon(count)
     await client.send(post("/note", b"") * 1000)
     assert [(await client.answer())[0] for _ in range(1000)] == [200] * 1000
     assert len(set(served_at)) == 1000
-    client.writer.transport.abort()
-    await server.stop(1.0)
 
 
 async def test_what_is_pipelined_behind_a_coroutine_waits_for_it(served: Served) -> None:
