@@ -33,6 +33,7 @@ from hetserve_extender.drift import DriftCheck
 from hetserve_extender.duties import kept_up
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import FencedApi, Revisions, listed_pod
+from hetserve_extender.fitness import Fitness, reach
 from hetserve_extender.http_limits import Limits
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.label import LeaderLabel
@@ -125,6 +126,7 @@ class Extender:
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.fitness = Fitness(lambda: reach(self.addresses.get("verbs")))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         # Without an election too: what is bound must be what was looked at.
         alone = FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed)
@@ -183,6 +185,8 @@ class Extender:
                 parts.append(self.log.run())
             work = [group.create_task(part) for part in parts]
             group.create_task(probes.serve(sockets=[listener]))
+            if self.leadership is not None:
+                work.append(group.create_task(self.fitness.run(stop)))
             await stop.wait()
             log.info("stopping")
             probes.should_exit = True
@@ -252,7 +256,7 @@ class Extender:
         options = self.settings.leader_election
         who = options.identity or pod or socket.gethostname()
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
-        elector = Elector(lease_api, options.namespace, options.lease_name, candidate)
+        elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
         return Leadership(elector, api, self.pods, self.revisions, self.placer)
 
     def _queue(self, api: ApiServer) -> QueueController:
