@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 TICK: Final = 0.5
 """Seconds between two looks at the clock: time limits are as coarse as this."""
-BACKLOG: Final = 128
-"""Connections that wait to be accepted; the loop may take them all in one turn, before the guard sees one."""
+BACKLOG: Final = 64
+"""Connections that wait to be accepted; asyncio's loop takes them all in one turn, before the guard sees one."""
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 

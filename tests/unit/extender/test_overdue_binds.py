@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+import pytest
+
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
+from hetserve_extender import bind
 from hetserve_extender.api import Answer
 from hetserve_extender.bind import READ_AT_ONCE, Binder
 from hetserve_extender.testing import FakeApi
@@ -97,5 +100,37 @@ def test_a_thousand_reads_are_bounded_and_none_is_forgotten() -> None:
         await asyncio.sleep(SLOW)
         assert in_doubt(binder) == set()
         assert len([call for call in api.calls if call[0] == "GET"]) == 200
+
+    virtually(scene())
+
+
+def test_a_bind_that_is_in_doubt_anew_when_its_turn_comes_keeps_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent last may land yet, whatever became of what was sent before."""
+    monkeypatch.setattr(bind, "READ_AT_ONCE", 1)
+
+    async def scene() -> None:
+        binder = overdue(SlowApi({"p0"}), pods=2)
+        await asyncio.sleep(VERIFY_AFTER + 1)
+        binder.verify_overdue()
+        binder.placer.ledger.begin_bind("uid-p1")
+        binder.placer.ledger.verify("uid-p1", Seconds(2 * VERIFY_AFTER))
+        await asyncio.sleep(SLOW + 1)
+        assert in_doubt(binder) == {"p1"}
+        await asyncio.sleep(VERIFY_AFTER)
+        binder.verify_overdue()
+        await asyncio.sleep(1)
+        assert in_doubt(binder) == set()
+
+    virtually(scene())
+
+
+def test_the_end_of_the_process_waits_for_reads_that_have_begun_and_begins_no_others() -> None:
+    async def scene() -> None:
+        api = SlowApi({f"p{number}" for number in range(40)})
+        binder = overdue(api, pods=40)
+        await asyncio.sleep(VERIFY_AFTER + 1)
+        binder.verify_overdue()
+        await binder.drain(60.0)
+        assert len([call for call in api.calls if call[0] == "GET"]) == READ_AT_ONCE
 
     virtually(scene())
