@@ -25,9 +25,9 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 class GuardLimits:
     """Bytes and seconds. For servers that take requests without a body, as those of probes.
 
-    waiting: until a head is whole, from the connection's begin or the last byte of an answer. answering: from there
-    to the first byte of the answer, and between two pieces of it, where the client does not read. unanswered: bytes
-    that come until then.
+    waiting: until a head is whole, from the connection's begin or the last piece of an answer. answering: from there
+    until an answer begins, and as long as a piece of it waits for the client to read. unanswered: bytes that come
+    before an answer begins.
     """
 
     connections: int = 256
@@ -107,7 +107,8 @@ class _Guarded(asyncio.Protocol):
 
     def overdue(self, now: float) -> bool:
         limits = self._guard.limits
-        return now >= self._since + (limits.answering if self._asked else limits.waiting)
+        answering = self._asked or (self._transport is not None and self._transport.get_write_buffer_size() > 0)
+        return now >= self._since + (limits.answering if answering else limits.waiting)
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -76,6 +76,13 @@ class _Dripping(asyncio.Protocol):
             asyncio.get_running_loop().call_later(LIMITS.waiting / 8, self._drip, transport)
 
 
+class _Much(asyncio.Protocol):
+    """Answers with more than a socket takes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(bytes(32 << 20))  # type: ignore[attr-defined]
+
+
 @asynccontextmanager
 async def _served_by(served: type[asyncio.Protocol]) -> AsyncIterator[Port]:
     made = Guard(LIMITS, "probes")
@@ -191,3 +198,14 @@ async def test_nothing_is_left_to_do_when_nobody_is_connected(silent: Port, capl
     await ended(client)
     await until(lambda: silent.guard is not None and silent.guard._ticker is None)
     assert silent.guard.connections == 0
+
+
+async def test_who_does_not_read_is_waited_for_longer_and_not_for_ever() -> None:
+    async with _connected(_served_by(_Much)) as port:
+        start = asyncio.get_running_loop().time()
+        await port.connect()
+        guarded = port.guard
+        assert guarded is not None
+        await until(lambda: guarded.connections == 1)
+        await until(lambda: guarded.connections == 0)
+        assert asyncio.get_running_loop().time() - start > LIMITS.answering - 0.1
