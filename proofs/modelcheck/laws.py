@@ -58,7 +58,7 @@ def _never_ends(process: Process) -> Iterator[str]:
     ledger = memory.placer.ledger
     timed = {tuple(entry) for entry in ledger._deadlines}
     for uid, booking in ledger.bookings().items():
-        if booking.confirmed or uid in process.binder._running:
+        if booking.confirmed or uid in process.binder._running or any(b is booking for b in process.binder._overdue):
             continue
         if booking.deadline is None or (booking.deadline, uid) not in timed:
             yield f"the booking of {uid} ({booking.state.value}) leaks: nothing will ever end or confirm it"

@@ -61,7 +61,7 @@ def _pod(process: Process, slot: int) -> Iterator[Any]:
         yield None if booking is None else (*_booking(booking, memory.clock.now), _rank(memory, booking))
         yield _timed(memory, uid, booking)
         yield _text(memory.placer.pods.get(uid))
-        yield _coroutine(process, uid)
+        yield _coroutine(process, uid), _waits_to_be_read(process, uid, booking)
         yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid), _left_to_fence(process, uid)
     yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
     yield sorted(status for about, status in process.fenced if about == slot)
@@ -139,6 +139,12 @@ def _left_to_fence(process: Process, uid: str) -> bool:
 def _coroutine(process: Process, uid: str) -> Any:
     entry = process.binder._running.get(uid)
     return None if entry is None else (entry[0], list(_frames(entry[1])))
+
+
+def _waits_to_be_read(process: Process, uid: str, booking: Booking | None) -> list[tuple[int, bool]]:
+    """Where a bind in doubt stands among those that are read after others, and whether it is still that bind."""
+    waiting = enumerate(process.binder._overdue)
+    return [(place, one is booking) for place, one in waiting if one.request.uid == uid]
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[Any]:

@@ -51,6 +51,7 @@ class Binder:
     placer: Placer
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
+    read_at_once: int = READ_AT_ONCE
     _running: dict[str, tuple[str, asyncio.Task[None]]] = field(default_factory=dict)
     _reading: set[asyncio.Task[None]] = field(default_factory=set)
     """Those of them that only read the pod of a bind in doubt."""
@@ -78,7 +79,7 @@ class Binder:
     def verify_overdue(self) -> None:
         """Begin to read the pods of binds that the watch has not confirmed in time; what is read is believed.
 
-        Side by side, at most READ_AT_ONCE: one that is answered late holds up no other.
+        Side by side, at most `read_at_once`: one that is answered late holds up no other.
         """
         self._overdue.extend(self.placer.overdue())
         self._read_on()
@@ -91,12 +92,12 @@ class Binder:
             await asyncio.wait(tasks, timeout=within)
 
     def _read_on(self) -> None:
-        while self._overdue and len(self._reading) < READ_AT_ONCE:
+        while self._overdue and len(self._reading) < self.read_at_once:
             booking = self._overdue.popleft()
             request = booking.request
-            # Bound again while others were read: what of that is in doubt may land yet.
-            if request.uid not in self._running and self.placer.ledger.booking(request.uid) is booking:
-                self._verify(BindArgs(request.name, request.namespace, request.uid, booking.node))
+            if request.uid in self._running or self.placer.ledger.booking(request.uid) is not booking:
+                continue  # bound again while others were read: what of that is in doubt may land yet
+            self._verify(BindArgs(request.name, request.namespace, request.uid, booking.node))
 
     def _verify(self, args: BindArgs) -> None:
         task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))

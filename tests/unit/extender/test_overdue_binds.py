@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-import pytest
-
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender import bind
 from hetserve_extender.api import Answer
 from hetserve_extender.bind import READ_AT_ONCE, Binder
 from hetserve_extender.testing import FakeApi
@@ -104,12 +101,12 @@ def test_a_thousand_reads_are_bounded_and_none_is_forgotten() -> None:
     virtually(scene())
 
 
-def test_a_bind_that_is_in_doubt_anew_when_its_turn_comes_keeps_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bind_that_is_in_doubt_anew_when_its_turn_comes_keeps_its_gpu() -> None:
     """What was sent last may land yet, whatever became of what was sent before."""
-    monkeypatch.setattr(bind, "READ_AT_ONCE", 1)
 
     async def scene() -> None:
         binder = overdue(SlowApi({"p0"}), pods=2)
+        binder.read_at_once = 1
         await asyncio.sleep(VERIFY_AFTER + 1)
         binder.verify_overdue()
         binder.placer.ledger.begin_bind("uid-p1")
