@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 API_TIMEOUT: Final = 20.0
 ANSWER_WITHIN: Final = 4.5
 """Seconds after which the verb answers that the bind goes on: the scheduler hangs up after 5 and hears nothing."""
-
-
 READ_AT_ONCE: Final = 16
 """Pods of overdue binds read side by side: a quarter of the connections, the binds have the rest."""
 

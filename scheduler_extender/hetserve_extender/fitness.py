@@ -18,8 +18,8 @@ from hetserve_extender.http_client import HttpClient
 log = logging.getLogger(__name__)
 
 EVERY: Final = 1.0
-WITHIN: Final = 1.0
-"""Seconds for an answer of our own, which takes none."""
+WITHIN: Final = 2.0
+"""Seconds for an answer of our own, which takes none: a machine that is this busy renews no Lease either."""
 IN_A_ROW: Final = 3
 """Looks that fail before we count as unfit: one alone may come from a moment of a busy machine. And as many that do
 not before we count as fit: by then another has had the time to take the Lease, if there is one."""

@@ -292,6 +292,7 @@ def _config(app: object, guard: Guard) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         http=lambda **given: guard.over(HttpToolsProtocol(**given)),  # type: ignore[arg-type]
+        ws="none",  # an upgrade would leave the guard behind
         backlog=BACKLOG,
         log_config=None,
         access_log=False,
