@@ -189,15 +189,19 @@ class Cluster(Views):
         every = (*self.components(), components.standby(self.ports))
         return next(component for component in every if component.process == full)
 
-    def start_component(self, name: str, *, wait: bool = True) -> None:
-        """Start a component with its installed settings; nothing to do when it runs."""
+    def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
+        """Start a component with its installed settings; nothing to do when it runs.
+
+        `descriptors`: how many files and connections it may have open.
+        """
         component = self.component(name)
         if self.running(name):
             return
         components.write_settings(self.kube, self.folder, component)
         command = component.command(self.folder, self.tools, self.ports)
         log = self.folder.log(component.process)
-        record = spawn(component.process, command, log, controlplane.environment(self.folder))
+        env = controlplane.environment(self.folder)
+        record = spawn(component.process, command, log, env, descriptors=descriptors)
         self.state = self.state.with_process(record)
         self.folder.save(self.state)
         if wait:

@@ -75,11 +75,21 @@ def command_line(pid: int) -> str:
         return asked.stdout.strip()
 
 
-def spawn(name: str, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> ProcessRecord:
+def spawn(
+    name: str,
+    command: Sequence[str],
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    *,
+    descriptors: int | None = None,
+) -> ProcessRecord:
     """Start a process in a session of its own (a Ctrl-C in the terminal is ours to handle), output to `log`.
 
-    Raises RuntimeError when it ends at once.
+    `descriptors`: how many it may have open, and cannot raise; None: as many as we. Raises RuntimeError when it ends
+    at once.
     """
+    if descriptors is not None:
+        command = ["/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors), *command]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         child = subprocess.Popen(

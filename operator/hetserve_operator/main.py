@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,8 @@ from hetserve_operator.queue import Key, WorkQueue
 from hetserve_operator.settings import Settings
 from hetserve_shell import process
 from hetserve_shell.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.descriptors import allotted
+from hetserve_shell.guard import GuardLimits
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +89,10 @@ class Operator:
         """Serve probes, fill the cache, then watch and work until a signal ends it."""
         process.stop_on_signals(self.stop)
         settings = self.settings
-        runner = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready)
-        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in runner.addresses))
+        limits = GuardLimits()
+        limits = replace(limits, connections=allotted({"probes": limits.connections})["probes"])
+        probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
+        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
         registry = build_registry(self.feed, self._login)
         # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
         tasks = self.start()
@@ -107,7 +112,7 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await runner.cleanup()
+            await probes.stop()
 
     def start(self) -> list[asyncio.Task[object]]:
         """The tasks that list and work, without kopf's watches, whose events come to `feed`."""

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from hetserve_operator.metrics import Metrics
+from hetserve_shell.guard import BACKLOG, Guard, GuardLimits
 
 
-async def start_probes(host: str, port: int, metrics: Metrics, ready: Callable[[], bool]) -> web.AppRunner:
-    """Serve until the runner is cleaned up. Raises OSError where the port is taken."""
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """The probe port, served."""
+
+    addresses: list[tuple[str, int]]
+    _listener: asyncio.Server
+    _runner: web.AppRunner
+
+    async def stop(self) -> None:
+        self._listener.close()
+        await self._runner.cleanup()
+
+
+async def start_probes(
+    host: str, port: int, metrics: Metrics, ready: Callable[[], bool], limits: GuardLimits | None = None
+) -> Probes:
+    """Serve until it is stopped. Raises OSError where the port is taken."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -27,5 +46,8 @@ async def start_probes(host: str, port: int, metrics: Metrics, ready: Callable[[
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show_metrics)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
-    return runner
+    guard, serve = Guard(limits or GuardLimits(), "probes"), cast("web.Server", runner.server)
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: guard.over(serve()), host, port, backlog=BACKLOG, reuse_address=True
+    )
+    return Probes([listening.getsockname()[:2] for listening in listener.sockets], listener, runner)

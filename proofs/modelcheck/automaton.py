@@ -36,7 +36,6 @@ class Known:
     """UIDs of the pods that a task of the Binder is about."""
     ready: bool
     serves: bool
-    tidying: bool
     taking_over: bool
     giving_up: bool
     gave_up: bool
@@ -135,7 +134,6 @@ def _described(number: int, seen: Portrait, process: Process, memory: bytes, inp
         running=frozenset(process.binder._running),
         ready=kept.ready,
         serves=process.serves,
-        tidying=process.tidying,
         taking_over=process.taking_over,
         giving_up=process.takeover is not None and process.takeover.giving_up,
         gave_up=process.takeover is not None and process.takeover.election.gave_up,
@@ -159,7 +157,6 @@ def retired(pods: int) -> Known:
         running=nobody,
         ready=False,
         serves=False,
-        tidying=False,
         taking_over=False,
         giving_up=False,
         gave_up=False,

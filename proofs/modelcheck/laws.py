@@ -58,10 +58,9 @@ def _never_ends(process: Process) -> Iterator[str]:
     ledger = memory.placer.ledger
     timed = {tuple(entry) for entry in ledger._deadlines}
     for uid, booking in ledger.bookings().items():
-        if booking.confirmed or uid in process.binder._running:
+        if booking.confirmed or uid in process.binder._running or any(b is booking for b in process.binder._overdue):
             continue
-        looked_after = process.tidying and booking.deadline is not None and booking.deadline <= memory.clock.now
-        if not looked_after and (booking.deadline is None or (booking.deadline, uid) not in timed):
+        if booking.deadline is None or (booking.deadline, uid) not in timed:
             yield f"the booking of {uid} ({booking.state.value}) leaks: nothing will ever end or confirm it"
 
 

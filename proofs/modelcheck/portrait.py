@@ -61,9 +61,8 @@ def _pod(process: Process, slot: int) -> Iterator[Any]:
         yield None if booking is None else (*_booking(booking, memory.clock.now), _rank(memory, booking))
         yield _timed(memory, uid, booking)
         yield _text(memory.placer.pods.get(uid))
-        yield _coroutine(process, uid)
+        yield _coroutine(process, uid), _waits_to_be_read(process, uid, booking)
         yield _text(memory.sink.unbound.get(uid)), _awaited(memory, uid), _left_to_fence(process, uid)
-    yield _housekeeping(process, f"pod{slot}-")
     yield sorted((ticket.owner, ticket.method) for ticket in process.waiting if ticket.slot == slot)
     yield sorted(status for about, status in process.fenced if about == slot)
 
@@ -94,7 +93,7 @@ def _timed(memory: Memory, uid: str, booking: Booking | None) -> bool:
 
 
 def _rank(memory: Memory, booking: Booking) -> int:
-    """Place among bookings that are due together: housekeeping reads them in the order of their UIDs."""
+    """Place among bookings that are due together: housekeeping begins to read them in the order of their UIDs."""
     if booking.deadline is None or booking.state is State.RESERVED:
         return 0
     others = memory.placer.ledger.bookings().values()
@@ -142,13 +141,10 @@ def _coroutine(process: Process, uid: str) -> Any:
     return None if entry is None else (entry[0], list(_frames(entry[1])))
 
 
-def _housekeeping(process: Process, prefix: str) -> Any:
-    """Where housekeeping stands, told in the part of the pod that it is about."""
-    task = process.housekeeping
-    if task is None or task.done():
-        return None
-    frames = list(_frames(task))
-    return frames if prefix in repr(frames) else "elsewhere"
+def _waits_to_be_read(process: Process, uid: str, booking: Booking | None) -> list[tuple[int, bool]]:
+    """Where a bind in doubt stands among those that are read after others, and whether it is still that bind."""
+    waiting = enumerate(process.binder._overdue)
+    return [(place, one is booking) for place, one in waiting if one.request.uid == uid]
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[Any]:

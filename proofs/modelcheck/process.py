@@ -15,7 +15,7 @@ from hetserve.placement import LedgerError
 from hetserve.placement.placer import Mode, Placer
 from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
+from hetserve_extender.api import Answer, ApiServer
 from hetserve_extender.bind import Binder
 from hetserve_extender.fence import FencedApi, Revisions
 from hetserve_extender.wire import BindArgs
@@ -115,7 +115,6 @@ class Process:
     """Whether it has asked for a list since it was told something."""
     binder: Binder = field(init=False)
     takeover: Takeover | None = None
-    housekeeping: asyncio.Task[None] | None = None
     callers: set[asyncio.Task[str]] = field(default_factory=set)
     fenced: list[tuple[int, int]] = field(default_factory=list)
     """(pod, status or 0) of the fence's own requests, while it takes over."""
@@ -123,12 +122,19 @@ class Process:
     def __post_init__(self) -> None:
         placer, sink = self.memory.placer, self.memory.sink
         if self.scope.processes == 1:
-            self.binder = Binder(FencedApi(self, sink, lambda: 1, str, placer.changed), placer)
+            self.binder = self._binder(FencedApi(self, sink, lambda: 1, str, placer.changed))
             return
         election = Election(self.memory.contender, self.scope.fenced)
         self.takeover = Takeover.made(election, self, sink, placer, self._list_again)
         self.takeover.leadership._serving = self.memory.serving
-        self.binder = Binder(self.takeover.fenced() if self.scope.fenced else self, placer)
+        self.binder = self._binder(self.takeover.fenced() if self.scope.fenced else self)
+
+    def _binder(self, api: ApiServer) -> Binder:
+        """One read of a bind in doubt at a time, so that of two the second waits: there are no 17 pods here.
+
+        Two that are read beside each other are what two binds are whose answers are lost.
+        """
+        return Binder(api, self.memory.placer, read_at_once=1)
 
     def take(self, what: Input) -> None:
         """Do what an input asks for and let every coroutine run until it waits again."""
@@ -144,17 +150,13 @@ class Process:
     # How it stands
 
     @property
-    def tidying(self) -> bool:
-        return self.housekeeping is not None and not self.housekeeping.done()
-
-    @property
     def taking_over(self) -> bool:
         return self.takeover is not None and self.takeover.under_way
 
     @property
     def quiet(self) -> bool:
         """Whether no coroutine is under way and none is to be gone on with, so that its memory is all there is."""
-        return not (self.tidying or self.binder._running) and (self.takeover is None or self.takeover.quiet)
+        return not self.binder._running and (self.takeover is None or self.takeover.quiet)
 
     @property
     def serves(self) -> bool:
@@ -247,7 +249,7 @@ class Process:
             self.takeover.pods.arrived()
 
     def tidy(self) -> None:
-        self.housekeeping = self.loop.create_task(self.binder.verify_overdue())
+        self.loop.call_soon(self.binder.verify_overdue)
 
     def begin_serving(self, term: int) -> None:
         """It leads from the start of the world on."""

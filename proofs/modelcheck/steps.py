@@ -225,7 +225,7 @@ def _process(world: World, who: int) -> Iterator[Step]:
     for name in wire.nodes:
         yield ("watch node", who, name)
     yield from leader_steps(world, who)
-    if process.due and not process.tidying:
+    if process.due:
         yield ("tidy", who)
 
 

@@ -55,7 +55,12 @@ class Verbs:
     _seconds: dict[str, Histogram] = field(default_factory=dict)
 
     def routes(self) -> Routes:
-        return {b"/filter": self.filter, b"/prioritize": self.prioritize, b"/bind": self.bind}
+        return {
+            b"/filter": self.filter,
+            b"/prioritize": self.prioritize,
+            b"/bind": self.bind,
+            b"/healthz": lambda _body: b"{}",  # asked by ourselves: whether this very port answers
+        }
 
     def filter(self, body: bytes) -> bytes:
         start = perf_counter()

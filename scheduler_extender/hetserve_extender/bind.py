@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 API_TIMEOUT: Final = 20.0
 ANSWER_WITHIN: Final = 4.5
 """Seconds after which the verb answers that the bind goes on: the scheduler hangs up after 5 and hears nothing."""
+READ_AT_ONCE: Final = 16
+"""Pods of overdue binds read side by side: a quarter of the connections, the binds have the rest."""
 
 
 class BindError(Exception):
@@ -46,7 +49,12 @@ class Binder:
     placer: Placer
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
+    read_at_once: int = READ_AT_ONCE
     _running: dict[str, tuple[str, asyncio.Task[None]]] = field(default_factory=dict)
+    _reading: set[asyncio.Task[None]] = field(default_factory=set)
+    """Those of them that only read the pod of a bind in doubt."""
+    _overdue: deque[Booking] = field(default_factory=deque)
+    """Binds in doubt whose pods are to be read, once a read before them is over."""
 
     async def bind(self, args: BindArgs) -> str:
         """Bind a pod to a node; empty text on success, else what went wrong.
@@ -66,23 +74,39 @@ class Binder:
             return str(error)
         return ""
 
-    async def verify_overdue(self) -> None:
-        """Read the pods of binds that the watch has not confirmed in time, and believe what is read."""
-        for booking in self.placer.overdue():
-            request = booking.request
-            if request.uid in self._running or self.placer.ledger.booking(request.uid) is not booking:
-                continue  # bound again while others were read: what of that is in doubt may land yet
-            args = BindArgs(request.name, request.namespace, request.uid, booking.node)
-            task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))
-            await asyncio.wait([task])
-            if (error := task.exception()) is not None:
-                log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, error)
+    def verify_overdue(self) -> None:
+        """Begin to read the pods of binds that the watch has not confirmed in time; what is read is believed.
+
+        Side by side, at most `read_at_once`: one that is answered late holds up no other.
+        """
+        self._overdue.extend(self.placer.overdue())
+        self._read_on()
 
     async def drain(self, within: float) -> None:
         """Let binds under way finish before the process ends."""
+        self._overdue.clear()  # who comes after us reads every pod
         tasks = [task for _, task in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=within)
+
+    def _read_on(self) -> None:
+        while self._overdue and len(self._reading) < self.read_at_once:
+            booking = self._overdue.popleft()
+            request = booking.request
+            if request.uid in self._running or self.placer.ledger.booking(request.uid) is not booking:
+                continue  # bound again while others were read: what of that is in doubt may land yet
+            self._verify(BindArgs(request.name, request.namespace, request.uid, booking.node))
+
+    def _verify(self, args: BindArgs) -> None:
+        task = self._start(args, self._settle(args, lost=False, words="the bind never arrived"))
+        self._reading.add(task)
+        task.add_done_callback(lambda task: self._verified(args, task))
+
+    def _verified(self, args: BindArgs, task: asyncio.Task[None]) -> None:
+        self._reading.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, error)
+        self._read_on()
 
     def _task(self, args: BindArgs) -> asyncio.Task[None]:
         if args.uid in self._running:

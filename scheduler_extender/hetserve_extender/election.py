@@ -31,7 +31,11 @@ def boot_clock() -> float:
 
 @dataclass(slots=True)
 class Elector:
-    """Contends for one Lease. `wall` is the time of day written for people; nothing is decided by it."""
+    """Contends for one Lease. `wall` is the time of day written for people; nothing is decided by it.
+
+    `unfit` says why we must not lead, empty where we may: while it does the Lease is neither taken nor renewed, so our
+    term ends as by a lapse, and whoever leads next takes over as from a leader that has crashed.
+    """
 
     api: ApiServer
     namespace: str
@@ -40,6 +44,7 @@ class Elector:
     clock: Callable[[], float] = boot_clock
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    unfit: Callable[[], str] = str
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _released: bool = False
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -65,6 +70,8 @@ class Elector:
         """Why we do not lead, in words."""
         if self._released:
             return "not the leader any more: this process is ending"
+        if words := self.unfit():
+            return f"not the leader: {words}"
         if self.candidate.mine and self.clock() < self.candidate.leads_from():
             return "not the leader yet: nothing tells who led before, so one lease duration is waited"
         if self.candidate.mine:
@@ -96,7 +103,7 @@ class Elector:
             try:
                 if not self.candidate.fresh(self.clock()):
                     await self._read()
-                if (write := self.candidate.next_write(self.clock())) is not None:
+                if (write := self.candidate.next_write(self.clock())) is not None and not self.unfit():
                     await self._write(write)
                 self._complaint = ""
             except (ApiUnreachableError, ValueError) as error:  # a body that is no JSON is a ValueError too

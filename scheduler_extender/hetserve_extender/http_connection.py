@@ -1,8 +1,9 @@
 """One connection: requests in, answers out in the same order.
 
-A handler that answers at once is served inside `data_received`, without a task or a turn of the loop. While
-a coroutine is under way, or the client does not read its answers, later requests wait in a queue that the
-paused socket bounds.
+A handler that answers at once is served inside `data_received`, without a task or a turn of the loop. Of what one
+read brings that is the first alone: the others wait, and each gets a turn of the loop, for thousands of them fit into
+a read. While a coroutine is under way, or the client does not read its answers, later requests wait too, in a queue
+that the paused socket bounds.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Connection(asyncio.Protocol):
         )
         self._queue: deque[Request | HttpError] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._turn: asyncio.Handle | None = None
+        self._had_turn = False
         self._open = False
         self._paused = False
         self._blocked = False
@@ -98,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        self._had_turn = False
         self._reader.feed(data)
 
     def eof_received(self) -> bool:
@@ -125,15 +129,18 @@ class Connection(asyncio.Protocol):
     # Called by the reader
 
     def _take(self, request: Request) -> None:
-        if self._busy:
+        if self._busy or self._had_turn:
             self._queue.append(request)
             self._pause()
+            self._await_turn()
         else:
+            self._had_turn = True
             self._serve(request)
 
     def _enqueue(self, error: HttpError) -> None:
         self._queue.append(error)
-        self._serve_queue()
+        if self._turn is None:
+            self._serve_queue()
 
     def _proceed(self) -> None:
         # Behind an answer that is still to come it could be taken for that one; the client sends in the end anyway.
@@ -169,15 +176,26 @@ class Connection(asyncio.Protocol):
         self._answer(body, keep)
         self._serve_queue()
 
+    def _await_turn(self) -> None:
+        """Serve what waits after a turn of the loop, unless something else must come before and will say so."""
+        if self._turn is None and self._task is None and not self._blocked:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self._serve_queue()
+
     def _serve_queue(self) -> None:
-        """Serve what waits, in order, as far as it goes now."""
-        while self._queue and self._open and self._task is None and not self._blocked:
+        """Serve the next that waits, if it can be served now."""
+        if self._queue and self._open and self._task is None and not self._blocked:
             item = self._queue.popleft()
             if isinstance(item, HttpError):
                 self._refuse(item)
             else:
                 self._serve(item)
-        if self._open and self._paused and not self._busy:
+        if self._queue:
+            self._await_turn()
+        elif self._open and self._paused and not self._busy:
             self._paused = False
             self._transport.resume_reading()
         self._close_if_done()

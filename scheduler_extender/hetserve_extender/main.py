@@ -11,6 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from typing import Any, Final
 import click
 import uvicorn
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hetserve.placement.placer import Placer
 from hetserve.placement.sinks import NodeSink, PodSink
@@ -31,6 +33,8 @@ from hetserve_extender.drift import DriftCheck
 from hetserve_extender.duties import kept_up
 from hetserve_extender.election import Elector
 from hetserve_extender.fence import FencedApi, Revisions, listed_pod
+from hetserve_extender.fitness import Fitness, reach
+from hetserve_extender.http_limits import Limits
 from hetserve_extender.http_server import HttpServer
 from hetserve_extender.label import LeaderLabel
 from hetserve_extender.leader import Leadership
@@ -42,6 +46,8 @@ from hetserve_extender.recall import Recall
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
 from hetserve_shell.connection import ApiConnection
+from hetserve_shell.descriptors import allotted
+from hetserve_shell.guard import BACKLOG, Guard, GuardLimits
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +126,7 @@ class Extender:
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.fitness = Fitness(lambda: reach(self.addresses.get("verbs")))
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         # Without an election too: what is bound must be what was looked at.
         alone = FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed)
@@ -131,7 +138,13 @@ class Extender:
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
         self.metrics.leader.set_function(self._serves)
         self.metrics.lease.set_function(lambda: self.leadership is None or self.leadership.elector.leads())
-        self.verbs = HttpServer(Verbs(self.placer, self.binder, self.metrics, self.refusal, self.recall).routes())
+        verbs, probes = Limits(), GuardLimits()
+        shares = allotted({"verbs": verbs.connections, "probes": probes.connections})
+        self.verbs = HttpServer(
+            Verbs(self.placer, self.binder, self.metrics, self.refusal, self.recall).routes(),
+            replace(verbs, connections=shares["verbs"]),
+        )
+        self.probes = Guard(replace(probes, connections=shares["probes"]), "probes")
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leadership and pod else None
         # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
         self.takes_turns = self.leadership is not None and pod is None
@@ -162,7 +175,7 @@ class Extender:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
-        probes = _Server(_config(Probes(self.placer, self.metrics, self.ready, self.log).app()))
+        probes = _Server(_config(Probes(self.placer, self.metrics, self.ready, self.log).app(), self.probes))
         listener = self._listen("probes", self.settings.probe_port)
         if not self.takes_turns:
             await self.verbs.start(self._listen("verbs", self.settings.port))
@@ -172,6 +185,8 @@ class Extender:
                 parts.append(self.log.run())
             work = [group.create_task(part) for part in parts]
             group.create_task(probes.serve(sockets=[listener]))
+            if self.leadership is not None:
+                work.append(group.create_task(self.fitness.run(stop)))
             await stop.wait()
             log.info("stopping")
             probes.should_exit = True
@@ -241,7 +256,7 @@ class Extender:
         options = self.settings.leader_election
         who = options.identity or pod or socket.gethostname()
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
-        elector = Elector(lease_api, options.namespace, options.lease_name, candidate)
+        elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
         return Leadership(elector, api, self.pods, self.revisions, self.placer)
 
     def _queue(self, api: ApiServer) -> QueueController:
@@ -262,7 +277,7 @@ class Extender:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_EVERY)
-            await self.binder.verify_overdue()
+            self.binder.verify_overdue()
 
 
 class _Server(uvicorn.Server):
@@ -273,9 +288,12 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _config(app: object) -> uvicorn.Config:
+def _config(app: object, guard: Guard) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
+        http=lambda **given: guard.over(HttpToolsProtocol(**given)),  # type: ignore[arg-type]
+        ws="none",  # an upgrade would leave the guard behind
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         lifespan="off",

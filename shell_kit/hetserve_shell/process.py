@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args
 import click
 from kubernetes.aio.config import ConfigException
 
+from hetserve_shell.logs import BoundedHandler
 from hetserve_shell.settings import LogLevel, SettingsError, SettingsModel, load_settings
 
 Settings = TypeVar("Settings", bound=SettingsModel)
@@ -33,9 +34,9 @@ def settings_or_exit(model: type[Settings], path: Path | None, flags: Mapping[st
 
 
 def log_to_stderr(level: LogLevel) -> None:
-    """One line per event, from every library too."""
+    """One line per event, from every library too; of those that repeat not more than can be read."""
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[BoundedHandler(sys.stderr)],
         level=level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )

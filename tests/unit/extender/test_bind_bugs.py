@@ -57,13 +57,15 @@ async def test_after_a_bug_in_the_middle_of_a_bind_its_gpu_is_held_and_the_pod_i
         await binder.bind(ARGS)
     assert "bind default/p0" in caplog.text
 
-    await binder.verify_overdue()
+    binder.verify_overdue()
+    await binder.drain(5.0)
     held = placer.ledger.booking("uid-p0")
     assert held is not None, "the GPU of a bind that may have landed is given to another pod"
     assert held.state is State.BINDING
 
     now[0] += VERIFY_AFTER + 1
-    await binder.verify_overdue()
+    binder.verify_overdue()
+    await binder.drain(5.0)
     held = placer.ledger.booking("uid-p0")
     if landed:
         assert held is not None

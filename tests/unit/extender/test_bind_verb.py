@@ -175,10 +175,12 @@ async def test_a_bind_that_never_landed_gives_its_gpu_back_after_a_look(bench: B
     await bench.filter(pod)
     bench.api.faults["POST"] = deque(["lost before"])
     await bench.bind(pod, "n0")
-    await bench.binder.verify_overdue()
+    bench.binder.verify_overdue()
+    await bench.binder.drain(5.0)
     assert bench.placer.ledger.booking("uid-p0") is not None, "given back while the request may still land"
     bench.clock[0] += 76
-    await bench.binder.verify_overdue()
+    bench.binder.verify_overdue()
+    await bench.binder.drain(5.0)
     assert bench.placer.ledger.booking("uid-p0") is None
 
 
@@ -208,7 +210,8 @@ async def test_an_unreadable_pod_after_a_lost_answer_keeps_its_gpu(bench: Bench)
     assert await bench.bind(pod, "n0") == "timeout; reading the pod: connection reset"
     assert (await bench.ledger())["gpus"][0]["freeMiB"] == 32768 - 4096
     bench.clock[0] += 76
-    await bench.binder.verify_overdue()
+    bench.binder.verify_overdue()
+    await bench.binder.drain(5.0)
     assert (await bench.ledger())["gpus"][0]["pods"][0]["state"] == "bound"
 
 

@@ -30,6 +30,29 @@ async def test_pipelined_requests_are_answered_in_order_however_they_are_cut(ser
         assert answers == [f'"{number}"'.encode() for number in range(20)]
 
 
+async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop(served: Served) -> None:
+    """Else they hold up the renewal of the Lease together: a read has room for thousands."""
+    turn, served_at = 0, list[int]()
+
+    def note(_body: bytes) -> bytes:
+        served_at.append(turn)
+        return b"{}"
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if len(served_at) < 1000:
+            loop.call_soon(count)
+
+    loop = asyncio.get_running_loop()
+    served.server.routes = {b"/note": note}
+    client = await served.connect()
+    loop.call_soon(count)
+    await client.send(post("/note", b"") * 1000)
+    assert [(await client.answer())[0] for _ in range(1000)] == [200] * 1000
+    assert len(set(served_at)) == 1000
+
+
 async def test_what_is_pipelined_behind_a_coroutine_waits_for_it(served: Served) -> None:
     client = await served.connect()
     await client.send(post("/wait", b"first") + post("/echo", b"second") + post("/echo", b"third"))

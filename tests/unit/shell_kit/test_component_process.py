@@ -15,6 +15,7 @@ from kubernetes.aio.config import ConfigException
 
 from hetserve_extender.main import main as extender
 from hetserve_operator.main import main as operator
+from hetserve_shell.logs import AT_MOST
 from hetserve_shell.process import log_to_stderr, run_or_exit, settings_or_exit, stop_on_signals
 from hetserve_shell.settings import Port, SettingsModel
 
@@ -80,6 +81,23 @@ def test_log_lines_have_time_level_and_place(
     assert heard.out == ""
     assert heard.err.endswith(" WARNING a.b: loud\n")
     assert heard.err.count("\n") == 1
+
+
+def test_what_a_library_logs_in_every_turn_fills_no_disk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    log_to_stderr("warning")
+    for _ in range(1000):
+        logging.getLogger("asyncio").error("socket.accept() out of system resource")
+    root.handlers[0].close()
+    heard = capsys.readouterr().err.splitlines()
+    assert len(heard) == AT_MOST + 1
+    assert heard[-1].endswith(
+        f" ERROR asyncio: {1000 - AT_MOST} more like this were left out: socket.accept() out of system resource"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,90 @@
+"""Whether this process can be reached: a leader that accepts nobody must not go on renewing its Lease.
+
+Nothing else tells: the Lease has a connection of its own, and the probes a port of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve_extender.http_client import HttpClient
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 1.0
+WITHIN: Final = 2.0
+"""Seconds for an answer of our own, which takes none: a machine that is this busy renews no Lease either."""
+IN_A_ROW: Final = 3
+"""Looks that fail before we count as unfit: one alone may come from a moment of a busy machine. And as many that do
+not before we count as fit: by then another has had the time to take the Lease, if there is one."""
+SPARE: Final = 8
+"""Descriptors that serving takes at the least: where there is no port to look at, these can be had."""
+
+Address = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Fitness:
+    """Looks at ourselves again and again; `look` says what is wrong, empty where nothing is."""
+
+    look: Callable[[], Awaitable[str]]
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    _words: str = ""
+    """What was wrong at the last look that failed."""
+    _unfit: bool = False
+    _other: int = 0
+    """Looks in a row that say otherwise."""
+
+    def unfit(self) -> str:
+        """Why this process must not lead, in words; empty where it may."""
+        return f"it cannot serve: {self._words}" if self._unfit else ""
+
+    def note(self, words: str) -> None:
+        """Take what one look has shown."""
+        self._words = words or self._words
+        self._other = self._other + 1 if bool(words) != self._unfit else 0
+        if self._other < IN_A_ROW:
+            return
+        self._unfit, self._other = not self._unfit, 0
+        if self._unfit:
+            log.error("%s; the Lease is left to others", self.unfit())
+        else:
+            log.info("it can serve again")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look until `stop`: a port that is closed in order must not keep the Lease from the next."""
+        while not stop.is_set():
+            words = await self.look()
+            if not stop.is_set():
+                self.note(words)
+                await self.sleep(EVERY)
+
+
+async def reach(address: Address | None) -> str:
+    """Why nobody reaches our port, asked over a new connection; None: the port is not ours, are there descriptors?"""
+    try:
+        if address is None:
+            with ExitStack() as stack:
+                for _ in range(SPARE):
+                    stack.enter_context(socket.socket())
+            return ""
+        status = await _ask(address)
+    except OSError as error:
+        return str(error) or f"no answer within {WITHIN:g} s"
+    return "" if status == 200 else f"its own port answers {status}"
+
+
+async def _ask(address: Address) -> int:
+    host, port = address
+    client = HttpClient(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}", None, 1)
+    try:
+        status, _ = await client.request("POST", "/healthz", headers={}, timeout=WITHIN)
+    finally:
+        client.close()
+    return status
