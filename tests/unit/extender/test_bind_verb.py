@@ -195,7 +195,8 @@ async def test_a_bound_pod_that_cannot_be_read_keeps_its_gpu_however_often_it_is
     bench.api.add(bound)
     for _ in range(2):
         bench.clock[0] += 76
-        await bench.binder.verify_overdue()
+        bench.binder.verify_overdue()
+        await bench.binder.drain(5.0)
         assert bench.placer.ledger.free(("n0", "0")) == 32768 - 4096, "its GPU is given away"
     bench.show()
     assert (await bench.filter(gpu_pod("next", model="next"), "n0"))["FailedAndUnresolvableNodes"]["n0"].endswith(
