@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from harness.cluster import Cluster
@@ -22,9 +24,10 @@ def advertise(cluster: Cluster, node: str, gpus: int) -> None:
     cluster.kube.patch("nodes", node, status, subresource="status")
 
 
-def cuda_pod(lab: Lab, nodes: str) -> dict[str, Any]:
-    """A pod that the stock scheduler places."""
-    return {
+@contextmanager
+def cuda_pod(lab: Lab, nodes: str) -> Iterator[None]:
+    """A pod that the stock scheduler places; after the block it ends."""
+    pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "cuda", "namespace": lab.namespace, "labels": {"app": "cuda"}},
@@ -34,10 +37,20 @@ def cuda_pod(lab: Lab, nodes: str) -> dict[str, Any]:
             "containers": [{"name": "cuda", "image": "none", "resources": {"limits": {RESOURCE_NVIDIA_GPU: "1"}}}],
         },
     }
+    lab.kube.create(pod)
+    try:
+        yield
+    finally:
+        lab.kube.delete("pods", "cuda", lab.namespace)
 
 
 def open_gpus(cluster: Cluster, node: str) -> list[bool]:
     return [gpu["open"] for gpu in cluster.ledger()["gpus"] if gpu["node"] == node]
+
+
+def told_of(cluster: Cluster, namespace: str) -> list[str]:
+    """What the extender finds wrong with the pod."""
+    return [problem for problem in cluster.ledger()["problems"] if f"{namespace}/cuda " in problem]
 
 
 def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, namespace: str) -> None:
@@ -47,24 +60,19 @@ def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, 
         lab.deployment("early", "mixed", replicas=1, mib=2048, model="early")
         lab.wait_for_bound(1, "app=early")
 
-        cluster.kube.create(cuda_pod(lab, "mixed"))
-        lab.wait_for_bound(1, "app=cuda")
-        told = wait_until(
-            lambda: [one for one in cluster.ledger()["problems"] if f"{namespace}/cuda " in one] or Unmet("no word"),
-            20,
-            "the extender to hear of it",
-        )
-        assert told == [
-            f"pod {namespace}/cuda holds GPUs of node {node} through {RESOURCE_NVIDIA_GPU}, and nobody knows which:"
-            " the node takes no new pods until it ends"
-        ]
-        assert open_gpus(cluster, node) == [False, False]
+        with cuda_pod(lab, "mixed"):
+            lab.wait_for_bound(1, "app=cuda")
+            wait_until(lambda: told_of(cluster, namespace) or Unmet("no word"), 20, "the extender to hear of it")
+            assert told_of(cluster, namespace) == [
+                f"pod {namespace}/cuda holds GPUs of node {node} through {RESOURCE_NVIDIA_GPU}, and nobody knows which:"
+                " the node takes no new pods until it ends"
+            ]
+            assert open_gpus(cluster, node) == [False, False]
 
-        lab.deployment("late", "mixed", replicas=1, mib=2048, model="late")
-        assert WORDS in lab.wait_for_refusal(WORDS)
-        assert lab.bound("app=late") == []
-        assert len(lab.bound("app=early")) == 1, "what was there before stays"
+            lab.deployment("late", "mixed", replicas=1, mib=2048, model="late")
+            assert WORDS in lab.wait_for_refusal(WORDS)
+            assert lab.bound("app=late") == []
+            assert len(lab.bound("app=early")) == 1, "what was there before stays"
 
-        cluster.kube.delete("pods", "cuda", namespace)
         lab.wait_for_bound(1, "app=late")
         assert open_gpus(cluster, node) == [True, True]

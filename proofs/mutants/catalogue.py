@@ -213,6 +213,22 @@ PLACEMENT: Final = (
         FAULT,
         "test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu",
     ),
+    Mutant(
+        "GPUs of another device plugin are nobody's",
+        "src/hetserve/placement/resources.py",
+        "return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)",
+        "return False",
+        "tests/unit/placement/test_pods_past_us.py",
+        "test_a_node_with_such_a_pod_takes_no_new_pods_until_it_ends",
+    ),
+    Mutant(
+        "a pod that cannot be read is not there",
+        PLACER,
+        "seen = pod or unread_pod(raw)",
+        "seen = pod",
+        "tests/unit/placement/test_pods_past_us.py",
+        "test_a_pod_that_cannot_be_read_any_more_keeps_what_it_held_and_closes_its_node",
+    ),
 )
 
 MUTANTS: Final = (*PLACEMENT, *LEADERS, *QUEUEING)

@@ -252,15 +252,9 @@ class Ledger:
         """What a bound pod holds by its annotations; where these do not say all, it may be on any GPU of its node."""
         gpus = pod.gpus if pod.request.needs_gpu else ()
         gpus = (UNNAMED, *gpus) if pod.untold else gpus
-        return Booking(
-            pod.request,
-            tuple((node, gpu) for gpu in gpus),
-            self._held_mib(pod.request, node, gpus),
-            State.BOUND,
-            verify_at,
-            confirmed=verify_at is None,
-            through=pod.through,
-        )
+        places = tuple((node, gpu) for gpu in gpus)
+        mib, confirmed = self._held_mib(pod.request, node, gpus), verify_at is None
+        return Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=confirmed, through=pod.through)
 
     def _observe_edit(self, held: Booking, bound: tuple[str, ...], pod: PodView) -> None:
         """What somebody wrote into a bound pod takes nothing from what it holds; another model is held as well."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from hetserve.placement.placer import Mode
 from hetserve.placement.sinks import NodeSink, PodSink
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.recall import ANSWERED_WITHIN
 from recall_scene import Scene
 
@@ -30,6 +34,21 @@ async def test_a_pod_that_still_does_not_fit_is_left_alone() -> None:
     scene.end("b")
     await scene.recall.recall()
     assert scene.recalled() == ["elsewhere"], "of the nodes that were offered one has room now"
+
+
+@pytest.mark.parametrize(
+    "stranger", [plugin_pod(node="n0"), gpu_pod("odd", node="n0", memory_mib="1e9999999")], ids=["plugin", "unread"]
+)
+async def test_a_pod_that_waits_for_a_closed_node_is_recalled_once_it_is_open(stranger: dict[str, Any]) -> None:
+    scene = Scene()
+    PodSink(scene.placer).apply("ADDED", stranger)
+    scene.end("a")
+    assert not scene.filter(scene.pod("p"))
+    await scene.recall.recall()
+    assert scene.recalled() == [], "its node is closed"
+    PodSink(scene.placer).apply("DELETED", stranger)
+    await scene.recall.recall()
+    assert scene.recalled() == ["p"]
 
 
 async def test_a_node_that_was_offered_before_we_knew_it_counts_as_offered() -> None:
