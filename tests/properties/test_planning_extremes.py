@@ -1,4 +1,4 @@
-"""Loads, prices and latencies as far apart as the API and floats admit: an answer is a plan or a reason, never a defect."""
+"""Loads, prices and latencies as far apart as the API and floats admit: a plan or a reason, never a defect."""
 
 from __future__ import annotations
 

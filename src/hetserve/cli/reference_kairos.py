@@ -64,7 +64,7 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
     documents = [_instance_type(name, _TYPES[name]) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
-    parse_documents(Document(f"{folder}, {one['kind']}", one) for one in documents)
+    parse_documents(Document(str(folder), one) for one in documents)
     return documents
 
 
