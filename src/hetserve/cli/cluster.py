@@ -18,7 +18,6 @@ import click
 import yaml
 
 from hetserve.api.pages import FIRST_PAGE, next_page
-from hetserve.cli.visible import visible
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
@@ -42,10 +41,6 @@ class ClusterError(click.ClickException):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-
-    def format_message(self) -> str:
-        """For people: what the words quote of a cluster is no command to the terminal."""
-        return visible(self.message)
 
 
 @dataclass(frozen=True, slots=True)

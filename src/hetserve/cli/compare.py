@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.effort import Effort, effort_options, take
 from hetserve.cli.not_planned import NotPlanned, answered, each, finish, planned
@@ -121,6 +122,6 @@ def _write(found: list[Compared | NotPlanned], output: str, plot: str | None) ->
         draw_or_refuse(lambda: _draw(results, plot), plot)
     for result in results:
         for line in refusals(result):
-            click.echo(line, err=True)
+            (said.note if result.entries else said.error)(line)
     shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
     click.echo(answers(shown, output, document, table), nl=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError, exit_code
@@ -69,12 +70,12 @@ def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoRetur
 
     text = render(results, output)
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        said.note(note)
     if text:
         click.echo(text, nl=not text.endswith("\n"))
     refused = [result for result in results if not result.feasible]
     for result in refused:
-        click.echo(f"error: {result.service}: {result.reason}: {result.message}", err=True)
+        said.error(f"{result.service}: {result.reason}: {result.message}")
     sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
