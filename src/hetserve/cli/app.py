@@ -12,6 +12,7 @@ import click
 
 from hetserve import __version__
 from hetserve.cli import said
+from hetserve.extras import EXIT_MISSING, install_hint
 
 COMMANDS: Final = ("compare", "gpus", "placement", "plan", "profile", "queue", "reference", "search", "simulate", "why")
 """Each is the function of that name in the module of that name; all of them together take a quarter of a second."""
@@ -52,6 +53,12 @@ def _told() -> Iterator[None]:
     except click.ClickException as error:
         said.error(error.format_message())
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        hint = install_hint(error)
+        if hint is None:
+            raise
+        said.error(hint)
+        sys.exit(EXIT_MISSING)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

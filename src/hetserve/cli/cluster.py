@@ -67,11 +67,9 @@ class Cluster:
         A process in a pod that is given neither uses the pod's account where there is no kubeconfig.
         Raises ClusterError where there is no kubeconfig or it cannot be used. Nothing is sent yet.
         """
-        try:
-            from kubernetes import client, config  # noqa: PLC0415
-            from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
-        except ImportError:
-            raise ClusterError("reading a cluster needs the Kubernetes client: install hetserve[cluster]") from None
+        from kubernetes import client, config  # noqa: PLC0415
+        from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
+
         configuration = client.Configuration()
         if kubeconfig is None and context is None and _in_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]

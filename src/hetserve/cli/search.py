@@ -66,6 +66,8 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic --evaluations 20 --plot out.png
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
+    if "bayesian" in methods:
+        import sklearn  # noqa: F401, PLC0415  what is missing is said now, not after minutes of the other methods
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 
