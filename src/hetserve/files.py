@@ -56,10 +56,27 @@ def read_bytes(name: str, most: int) -> bytes:
             raise UnreadableError(name, "it is a device; give a file, or - for standard input")
         if stat.S_ISFIFO(kind):
             return _of_pipe(name, most)
+        check_file(name, most)
         with Path(name).open("rb") as file:
             return _up_to(file, name, most)
     except OSError as error:
         raise UnreadableError(name, error.strerror or str(error)) from None
+
+
+def check_file(name: str, most: int) -> None:
+    """For a file that somebody else reads. Raises UnreadableError where there is something else, or over `most` bytes."""
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise UnreadableError(name, "it is no file")
+    if found.st_size > most:
+        raise UnreadableError(name, _too_large(most))
+
+
+def _too_large(most: int) -> str:
+    return f"it is larger than the {most / _MEBIBYTE:g} MiB that are read of such an input"
 
 
 def _of_pipe(name: str, most: int) -> bytes:
@@ -78,5 +95,5 @@ def _up_to(file: BinaryIO, name: str, most: int, first: bytes = b"") -> bytes:
     while len(found) <= most and (more := file.read(min(_CHUNK, most + 1 - len(found)))):
         found += more
     if len(found) > most:
-        raise UnreadableError(name, f"it is larger than the {most / _MEBIBYTE:g} MiB that are read of such an input")
+        raise UnreadableError(name, _too_large(most))
     return bytes(found)
