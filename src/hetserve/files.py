@@ -64,7 +64,7 @@ def read_bytes(name: str, most: int) -> bytes:
 
 
 def check_file(name: str, most: int) -> None:
-    """For a file that somebody else reads. Raises UnreadableError where there is something else, or over `most` bytes."""
+    """For a file that somebody else reads. Raises UnreadableError where it is something else, or over `most` bytes."""
     try:
         found = Path(name).stat()
     except OSError:

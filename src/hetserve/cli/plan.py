@@ -123,8 +123,8 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
     if planner not in EVALUATING:
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
     effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
-    with steps(problem.service, None) as note:
-        return decide(problem, planner, evaluator(problem, policy, effort, note))
+    with steps(problem.service) as shown:
+        return decide(problem, planner, evaluator(problem, policy, effort, shown))
 
 
 def _long_enough(problem: Problem, effort: Effort) -> Effort:

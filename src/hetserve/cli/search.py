@@ -100,13 +100,14 @@ def _search(  # noqa: PLR0917
     if problem.budget is None:
         why = "a search needs a budget: set spec.budget.hourly or give --budget"
         raise NotPlannedError(Reason.SPEC_INVALID, why)
-    bound = plan_kairos(problem)
-    if not bound.feasible:
-        raise NotPlannedError(str(bound.reason), bound.message)
-    size = _listable(problem, problem.budget, methods)
-    effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
-    with steps(name, None) as note:
-        evaluate = evaluator(problem, policy, effort, note)
+    with steps(name) as shown:
+        bound = plan_kairos(problem)
+        if not bound.feasible:
+            raise NotPlannedError(str(bound.reason), bound.message)
+        size = _listable(problem, problem.budget, methods)
+        shown.at_most(min(size, limit * len(methods)))
+        effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
+        evaluate = evaluator(problem, policy, effort, shown)
         traces = [_trace(problem, method, evaluate, limit, seed, size, prune=prune) for method in methods]
     return Searched(name, service.spec.model.name, problem, policy, effort, seed, tuple(traces))
 
