@@ -18,11 +18,13 @@ from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.terminal import Block, text_of
+from hetserve.placement.requests import GpuSelector
 from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import Finding
 from hetserve.reconcile.status import _condition
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.visible import visible
+from hetserve_extender import wire
 
 Json = dict[str, Any]
 TOKENS = ("[/red]", "[b]", "[", "]", "/", "\\", ":smile:", "a", "Z9", " ", "$x$", "$", "é", "界", "%s", "{0}")
@@ -131,6 +133,16 @@ def test_a_condition_and_its_event_show_what_they_quote() -> None:
     assert condition["message"] == f"the API server refuses it: {visible(name)}"
     (news,) = announcements({}, {"conditions": [{**condition, "message": finding.message}]})
     assert news.note == condition["message"]
+
+
+@given(words=hostile)
+@settings(max_examples=50)
+@example(words="\x1b[31m")
+def test_what_the_extender_tells_the_scheduler_shows_too(words: str) -> None:
+    """Its words become events of pods: what a pod asks for, and what is said of an object that cannot be read."""
+    assert str(GpuSelector(products=(words,), ids_excluded=(words,))).isprintable()
+    for answer in (wire.bind_result(words), wire.filter_error(words)):
+        assert json.loads(answer)["Error"] == visible(words)
 
 
 def test_errors_and_notes_go_out_by_one_module() -> None:
