@@ -1,1 +1,10 @@
 """Scheduler extender: the shell around `hetserve.placement` that speaks with kube-scheduler and the API server."""
+
+from __future__ import annotations
+
+from hetserve.extras import run_main
+
+
+def start() -> None:
+    """Entry point of the console script."""
+    run_main("hetserve_extender.main", "extender")

@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from hetserve.placement import LedgerError
 from hetserve.placement.placer import Placer
+from hetserve.visible import visible
 from hetserve_extender import wire
 from hetserve_extender.bind import Binder
 from hetserve_extender.http_limits import HttpError, LastAnswer, Routes
@@ -125,7 +126,7 @@ class Verbs:
             return self._error(text)
         self.metrics.decisions.labels("error").inc()
         log.warning("filter: %s", text)
-        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, text))
+        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, visible(text)))
 
     def _error(self, text: str) -> bytes:
         self.metrics.decisions.labels("error").inc()

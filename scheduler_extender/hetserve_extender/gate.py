@@ -10,6 +10,7 @@ from hetserve.api import names
 from hetserve.placement import Waiting
 from hetserve.placement.gating import Stuck
 from hetserve.units import Seconds
+from hetserve.visible import visible
 from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
 from hetserve_shell.connection import ApiUnreachableError
 
@@ -54,7 +55,7 @@ async def tell(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, 
         },
         "type": "Warning",
         "reason": reason,
-        "message": message,
+        "message": visible(message),
         "source": {"component": "hetserve-extender"},
         "firstTimestamp": at,
         "lastTimestamp": at,

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from hetserve.placement.decide import MAX_SCORE
+from hetserve.visible import visible
 
 RawObject = dict[str, Any]
 MAX_NAME = 253
@@ -164,7 +165,7 @@ def filter_error(text: str) -> bytes:
             "NodeNames": None,
             "FailedNodes": {},
             "FailedAndUnresolvableNodes": {},
-            "Error": text,
+            "Error": visible(text),
         }
     )
 
@@ -176,7 +177,7 @@ def priorities(scores: Mapping[str, int]) -> bytes:
 
 def bind_result(error: str) -> bytes:
     """ExtenderBindingResult; an empty text means bound."""
-    return orjson.dumps({"Error": error})
+    return orjson.dumps({"Error": visible(error)})
 
 
 def _check_size(body: bytes) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core.event import Listener, install_listener
 from numba.core.registry import CPUDispatcher
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -83,6 +85,31 @@ def specialise(template: F, name: str, **bound: object) -> F:
     copy.__qualname__ = name
     copy.__module__ = template.__module__
     return njit_uncounted(cast("F", copy))
+
+
+@contextmanager
+def compilations(note: Callable[[bool], None]) -> Iterator[None]:
+    """Tell `note` when compiling begins (True) and ends (False), in any thread; what is found on disk is not told."""
+    with install_listener("numba:compile", _Compilations(note)):
+        yield
+
+
+class _Compilations(Listener):
+    """Of compilations within one another the outermost counts: they hold numba's lock, so one thread at a time."""
+
+    def __init__(self, note: Callable[[bool], None]) -> None:
+        self._note = note
+        self._depth = 0
+
+    def on_start(self, event: object) -> None:  # noqa: ARG002  numba's form
+        self._depth += 1
+        if self._depth == 1:
+            self._note(True)
+
+    def on_end(self, event: object) -> None:  # noqa: ARG002
+        self._depth -= 1
+        if not self._depth:
+            self._note(False)
 
 
 def _digest_of_sources(function: Callable[..., object]) -> str:

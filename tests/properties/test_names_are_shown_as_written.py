@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,16 @@ from hypothesis import strategies as st
 
 import hetserve.cli
 from hetserve.api import names
+from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.terminal import Block, text_of
-from hetserve.cli.visible import visible
+from hetserve.placement.requests import GpuSelector
+from hetserve.reconcile.announce import announcements
+from hetserve.reconcile.decision import Finding
+from hetserve.reconcile.status import _condition
 from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.visible import visible
+from hetserve_extender import wire
 
 Json = dict[str, Any]
 TOKENS = ("[/red]", "[b]", "[", "]", "/", "\\", ":smile:", "a", "Z9", " ", "$x$", "$", "é", "界", "%s", "{0}")
@@ -93,6 +100,57 @@ def test_half_a_surrogate_pair_is_shown_too() -> None:
     """JSON can carry one, and no terminal's encoding can."""
     there = gpu_node("n", listed=[{"uuid": "0", "product": "a\ud800", "memoryMiB": 8192}])
     shows(run("gpus", objects=[there]), r"a\ud800")
+
+
+@given(file=hostile, name=hostile, field=hostile, value=hostile)
+@settings(max_examples=60, deadline=None)
+@example(file="\x1b[31m.yaml", name="\x1b]0;x\x07", field="\x9b2J", value="\u202e")
+def test_an_error_shows_what_it_quotes_as_written(file: str, name: str, field: str, value: str) -> None:
+    """Names of files, objects and fields, and values; an absent file, and a document of standard input."""
+    file = f"gone {file}".replace("\x00", "")
+    refused(CliRunner().invoke(app, ["plan", file]), file)
+    refused(CliRunner().invoke(app, ["gpus", "--from", file]), file)
+    document = {"apiVersion": names.API_VERSION, "kind": "InstanceType", "metadata": {"name": name}}
+    refused(CliRunner().invoke(app, ["plan", "-"], input=json.dumps(document)), f"InstanceType/{name}")
+    document |= {"metadata": {"name": "a"}, "spec": {"price": {"hourly": "1"}, f"x{field}": value}}
+    refused(CliRunner().invoke(app, ["plan", "-"], input=json.dumps(document)), f"spec.x{field}")
+    foreign = {"apiVersion": "v1", "kind": value, "metadata": {"name": name}}
+    refused(CliRunner().invoke(app, ["plan", "-"], input=json.dumps(foreign)), "no InferenceService")
+
+
+def refused(result: Result, text: str) -> None:
+    """Every line is an error's or a note's, of characters that show; one of them holds the text as it is written."""
+    assert result.exit_code == 2, result.output + repr(result.exception)
+    lines = result.stderr.removesuffix("\n").split("\n")
+    assert all(line.startswith(("Error: ", "note: ")) and line.isprintable() for line in lines), lines
+    assert any("".join(visible(text).split()) in "".join(line.split()) for line in lines), (text, lines)
+
+
+def test_a_condition_and_its_event_show_what_they_quote() -> None:
+    name = "a\x1b[31m\nb\u202e"
+    finding = Finding("False", Reason.TEMPLATE_INVALID, f"the API server refuses it: {name}")
+    condition = _condition(ConditionType.PLANNED, finding, None, 1, "2026-01-01T00:00:00Z")
+    assert condition["message"] == f"the API server refuses it: {visible(name)}"
+    (news,) = announcements({}, {"conditions": [{**condition, "message": finding.message}]})
+    assert news.note == condition["message"]
+
+
+@given(words=hostile)
+@settings(max_examples=50)
+@example(words="\x1b[31m")
+def test_what_the_extender_tells_the_scheduler_shows_too(words: str) -> None:
+    """Its words become events of pods: what a pod asks for, and what is said of an object that cannot be read."""
+    assert str(GpuSelector(products=(words,), ids_excluded=(words,))).isprintable()
+    for answer in (wire.bind_result(words), wire.filter_error(words)):
+        assert json.loads(answer)["Error"] == visible(words)
+
+
+def test_errors_and_notes_go_out_by_one_module() -> None:
+    """It escapes what does not show, and knows the one prefix of an error."""
+    folder = Path(hetserve.cli.__file__).parent
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text()
+        assert path.name == "said.py" or not re.search(r"echo\(.*err=|[\"']error: ", text), path.name
 
 
 def test_only_one_module_hands_text_to_the_terminal() -> None:

@@ -17,16 +17,23 @@ _PATTERNS = {
 }
 _MONEY_FIELDS = ("hourly",)
 _SHOWN = 60
+FieldPath = tuple[int | str, ...]
+"""Keys and indexes that lead to a field."""
 
 
 def field_errors(error: ValidationError) -> Iterator[str]:
     """One line per error, without the validator's own jargon and links."""
+    return (line for _, line in located_errors(error))
+
+
+def located_errors(error: ValidationError) -> Iterator[tuple[FieldPath, str]]:
+    """The same, each with the path of the field that it is about."""
     for detail in error.errors(include_url=False):
         path = _path(detail["loc"])
-        yield f"{path}: {_message(detail)}" if path else _message(detail)
+        yield detail["loc"], f"{path}: {_message(detail)}" if path else _message(detail)
 
 
-def _path(location: tuple[int | str, ...]) -> str:
+def _path(location: FieldPath) -> str:
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)

@@ -1,12 +1,11 @@
 """Reads the manifests that `kubectl apply` takes: files, folders, `-`, several documents, lists.
 
-Every error names the file, the document, the object and the field, and says what would be right.
+Every error names the file, the line, the object and the field, and says what would be right.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,16 @@ from pydantic import ValidationError
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
-from hetserve.api.manifest_errors import field_errors
+from hetserve.api.manifest_errors import FieldPath, located_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION, GROUP
 from hetserve.api.scalars import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN
-from hetserve.api.yaml_loader import StrictLoader
+from hetserve.api.yaml_loader import child_of, compose, content_of, line_of
+from hetserve.files import UnreadableError, read_text, shown_name
 
 KINDS: Final = ("InferenceService", "InstanceType", "ModelProfile")
+MOST_BYTES: Final = 4 << 20
+"""Of one file: etcd keeps objects of 1.5 MiB, and a line of YAML becomes some hundred times its size in memory."""
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEFAULT_NAMESPACE: Final = "default"
 
@@ -51,10 +53,15 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of the input and where it stands: `rm2.yaml, document 3, item 2`."""
+    """One object of the input. source: name of its file. node: where its fields stand; None: it was never text."""
 
-    where: str
+    source: str
     content: Any
+    node: yaml.Node | None = None
+
+    def at(self, path: FieldPath = ()) -> str:
+        """Where a field stands: `rm2.yaml:23`; of one that is missing, where it would be."""
+        return self.source if self.node is None else f"{self.source}:{line_of(self.node, path)}"
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
@@ -62,16 +69,14 @@ def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manife
 
     Raises ManifestError with every error found, not only the first.
     """
-    documents: list[Document] = []
     errors: list[str] = []
-    for name, text in _texts(paths, stdin or sys.stdin, errors):
-        documents.extend(_documents(name, text, errors))
-    return parse_documents(documents, errors)
+    texts = _texts(paths, stdin, errors)
+    return parse_documents((found for name, text in texts for found in _documents(name, text, errors)), errors)
 
 
-def parse_documents(documents: Iterable[Document], errors: Sequence[str] = ()) -> Manifests:
-    """Objects of documents that are already loaded; errors: what was found before."""
-    found = list(errors)
+def parse_documents(documents: Iterable[Document], errors: list[str] | None = None) -> Manifests:
+    """Objects of documents that are already loaded; errors: what loading them finds, before or meanwhile."""
+    found = [] if errors is None else errors
     notes: list[str] = []
     objects: list[ApiObject] = []
     seen: dict[tuple[str, str, str], str] = {}
@@ -81,8 +86,8 @@ def parse_documents(documents: Iterable[Document], errors: Sequence[str] = ()) -
             continue
         key = (parsed.kind, _namespace(parsed), parsed.metadata.name)
         if key in seen:
-            found.append(f"{document.where}: {key[0]}/{key[2]} is there twice, first in {seen[key]}; keep one")
-        seen.setdefault(key, document.where)
+            found.append(f"{document.at()}: {key[0]}/{key[2]} is there twice, first at {seen[key]}; keep one")
+        seen.setdefault(key, document.at())
         objects.append(parsed)
     if found:
         raise ManifestError(found)
@@ -99,14 +104,13 @@ def _namespace(parsed: ApiObject) -> str:
     return "" if isinstance(parsed, InstanceType) else parsed.metadata.namespace or _DEFAULT_NAMESPACE
 
 
-def _texts(paths: Iterable[str], stdin: IO[str], errors: list[str]) -> Iterator[tuple[str, str]]:
+def _texts(paths: Iterable[str], stdin: IO[str] | None, errors: list[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         for name in _files(path, errors):
             try:
-                yield ("stdin", stdin.read()) if name == "-" else (name, Path(name).read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError) as error:
-                reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-                errors.append(f"{name}: cannot be read: {reason}")
+                yield shown_name(name), read_text(name, MOST_BYTES, stdin)
+            except UnreadableError as error:
+                errors.append(str(error))
 
 
 def _files(path: str, errors: list[str]) -> list[str]:
@@ -120,55 +124,53 @@ def _files(path: str, errors: list[str]) -> list[str]:
 
 def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
     try:
-        loaded = list(yaml.load_all(text, Loader=StrictLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        errors.append(f"{name}: not valid YAML: {_yaml_reason(error)}")
-        return
-    for number, content in enumerate(loaded, start=1):
-        if content is not None:
-            yield from _items(Document(f"{name}, document {number}", content))
-
-
-def _yaml_reason(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark = error.problem_mark
-        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem or error.context}"
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    return " ".join(str(error).split())
+        for node in compose(text):
+            content = content_of(node)
+            if content is not None:
+                yield from _items(Document(name, content, node))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = name if mark is None else f"{name}:{mark.line + 1}:{mark.column + 1}"
+        errors.append(f"{where}: not valid YAML or JSON: {error.problem or error.context}")
+    except RecursionError:
+        errors.append(f"{name}: not valid YAML or JSON: nested too deeply")
 
 
 def _items(document: Document) -> Iterator[Document]:
     """The document itself, or the items of a List."""
     content = document.content
     if isinstance(content, dict) and str(content.get("kind", "")).endswith("List") and "items" in content:
-        items = content["items"] if isinstance(content["items"], list) else [content["items"]]
-        for number, item in enumerate(items, start=1):
-            yield Document(f"{document.where}, item {number}", item)
+        node = None if document.node is None else child_of(document.node, "items")
+        if not isinstance(content["items"], list):
+            yield Document(document.source, content["items"], node)
+            return
+        for number, item in enumerate(content["items"]):
+            yield Document(document.source, item, None if node is None else child_of(node, number))
     else:
         yield document
 
 
 def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject | None:
-    content, where = document.content, document.where
+    content = document.content
     wrong = _not_an_object(content)
     if wrong is not None:
-        errors.append(f"{where}: {wrong}")
+        errors.append(f"{document.at()}: {wrong}")
         return None
     kind, version = content["kind"], content["apiVersion"]
     subject = f"{kind}/{_name_of(content)}"
     if version.split("/")[0] != GROUP and kind not in KINDS:
-        notes.append(f"{where}: {subject} is not of {GROUP}: ignored")
+        notes.append(f"{document.at()}: {subject} is not of {GROUP}: ignored")
         return None
-    wrong = _unknown_kind(kind, version) or _name_error(kind, content)
-    if wrong is not None:
-        errors.append(f"{where}: {subject}: {wrong}")
+    refused = _unknown_kind(kind, version) or _name_error(kind, content)
+    if refused is not None:
+        path, words = refused
+        errors.append(f"{document.at(path)}: {subject}: {words}")
         return None
     try:
         # strict: as the apiserver does, take no text where the schema says number.
         return _MODELS[kind](content)
     except ValidationError as error:
-        errors.extend(f"{where}: {subject}: {line}" for line in field_errors(error))
+        errors.extend(f"{document.at(path)}: {subject}: {line}" for path, line in located_errors(error))
         return None
 
 
@@ -192,12 +194,12 @@ def _not_an_object(content: Any) -> str | None:
     return None
 
 
-def _unknown_kind(kind: str, version: str) -> str | None:
+def _unknown_kind(kind: str, version: str) -> tuple[FieldPath, str] | None:
     if version == API_VERSION and kind in KINDS:
         return None
     if kind in KINDS:
-        return f"apiVersion {version!r} must be {API_VERSION}"
-    return f"{version} has no kind {kind}; {API_VERSION} has {', '.join(KINDS)}"
+        return ("apiVersion",), f"apiVersion {version!r} must be {API_VERSION}"
+    return ("kind",), f"{version} has no kind {kind}; {API_VERSION} has {', '.join(KINDS)}"
 
 
 def _example(field: str) -> str:
@@ -210,24 +212,31 @@ def _name_of(content: dict[str, Any]) -> str:
     return name if isinstance(name, str) and name else "(no name)"
 
 
-def _name_error(kind: str, content: dict[str, Any]) -> str | None:
+def _name_error(kind: str, content: dict[str, Any]) -> tuple[FieldPath, str] | None:
     """What the apiserver would say of metadata.name; a service's name must also make a label value."""
     metadata = content.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name") is None:
-        return "metadata.name: is required; every object needs one"
-    name = metadata["name"]
+        return ("metadata",), "metadata.name: is required; every object needs one"
+    path, wrong = ("metadata", "name"), _bad_name(kind, metadata["name"])
+    if wrong is None and metadata.get("namespace") is not None:
+        path, wrong = ("metadata", "namespace"), _bad_namespace(metadata["namespace"])
+    return None if wrong is None else (path, f"{'.'.join(path)}: {wrong}")
+
+
+def _bad_name(kind: str, name: object) -> str | None:
     if not isinstance(name, str):
-        return f"metadata.name: {name!r} is not text; put it in quotes"
+        return f"{name!r} is not text; put it in quotes"
     if len(name) > 253 or not re.fullmatch(DNS_SUBDOMAIN_PATTERN, name):
         return (
-            f"metadata.name: {name!r} is not a DNS subdomain: at most 253 lower-case letters, digits, dashes and dots, "
+            f"{name!r} is not a DNS subdomain: at most 253 lower-case letters, digits, dashes and dots, "
             "beginning and ending with a letter or digit, for example g4dn.xlarge"
         )
-    namespace = metadata.get("namespace")
-    if namespace is not None and not (
-        isinstance(namespace, str) and len(namespace) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, namespace)
-    ):
-        return f"metadata.namespace: {namespace!r} is not a DNS label: at most 63 lower-case letters, digits and dashes"
     if kind != "ModelProfile" and len(name) > 63:
-        return f"metadata.name: {name!r} has {len(name)} characters; at most 63, since it becomes a label of pods"
+        return f"{name!r} has {len(name)} characters; at most 63, since it becomes a label of pods"
     return None
+
+
+def _bad_namespace(namespace: object) -> str | None:
+    if isinstance(namespace, str) and len(namespace) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, namespace):
+        return None
+    return f"{namespace!r} is not a DNS label: at most 63 lower-case letters, digits and dashes"

@@ -1,28 +1,171 @@
-"""A safe YAML loader as strict as kubectl: no duplicate keys, no dates, and numbers that remember their text."""
+"""A safe YAML loader that takes what kubectl takes, and refuses what kubectl would read as something else.
+
+Documents come as nodes, which know their lines; `content_of` makes values of them, `line_of` finds the line of a field.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import yaml
+from yaml.constructor import ConstructorError
+
+from hetserve.api.json_nodes import JsonSyntaxError, compose_json
+from hetserve.api.plain_scalars import PLAIN, plain_value
+
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_MOST_REPEATED: Final = 100_000
+"""Values that aliases may add to those written: a few lines of them stand for billions."""
 
 
 class StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys and leaves dates as text (the API has none as YAML dates)."""
+    """SafeLoader with kubectl's scalars and keys: keys are text, and none is there twice."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _MERGE if value == "<<" else PLAIN
+        return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = str(key.value) if isinstance(key, yaml.ScalarNode) else repr(key)
-            if name in seen and name != "<<":
-                raise yaml.constructor.ConstructorError(
-                    "while reading a mapping", node.start_mark, f"key {name!r} is there twice", key.start_mark
-                )
-            seen.add(name)
-        return super().construct_mapping(node, deep=deep)
+        self.flatten_mapping(node)
+        return {key_text(key): self.construct_object(value, deep=deep) for key, value in node.value}
 
 
-StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
+    """Constructor of a scalar that its tag, such as `!!int`, says the type of."""
+
+    def construct(loader: StrictLoader, node: Any) -> Any:
+        value = plain_value(loader.construct_scalar(node))
+        if type(value) not in kinds:
+            raise ConstructorError(None, None, f"{node.value!r} is no !!{node.tag.rpartition(':')[2]}", node.start_mark)
+        return value
+
+    return construct
+
+
+def _plain(_: StrictLoader, node: Any) -> Any:
+    return plain_value(node.value)
+
+
+def _text(_: StrictLoader, node: Any) -> Any:
+    return node.value
+
+
+StrictLoader.add_constructor(PLAIN, _plain)
+for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}.items():
+    StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
+for _name in ("merge", "timestamp"):  # as values they are text
+    StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
+
+
+def compose(text: str) -> Iterator[yaml.Node]:
+    """Nodes of the documents of a text, one at a time: JSON where it is, as kubectl has it, else YAML.
+
+    Raises yaml.MarkedYAMLError, with the line, for a text that is neither.
+    """
+    wrong: JsonSyntaxError | None = None
+    if text.lstrip().startswith("{"):
+        try:
+            yield from [_checked(node) for node in compose_json(text)]
+        except JsonSyntaxError as error:
+            wrong = error
+        else:
+            return
+    try:
+        yield from (_checked(node) for node in yaml.compose_all(text, Loader=StrictLoader) if node is not None)
+    except yaml.MarkedYAMLError as error:
+        # Of two readings of one text, the one that came further tells what is wrong.
+        raise (error if wrong is None else max(error, wrong, key=_index)) from None
+    except yaml.reader.ReaderError as error:
+        mark = yaml.Mark("", error.position, text.count("\n", 0, error.position), 0, None, 0)
+        raise yaml.MarkedYAMLError(None, None, str(error).splitlines()[0], mark) from None
+
+
+def content_of(node: yaml.Node) -> Any:
+    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
+    return StrictLoader("").construct_document(node)
+
+
+def key_text(key: yaml.Node) -> str:
+    """A mapping's key as JSON has it: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError where it is none."""
+    value = plain_value(key.value) if key.tag == PLAIN else key.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(key, yaml.ScalarNode) or value is None:
+        what = "nothing" if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
+        raise ConstructorError(None, None, f"a key is text, this is {what}", key.start_mark)
+    return str(value)
+
+
+def line_of(node: yaml.Node, path: Sequence[str | int]) -> int:
+    """Line, from 1, of the field at the path, or of the last part of the path that is there."""
+    line: int = node.start_mark.line + 1
+    for part in path:
+        found = _entry(node, part)
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def child_of(node: yaml.Node, part: str | int) -> yaml.Node | None:
+    """Node of a key or an index; None where there is none."""
+    found = _entry(node, part)
+    return None if found is None else found[1]
+
+
+def _entry(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    """What a mapping or a list holds there: the node that begins it, and that of its value."""
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in reversed(node.value) if key_text(key) == part), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return node.value[part], node.value[part]
+    return None
+
+
+def _checked(document: yaml.Node) -> yaml.Node:
+    """The document, of which no mapping holds a key twice and no anchor holds itself or very many values."""
+    sizes: dict[yaml.Node, int] = {}
+    within: set[yaml.Node] = set()
+    written = 0
+
+    def size_of(node: yaml.Node) -> int:
+        nonlocal written
+        if node in sizes:
+            return sizes[node]
+        written += 1
+        if isinstance(node, yaml.ScalarNode):
+            return 1
+        if node in within:
+            raise ConstructorError(None, None, "an anchor holds itself", node.start_mark)
+        within.add(node)
+        children = node.value
+        if isinstance(node, yaml.MappingNode):
+            _distinct(node)
+            children = [one for pair in node.value for one in pair]
+        size = 1 + sum(map(size_of, children))
+        if size > written + _MOST_REPEATED:
+            many = f"aliases repeat more than {_MOST_REPEATED:,} values"
+            raise ConstructorError(None, None, many, node.start_mark)
+        within.discard(node)
+        sizes[node] = size
+        return size
+
+    size_of(document)
+    return document
+
+
+def _index(error: yaml.MarkedYAMLError) -> int:
+    return 0 if error.problem_mark is None else error.problem_mark.index
+
+
+def _distinct(node: yaml.MappingNode) -> None:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        name = key_text(key)
+        if name in seen and key.tag != _MERGE:
+            raise ConstructorError(
+                "while reading a mapping", node.start_mark, f"key {name!r} is there twice", key.start_mark
+            )
+        seen.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -10,14 +11,15 @@ from typing import Any, Final
 import click
 
 from hetserve import __version__
-from hetserve.cli.problems import refuse
+from hetserve.cli import said
+from hetserve.extras import EXIT_MISSING, install_hint
 
 COMMANDS: Final = ("compare", "gpus", "placement", "plan", "profile", "queue", "reference", "search", "simulate", "why")
 """Each is the function of that name in the module of that name; all of them together take a quarter of a second."""
 
 
 class _Commands(click.Group):
-    """A bad option is one line that begins with `error:`, as a bad file is; click's would be three."""
+    """A bad option is one line that begins with `Error:`, as a bad file is; click's would be three."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's form
         return list(COMMANDS)
@@ -45,7 +47,18 @@ def _told() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        refuse(" ".join(error.format_message().split()))
+        # What click suggests stands on lines of its own.
+        said.error(" ".join(error.format_message().split()))
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        said.error(error.format_message())
+        sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        hint = install_hint(error)
+        if hint is None:
+            raise
+        said.error(hint)
+        sys.exit(EXIT_MISSING)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

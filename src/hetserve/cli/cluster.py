@@ -18,7 +18,7 @@ import click
 import yaml
 
 from hetserve.api.pages import FIRST_PAGE, next_page
-from hetserve.cli.visible import visible
+from hetserve.files import UnreadableError, check_file
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
@@ -30,6 +30,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MOST_BYTES: Final = 4 << 20
+"""Of a kubeconfig."""
 _TIMEOUT: Final = (5.0, 60.0)
 _WATCH_TIMEOUT: Final = (5.0, 310.0)
 
@@ -42,10 +44,6 @@ class ClusterError(click.ClickException):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-
-    def format_message(self) -> str:
-        """For people: what the words quote of a cluster is no command to the terminal."""
-        return visible(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +70,9 @@ class Cluster:
         A process in a pod that is given neither uses the pod's account where there is no kubeconfig.
         Raises ClusterError where there is no kubeconfig or it cannot be used. Nothing is sent yet.
         """
-        try:
-            from kubernetes import client, config  # noqa: PLC0415
-            from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
-        except ImportError:
-            raise ClusterError("reading a cluster needs the Kubernetes client: install hetserve[cluster]") from None
+        from kubernetes import client, config  # noqa: PLC0415
+        from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
+
         configuration = client.Configuration()
         if kubeconfig is None and context is None and _in_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -84,8 +80,12 @@ class Cluster:
             namespace = (_ACCOUNT / "namespace").read_text().strip()
             return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
         try:
+            for name in _kubeconfigs(kubeconfig):
+                check_file(name, _MOST_BYTES)
             config.load_kube_config(kubeconfig, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
             contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+        except UnreadableError as error:
+            raise ClusterError(f"kubeconfig {error}") from None
         except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
             raise ClusterError(_unusable(kubeconfig, _line(error))) from None
         configuration.retries = False
@@ -192,6 +192,13 @@ class Cluster:
         if not 200 <= response.status < 300:
             _refused(method, path, response)
         return response
+
+
+def _kubeconfigs(given: str | None) -> list[str]:
+    """The files that the client library reads."""
+    # Unlike Path.home, this does not raise for a user without a home, as in a container.
+    default = os.path.expanduser("~/.kube/config")  # noqa: PTH111
+    return [given] if given is not None else os.environ.get("KUBECONFIG", default).split(os.pathsep)
 
 
 def _in_pod() -> bool:

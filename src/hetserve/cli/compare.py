@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.effort import Effort, effort_options, take
 from hetserve.cli.not_planned import NotPlanned, answered, each, finish, planned
@@ -93,14 +94,14 @@ def _compare(
     highest = max((serving.longest_rate(problem, dict(made.counts)) for made in feasible), default=0.0)
     effort = serving.long_enough(problem, highest, effort, serving.MOST_TO_TRY_MANY)
     name = service.metadata.name
-    with steps(name, len({made.counts for made in feasible}) * len(policies)) as note:
+    with steps(name, len({made.counts for made in feasible}) * len(policies)) as shown:
         for made in feasible:
             for policy in policies:
                 if (made.counts, policy) not in found:
                     counts = dict(made.counts)
                     chosen = serving.policy_for(policy, problem, counts)
-                    found[made.counts, policy] = serving.find_allowable(problem, counts, chosen, effort)
-                    note(f"{made.planner} under {policy}")
+                    found[made.counts, policy] = serving.find_allowable(problem, counts, chosen, effort, shown.tried)
+                    shown.done(f"{made.planner} under {policy}")
     entries = [Entry(made, policy, found[made.counts, policy]) for made in feasible for policy in policies]
     refused = tuple(made for made in plans if not made.feasible)
     return Compared(name, service.spec.model.name, problem, policies, effort, tuple(entries), refused)
@@ -121,6 +122,6 @@ def _write(found: list[Compared | NotPlanned], output: str, plot: str | None) ->
         draw_or_refuse(lambda: _draw(results, plot), plot)
     for result in results:
         for line in refusals(result):
-            click.echo(line, err=True)
+            (said.note if result.entries else said.error)(line)
     shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
     click.echo(answers(shown, output, document, table), nl=False)

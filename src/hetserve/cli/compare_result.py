@@ -68,12 +68,11 @@ class Compared:
 
 
 def refusals(result: Compared) -> list[str]:
-    """A line per reason why there is no plan, with the planners that say so: an error where none has one."""
+    """A line per reason why there is no plan, with the planners that say so."""
     said: dict[str, list[str]] = {}
     for plan in result.refused:
         said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)
-    kind = "note" if result.entries else "error"
-    return [f"{kind}: {result.service}: {', '.join(planners)}: {why}" for why, planners in said.items()]
+    return [f"{result.service}: {', '.join(planners)}: {why}" for why, planners in said.items()]
 
 
 def document(result: Compared) -> dict[str, Any]:

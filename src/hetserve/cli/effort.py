@@ -10,6 +10,7 @@ import click
 
 from hetserve.cli.problems import FORMATS, Overrides, refuse
 from hetserve.cli.simulation_options import Decorator, plot_option, upon
+from hetserve.files import UnreadableError
 
 if TYPE_CHECKING:
     from hetserve.simulation.recording import Recording
@@ -57,13 +58,13 @@ def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> str | Re
     from hetserve.simulation.recording import read_recording  # noqa: PLC0415
 
     path = Path(value)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise click.BadParameter(f"{value!r} is neither {' nor '.join(ARRIVALS)} nor a file", ctx, param)
     try:
         return read_recording(path)
     except UnicodeDecodeError:
         raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, UnreadableError) as error:
         raise click.BadParameter(str(error), ctx, param) from None
 
 

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from hetserve.cli.gpus_picture import NO_MODEL, Legend
 from hetserve.cli.plots import COLOURS, new_figure, save
-from hetserve.cli.visible import visible
+from hetserve.visible import visible
 
 _OVER = "#c00000"
 _FREE = "#eceff1"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
-import click
 import yaml
 
+from hetserve.cli import said
 from hetserve.cli.cluster import Cluster, ClusterError
 
 _NAME: Final = "hetserve-extender"
@@ -36,4 +36,4 @@ def extender_settings(cluster: Cluster | None, namespace: str, *, noted: bool = 
 
 
 def _note(words: str) -> None:
-    click.echo(f"note: {words}; its defaults are taken", err=True)
+    said.note(f"{words}; its defaults are taken")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
 from hetserve.cli.installed import extender_settings
+from hetserve.files import UnreadableError, read_text
 
 Record = dict[str, Any]
 PROBE_PORT: Final = 8889
+MOST_BYTES: Final = 1 << 30
+"""Of a dump or a log: what the setting placementLog can ask the extender to keep at most."""
 _TIMEOUT: Final = 30.0
 _MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
@@ -92,8 +93,13 @@ def _text(where: str) -> str:
     try:
         if where.startswith(("http://", "https://")):
             with urlopen(where, timeout=_TIMEOUT) as answer:  # noqa: S310  (http and https alone)
-                return str(answer.read().decode())
-        return sys.stdin.read() if where == "-" else Path(where).read_text()
+                found = answer.read(MOST_BYTES + 1)
+            if len(found) > MOST_BYTES:
+                raise ClusterError(f"{where}: the answer is larger than {MOST_BYTES >> 20} MiB")
+            return str(found.decode())
+        return read_text(where, MOST_BYTES)
+    except UnreadableError as error:
+        raise ClusterError(str(error)) from None
     except HTTPError as error:  # what the extender says of itself tells more than the status
         words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
         raise ClusterError(f"{where}: {words or error}") from None

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import click
-
 from hetserve.api.conditions import Reason
+from hetserve.cli import said
 from hetserve.cli.problems import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
     """Say what was refused on stderr and end: 2 for bad input, 3 for no (or no feasible) answer, else 0."""
     refused = [one for one in found if isinstance(one, NotPlanned)]
     for one in refused:
-        click.echo(f"error: {one.service}: {one.reason}: {one.message}", err=True)
+        said.error(f"{one.service}: {one.reason}: {one.message}")
     sys.exit(exit_code([one.reason for one in refused], infeasible=bool(refused) or not holds))
 
 

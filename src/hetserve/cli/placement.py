@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.snapshot import source_options, system_option
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _log(source: Source, where: str | None, system: str) -> list[Record]:
     try:
         return live_log(source.cluster, system)
     except ClusterError as error:
-        click.echo(f"no placement log in this dump: {error.message}", err=True)
+        said.note(f"no placement log in this dump: {error.message}")
         return []
 
 

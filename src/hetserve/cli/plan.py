@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.drawing import draw_or_refuse
 from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError, exit_code
@@ -69,12 +70,12 @@ def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoRetur
 
     text = render(results, output)
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        said.note(note)
     if text:
         click.echo(text, nl=not text.endswith("\n"))
     refused = [result for result in results if not result.feasible]
     for result in refused:
-        click.echo(f"error: {result.service}: {result.reason}: {result.message}", err=True)
+        said.error(f"{result.service}: {result.reason}: {result.message}")
     sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
@@ -122,8 +123,8 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
     if planner not in EVALUATING:
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
     effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
-    with steps(problem.service, None) as note:
-        return decide(problem, planner, evaluator(problem, policy, effort, note))
+    with steps(problem.service) as shown:
+        return decide(problem, planner, evaluator(problem, policy, effort, shown))
 
 
 def _long_enough(problem: Problem, effort: Effort) -> Effort:

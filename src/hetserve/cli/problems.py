@@ -7,8 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-import click
-
+from hetserve.cli import said
 from hetserve.units import MicroDollarsPerHour, Seconds
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Overrides:
 def refuse(*messages: str) -> NoReturn:
     """End with the errors and nothing else."""
     for message in messages:
-        click.echo(f"error: {message}", err=True)
+        said.error(message)
     sys.exit(EXIT_BAD_INPUT)
 
 

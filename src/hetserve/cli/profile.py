@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli import profile_values
+from hetserve.cli import profile_values, said
+from hetserve.cli.drawing import draw_or_refuse
+from hetserve.cli.problems import refuse
+from hetserve.files import UnreadableError, read_text, shown_name
 
 if TYPE_CHECKING:
     from hetserve.profiles.fit import Fit
     from hetserve.profiles.samples import Samples
 
-EXIT_BAD_INPUT = 2
 _KINDS = ("auto", "linear", "table")
 _FORMATS = ("yaml", "json", "table")
 
@@ -77,22 +78,24 @@ def fit(  # noqa: PLR0917  options arrive by name
     fitted = fit_samples(measured, kind, keep_wild=keep_wild)
     manifest = _manifest(measured, fitted, name or f"{model}-{instance_type}", namespace, (model, instance_type))
     if plot is not None:
-        _draw(measured, fitted, title, plot)
+        draw_or_refuse(lambda: _draw(measured, fitted, title, plot), plot)
     for note in fitted.notes:
-        click.echo(f"note: {note}", err=True)
+        said.note(note)
     text = _table(measured, fitted, title) if output == "table" else _document(manifest, output)
     click.echo(text, nl=not text.endswith("\n"))
 
 
 def _measured(path: str, model: str, instance_type: str) -> Samples:
     """Samples of the file, or the end with every error in it."""
-    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
+    from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
     from hetserve.profiles.samples import read_samples  # noqa: PLC0415
 
     try:
-        return read_samples(_text(path), _shown(path), model, instance_type)
+        return read_samples(read_text(path, MOST_BYTES), shown_name(path), model, instance_type)
+    except UnreadableError as error:
+        refuse(str(error))
     except CsvError as error:
-        _refuse(error.errors)
+        refuse(*error.errors)
 
 
 def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tuple[str, str]) -> dict[str, Any]:
@@ -112,7 +115,7 @@ def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tupl
     try:
         ModelProfile.model_validate(manifest)
     except ValidationError as error:
-        _refuse([f"{samples.name}: the profile made of it is not valid: {line}" for line in field_errors(error)])
+        refuse(*(f"{samples.name}: the profile made of it is not valid: {line}" for line in field_errors(error)))
     return manifest
 
 
@@ -134,30 +137,6 @@ def _document(manifest: dict[str, Any], output: str) -> str:
 
 
 def _draw(samples: Samples, fitted: Fit, title: str, path: str) -> None:
-    try:
-        from hetserve.cli.profile_plot import draw  # noqa: PLC0415
-    except ImportError as error:
-        _refuse([f"--plot needs {error.name}: install hetserve[plot]"])
-    try:
-        draw(samples, fitted, title, path)
-    except OSError as error:
-        _refuse([f"--plot {path}: cannot be written: {error.strerror}"])
+    from hetserve.cli.profile_plot import draw  # noqa: PLC0415
 
-
-def _text(path: str) -> str:
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        _refuse([f"{_shown(path)}: cannot be read: it is not UTF-8 text"])
-    except OSError as error:
-        _refuse([f"{_shown(path)}: cannot be read: {error.strerror}"])
-
-
-def _shown(path: str) -> str:
-    return "stdin" if path == "-" else path
-
-
-def _refuse(errors: tuple[str, ...] | list[str]) -> NoReturn:
-    for line in errors:
-        click.echo(f"error: {line}", err=True)
-    sys.exit(EXIT_BAD_INPUT)
+    draw(samples, fitted, title, path)

@@ -1,43 +1,83 @@
-"""Progress on a terminal, on stderr; silent where nobody watches."""
+"""Progress on a terminal, on stderr: how far, of how many, and what is going on; silent where nobody watches."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hetserve.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from hetserve.simulation import Trial
 
+COMPILING: Final = "compiling (kept on disk for the next time)"
+
+
+class Steps:
+    """Counts steps; here silently."""
+
+    def at_most(self, most: int) -> None:
+        """There are so many steps at most."""
+
+    def done(self, text: str) -> None:
+        """One step more; `text`: what came of it."""
+
+    def tried(self, trial: Trial) -> None:
+        """Within a step a rate was tried."""
+
+    def each_trial(self, trial: Trial) -> None:
+        """The same where every rate is a step."""
+        self.done(_told(trial))
+
+
+@dataclass(slots=True)
+class _Shown(Steps):
+    """The same on a terminal; `bar`, `task`: of rich."""
+
+    label: str
+    bar: Progress
+    task: Any
+
+    def at_most(self, most: int) -> None:
+        self.bar.update(self.task, total=most, most=f" of at most {most}")
+
+    def done(self, text: str) -> None:
+        self._say(text, advance=1)
+
+    def tried(self, trial: Trial) -> None:
+        self._say(_told(trial))
+
+    def compiling(self, began: bool) -> None:
+        """The first run of simulated code compiles it, which takes as long as a search."""
+        self._say(COMPILING if began else "simulating")
+
+    def _say(self, text: str, advance: int = 0) -> None:
+        self.bar.update(self.task, description=visible(f"{self.label}: {text}"), advance=advance)
+
 
 @contextmanager
-def trials(label: str) -> Iterator[Callable[[Trial], None] | None]:
-    """Callback that shows each rate tried; how many there will be is not known."""
+def steps(label: str, most: int | None = None) -> Iterator[Steps]:
+    """Shows steps of which there are `most` at most; None: that is not known, or not yet."""
     if not sys.stderr.isatty():
-        yield None
+        yield Steps()
         return
-    with _progress() as progress:
-        task = progress.add_task(label, total=None)
+    from hetserve.compiled import compilations  # noqa: PLC0415
 
-        def note(trial: Trial) -> None:
-            word = "holds" if trial.passed else "late"
-            progress.update(task, description=f"{label}: {trial.rate:.4g} q/s {word}", advance=1)
+    with _progress() as bar:
+        shown = _Shown(label, bar, bar.add_task(visible(label), total=None, most=""))
+        if most is not None:
+            shown.at_most(most)
+        with compilations(shown.compiling):
+            yield shown
 
-        yield note
 
-
-@contextmanager
-def steps(label: str, total: int | None) -> Iterator[Callable[[str], None]]:
-    """Callback that counts steps of which the number is known, each with a word on it; None: it is not."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with _progress() as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda text: progress.update(task, description=f"{label}: {text}", advance=1)
+def _told(trial: Trial) -> str:
+    return f"{trial.rate:.4g} q/s {'holds' if trial.passed else 'late'}"
 
 
 def _progress() -> Progress:
@@ -47,7 +87,7 @@ def _progress() -> Progress:
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.completed:.0f}"),
+        TextColumn("{task.completed:.0f}{task.fields[most]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

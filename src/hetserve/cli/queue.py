@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hetserve.cli import said
 from hetserve.cli.cluster import Cluster, ClusterError, pod_path
 from hetserve.cli.snapshot import source_options, system_option
-from hetserve.cli.visible import visible
+from hetserve.visible import visible
 
 if TYPE_CHECKING:
     from hetserve.cli.queue_release import Outcome
@@ -143,7 +144,10 @@ def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
 
 
 def _say(outcome: Outcome) -> None:
-    click.echo(visible(str(outcome)), err=bool(outcome.error))
+    if outcome.error:
+        said.error(str(outcome))
+    else:
+        click.echo(visible(str(outcome)))
 
 
 def _settings(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-EXIT_BAD_INPUT = 2
+from hetserve.cli.problems import refuse
+
 _MODELS = ("RM2", "NCF", "WND", "MT-WND", "DIEN")
 
 
@@ -39,9 +39,7 @@ def kairos(data: str, model: str, output: str | None) -> None:
     try:
         documents = kairos_manifests(Path(data), model)
     except (CsvError, ManifestError) as error:
-        for line in error.errors:
-            click.echo(f"error: {line}", err=True)
-        sys.exit(EXIT_BAD_INPUT)
+        refuse(*error.errors)
     text = _yaml(documents, model)
     if output is None:
         click.echo(text, nl=False)
@@ -49,8 +47,7 @@ def kairos(data: str, model: str, output: str | None) -> None:
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
-        click.echo(f"error: -o {output}: cannot be written: {error.strerror}", err=True)
-        sys.exit(EXIT_BAD_INPUT)
+        refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
 def _yaml(documents: list[dict[str, object]], model: str) -> str:

@@ -14,7 +14,8 @@ from hetserve.api.manifests import Document, ManifestError, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
-from hetserve.profiles.csv_rows import CsvError, CsvRows, read_rows
+from hetserve.files import UnreadableError, read_text
+from hetserve.profiles.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.profiles.samples import LONGEST, SHORTEST
 from hetserve.profiles.to_spec import milliseconds, profile_manifest
 
@@ -64,17 +65,15 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
     documents = [_instance_type(name, _TYPES[name]) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
-    parse_documents(Document(f"{folder}, {one['kind']}", one) for one in documents)
+    parse_documents(Document(str(folder), one) for one in documents)
     return documents
 
 
 def _read(path: Path, columns: list[str]) -> CsvRows:
     try:
-        return read_rows(path.read_text(encoding="utf-8"), str(path), columns)
-    except UnicodeDecodeError:
-        raise CsvError([f"{path}: cannot be read: it is not UTF-8 text"]) from None
-    except OSError as error:
-        raise CsvError([f"{path}: cannot be read: {error.strerror}"]) from None
+        return read_rows(read_text(str(path), MOST_BYTES), str(path), columns)
+    except UnreadableError as error:
+        raise CsvError([str(error)]) from None
 
 
 def _milliseconds(table: CsvRows, row: Any, column: str) -> str:

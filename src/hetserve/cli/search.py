@@ -66,6 +66,8 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic --evaluations 20 --plot out.png
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
+    if "bayesian" in methods:
+        import sklearn  # noqa: F401, PLC0415  what is missing is said now, not after minutes of the other methods
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 
@@ -98,13 +100,14 @@ def _search(  # noqa: PLR0917
     if problem.budget is None:
         why = "a search needs a budget: set spec.budget.hourly or give --budget"
         raise NotPlannedError(Reason.SPEC_INVALID, why)
-    bound = plan_kairos(problem)
-    if not bound.feasible:
-        raise NotPlannedError(str(bound.reason), bound.message)
-    size = _listable(problem, problem.budget, methods)
-    effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
-    with steps(name, None) as note:
-        evaluate = evaluator(problem, policy, effort, note)
+    with steps(name) as shown:
+        bound = plan_kairos(problem)
+        if not bound.feasible:
+            raise NotPlannedError(str(bound.reason), bound.message)
+        size = _listable(problem, problem.budget, methods)
+        shown.at_most(min(size, limit * len(methods)))
+        effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
+        evaluate = evaluator(problem, policy, effort, shown)
         traces = [_trace(problem, method, evaluate, limit, seed, size, prune=prune) for method in methods]
     return Searched(name, service.spec.model.name, problem, policy, effort, seed, tuple(traces))
 

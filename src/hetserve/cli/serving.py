@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hetserve.api.conditions import Reason
 from hetserve.cli.effort import Effort
 from hetserve.cli.not_planned import NotPlannedError
+from hetserve.cli.progress import Steps
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary
@@ -58,13 +59,23 @@ def system_of(problem: Problem) -> System:
     return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
 
 
-def run_at(problem: Problem, counts: Mapping[str, int], policy: Policy, rate: float, effort: Effort) -> list[RunReport]:
+def run_at(  # noqa: PLR0917
+    problem: Problem,
+    counts: Mapping[str, int],
+    policy: Policy,
+    rate: float,
+    effort: Effort,
+    shown: Steps | None = None,
+) -> list[RunReport]:
     """One report per seed."""
     system = system_of(problem)
 
     def run(seed: int) -> RunReport:
         workload = draw_workload(problem.mix, effort.queries, seed, _arrivals(effort))
-        return simulate(system, counts, policy, workload, rate, warm_up=effort.warm_up)
+        report = simulate(system, counts, policy, workload, rate, warm_up=effort.warm_up)
+        if shown is not None:
+            shown.done(f"seed {seed}")
+        return report
 
     with ThreadPoolExecutor(effort.jobs) as pool:
         return list(pool.map(run, effort.seeds))
@@ -114,6 +125,11 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
 
     sizes = len(problem.mix.batches)
     return make_policy(name, size=climb(measure, sizes, sizes // 2).size)
+
+
+def most_trials(effort: Effort) -> int:
+    """Rates that a scan tries at most; where each seed is judged alone, each has a scan of its own."""
+    return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
 def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
@@ -173,16 +189,16 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
     return math.fsum(count / fastest[name] for name, count in counts.items())
 
 
-def evaluator(problem: Problem, policy: str, effort: Effort, note: Callable[[str], None]) -> Callable[[Counts], float]:
+def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
     """Allowable rate of a configuration under a policy, for planners and searches that try; each is simulated once."""
     known: dict[Counts, float] = {}
 
     def evaluate(counts: Counts) -> float:
         if counts not in known:
             held = dict(counts)
-            found = _allowable(problem, held, policy_for(policy, problem, held), fluid_rate(problem, held), effort)
-            known[counts] = found.rate
-            note(f"{summary(counts)} holds {found.rate:.4g} q/s")
+            chosen, fluid = policy_for(policy, problem, held), fluid_rate(problem, held)
+            known[counts] = _allowable(problem, held, chosen, fluid, effort, shown.tried).rate
+            shown.done(f"{summary(counts)} holds {known[counts]:.4g} q/s")
         return known[counts]
 
     return evaluate

@@ -79,7 +79,7 @@ def _simulate(  # noqa: PLR0917
     effort: Effort,
 ) -> Simulated:
     from hetserve.cli import serving  # noqa: PLC0415
-    from hetserve.cli.progress import trials  # noqa: PLC0415
+    from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.simulate_result import Simulated  # noqa: PLC0415
 
     name, model = service.metadata.name, service.spec.model.name
@@ -88,12 +88,13 @@ def _simulate(  # noqa: PLR0917
     chosen = serving.policy_for(policy, given, counts)
     if offered is not None:
         effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
-        reports = serving.run_at(given, counts, chosen, offered, effort)
+        with steps(f"{name}: {policy}", len(effort.seeds)) as shown:
+            reports = serving.run_at(given, counts, chosen, offered, effort, shown)
         most = serving.ceiling_rate(given, counts)
         return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most)
     effort = serving.long_enough(given, serving.longest_rate(given, counts), effort, serving.MOST_TO_FIND)
-    with trials(f"{name}: {policy}") as note:
-        found = serving.find_allowable(given, counts, chosen, effort, note)
+    with steps(f"{name}: {policy}", serving.most_trials(effort)) as shown:
+        found = serving.find_allowable(given, counts, chosen, effort, shown.each_trial)
     return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
+from hetserve.files import UnreadableError
 
 if TYPE_CHECKING:
     from hetserve.demand import BatchMix
@@ -53,7 +54,7 @@ def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> Ba
         return parse_batches(value)
     except UnicodeDecodeError:
         raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, UnreadableError) as error:
         text = str(error) if value in str(error) else f"{value}: {error}"
         raise click.BadParameter(text, ctx, param) from None
 

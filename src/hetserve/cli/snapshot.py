@@ -6,19 +6,19 @@ A file is what `hetserve placement dump` or `kubectl get nodes,pods -A -o json` 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from hetserve.api import names
 from hetserve.cli.cluster import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.log_file import MOST_BYTES
 from hetserve.cli.slim import slim_node, slim_pod
+from hetserve.files import UnreadableError, read_text
 from hetserve.units import Seconds
 
 DUMP_KIND: Final = "PlacementDump"
@@ -95,9 +95,9 @@ def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
 def read_snapshot(path: str) -> Snapshot:
     """Snapshot of a file ("-": standard input). Raises ClusterError, naming the file, for anything else."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterError(f"--from {path}: {error}") from None
+        text = read_text(path, MOST_BYTES)
+    except UnreadableError as error:
+        raise ClusterError(f"--from {error}") from None
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

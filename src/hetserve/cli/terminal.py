@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hetserve.cli.visible import visible
+from hetserve.visible import visible
 
 _PLAIN_WIDTH: Final = 120
 _INDENT: Final = "  "

@@ -8,6 +8,7 @@ from typing import Final
 
 from hetserve.placement.values import value
 from hetserve.units import MiB
+from hetserve.visible import visible
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
@@ -72,7 +73,7 @@ class GpuSelector:
             (self.ids, "with id {}"),
             (self.ids_excluded, "with another id than {}"),
         ]
-        return " and ".join(words.format(_few(values)) for values, words in parts if values)
+        return visible(" and ".join(words.format(_few(values)) for values, words in parts if values))
 
 
 def _few(values: tuple[str, ...]) -> str:

@@ -132,9 +132,10 @@ def scale_in(model: Model, made: Choice, needed: float) -> Choice:
 
 def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> int:
     """How many further instances of a type to add: what carries the lack, or what limits, resources, budget allow."""
-    most = 2**31 if model.types[i].max_instances is None else (model.types[i].max_instances or 0) - counts[i]
+    most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
-        most = min(most, math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)))
+        # At least one: a lack far below what an instance carries is no share of it that a float can hold.
+        most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
     if model.budget is not None:
         spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
         most = min(most, (model.budget - spent) // model.types[i].price)

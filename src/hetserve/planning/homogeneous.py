@@ -114,7 +114,7 @@ def _serves_all(problem: Problem, option: TypeOption) -> bool:
 
 
 def _room(problem: Problem, option: TypeOption) -> int:
-    most = 2**31 if option.max_instances is None else option.max_instances
+    most = option.most
     for pool in problem.pools:
         if pool.name == option.pool:
             for need, free in (

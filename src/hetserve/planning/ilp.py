@@ -121,6 +121,8 @@ class Search:
 
     def least_cost(self, within_budget: bool = True) -> Choice | None:
         """The optimum, made unique by further solves where it is not; None if nothing carries the load."""
+        if not self.model.within_reach():
+            return None
         program = least_cost_program(self.model, within_budget)
         first = self.chain.solve(program, self.model.witness())
         if first is None:

@@ -81,11 +81,15 @@ class Model:
             if self.allowed(counts):
                 yield counts
 
+    def within_reach(self) -> bool:
+        """Whether all instances that there can be, whatever they cost, carry the load; no solver is asked where not."""
+        most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
+        return most >= Fraction(self.needed) * (1 - TOLERANCE)
+
     def allowed(self, counts: tuple[int, ...]) -> bool:
         """Whether limits, budget and free resources allow these instances."""
         caps = all(
-            option.min_instances <= count and (option.max_instances is None or count <= option.max_instances)
-            for option, count in zip(self.types, counts, strict=True)
+            option.min_instances <= count <= option.most for option, count in zip(self.types, counts, strict=True)
         )
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
         new = [max(count - option.running, 0) for option, count in zip(self.types, counts, strict=True)]
@@ -136,7 +140,8 @@ def for_budget(model: Model) -> Model:
 
 def least_cost_program(model: Model, within_budget: bool) -> IntegerProgram:
     """Minimise cost and launch charges subject to (1), (2), caps and, if asked, the budget."""
-    carries = Row(_both(_scaled_rates(model)), least=float(1 - TOLERANCE / 1000))
+    rates, needed = _in_unit(model)
+    carries = Row(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
     objective = _both(tuple(option.price for option in model.types), model.launch)
     return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
 
@@ -158,7 +163,8 @@ def other_program(model: Model, best: Choice) -> IntegerProgram:
 
 def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
     """Maximise the load that is carried, up to the load that is asked for."""
-    objective = _both(tuple(-rate for rate in _scaled_rates(model)))
+    fastest = max(model.rates)
+    objective = _both(tuple(-rate / fastest for rate in model.rates))
     return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
 
 
@@ -194,9 +200,15 @@ def _uppers(model: Model) -> tuple[int, ...]:
     return (*model.upper, *model.upper)
 
 
-def _scaled_rates(model: Model) -> tuple[float, ...]:
-    """T_i / (W / threshold): constraint 1 reads `>= 1`, where the solvers' absolute tolerances mean something."""
-    return tuple(rate / model.needed for rate in model.rates)
+def _in_unit(model: Model) -> tuple[tuple[float, ...], float]:
+    """T_i and W / threshold of constraint 1 in a unit in which the largest T_i is 1: the solvers' tolerances are
+    absolute, and they take a coefficient below 1e-9 for 0, one above 1e15 for infinite.
+
+    A T_i above W / threshold counts as no more than that, which changes nothing: one instance carries it all.
+    """
+    useful = tuple(min(rate, model.needed) for rate in model.rates)
+    unit = max(useful)
+    return tuple(rate / unit for rate in useful), model.needed / unit
 
 
 def _launch_charge(option: TypeOption, weight: float) -> int:
@@ -209,5 +221,4 @@ def _fewest(needed: float, rate: float) -> int:
 
 
 def _most(option: TypeOption, enough: int) -> int:
-    most = enough if option.max_instances is None else min(enough, option.max_instances)
-    return max(most, option.min_instances)
+    return max(min(enough, option.most), option.min_instances)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from hetserve.demand import BatchMix
 from hetserve.planning.plan import Refusal
@@ -11,6 +11,8 @@ from hetserve.profiles import LatencyProfile
 from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 
 Objective = Literal["MaxThroughput", "MinCost"]
+MOST_REPLICAS: Final = 2**31 - 1
+"""A Deployment's `replicas` is an int32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class TypeOption:
     launch_time: Seconds = Seconds(0.0)
     demand: Resources = Resources()
     pool: str | None = None
+
+    @property
+    def most(self) -> int:
+        """Most instances there can be: `max_instances`, or what a Deployment can ask for."""
+        return MOST_REPLICAS if self.max_instances is None else self.max_instances
 
 
 @dataclass(frozen=True, slots=True)

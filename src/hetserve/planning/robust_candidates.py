@@ -53,7 +53,7 @@ def _most(problem: Problem, paper: Plan, option: TypeOption) -> Candidate | None
     """The largest allowed number of one type, by bisection: limits allow every number below one that they allow."""
     rate = throughput(option.profile, problem.mix) or 0.0
     most = (problem.budget or 0) // option.price
-    low, high = option.min_instances, most if option.max_instances is None else min(most, option.max_instances)
+    low, high = option.min_instances, min(most, option.most)
 
     def entry(count: int) -> Candidate:
         counts = tuple((other.name, count if other.name == option.name else 0) for other in problem.types)

@@ -39,6 +39,8 @@ def _demand_errors(problem: Problem) -> Iterator[str]:
         yield f"load {problem.load} q/s: must be a positive finite number"
     if not 0 < problem.saturation_threshold <= 1:
         yield f"saturation threshold {problem.saturation_threshold}: must be above 0 and at most 1, for example 0.8"
+    elif problem.load is not None and not math.isfinite(problem.load / problem.saturation_threshold):
+        yield f"load {problem.load:g} q/s at a saturation threshold of {problem.saturation_threshold:g} is no number"
     if not (math.isfinite(problem.launch_weight) and problem.launch_weight >= 0):
         yield f"launch weight {problem.launch_weight}: must be 0 or a positive finite number"
     shares = problem.mix.shares

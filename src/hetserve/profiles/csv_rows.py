@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _MOST_ERRORS = 20
+MOST_BYTES = 16 << 20
+"""Of one file: a million lines, which are kept while it is read."""
 
 
 class CsvError(Exception):

@@ -10,7 +10,10 @@ from statistics import NormalDist
 from typing import Final
 
 from hetserve.demand import BatchMix, kairos_mixture
+from hetserve.files import read_lines
 
+MOST_BYTES: Final = 16 << 20
+"""Of one file."""
 LARGEST_BATCH: Final = 1000
 """Kairos limits queries to 1000 items (section 5.1)."""
 
@@ -25,7 +28,8 @@ def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
     """Mix of batch sizes from its text form; the normal ones are cut off below 1 and above `largest`.
 
     A file has a column `batch` and, optionally, `weight` (or share, probability); without it every line is one
-    recorded query. Raises ValueError naming the text, or file, line, column and value.
+    recorded query. Raises ValueError naming the text, or file, line, column and value; UnreadableError where the file
+    cannot be read.
     """
     name, _, rest = text.partition(":")
     if text == "mixture":
@@ -33,7 +37,7 @@ def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
     if name in {"normal", "lognormal"}:
         return _bell(text, rest, largest, logarithmic=name == "lognormal")
     path = Path(text)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise ValueError(f"batches {text!r}: no such file; write {_FORMS}")
     return BatchMix.of(_read(path))
 
@@ -58,7 +62,7 @@ def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchM
 
 
 def _read(path: Path) -> Iterator[tuple[int, float]]:
-    with path.open(newline="", encoding="utf-8") as file:
+    with read_lines(str(path), MOST_BYTES) as file:
         rows = csv.DictReader(file)
         columns = rows.fieldnames or []
         batch = next((c for c in _BATCH_COLUMNS if c in columns), None)

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from hetserve.demand import BatchMix
+from hetserve.files import read_lines
 
+MOST_BYTES: Final = 128 << 20
+"""Of one file: ten million queries."""
 _TIMES: Final = ("time", "arrival", "timestamp")
 _BATCHES: Final = ("batch", "batch_bin")
 
@@ -38,7 +41,7 @@ class Recording:
 def read_recording(path: Path) -> Recording:
     """Recording from a CSV file with a column `time` [s] and, optionally, `batch` [items], a line per query.
 
-    Raises ValueError naming file, line, column and value; OSError where the file cannot be read.
+    Raises ValueError naming file, line, column and value; UnreadableError where the file cannot be read.
     """
     try:
         times, batches = _read(path)
@@ -54,7 +57,7 @@ def read_recording(path: Path) -> Recording:
 
 def _read(path: Path) -> tuple[list[float], list[int] | None]:
     """Times and, where there is a column for them, batches. A byte-order mark, as spreadsheets write it, is no text."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with read_lines(str(path), MOST_BYTES) as file:
         rows = csv.DictReader(file)
         rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]
         time = next((name for name in _TIMES if name in columns), None)

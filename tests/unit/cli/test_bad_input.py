@@ -33,23 +33,23 @@ def first_latency(text: str) -> bytes:
 FILES: dict[str, tuple[bytes, int, tuple[str, ...]]] = {
     "an empty file": (b"", 2, ("no InferenceService in", "bad.yaml")),
     "a binary file": (b"\x00\xff\xfe\x80", 2, ("bad.yaml: cannot be read: it is not UTF-8 text",)),
-    "broken YAML": (b"not: [yaml", 2, ("bad.yaml: not valid YAML: line 1",)),
-    "plain text": (b"hello", 2, ("bad.yaml, document 1: a manifest is a mapping", "'hello'")),
-    "no kind": (b"a: 1", 2, ("bad.yaml, document 1: apiVersion is missing",)),
+    "broken YAML": (b"not: [yaml", 2, ("bad.yaml:1:11: not valid YAML or JSON: expected",)),
+    "plain text": (b"hello", 2, ("bad.yaml:1: a manifest is a mapping", "'hello'")),
+    "no kind": (b"a: 1", 2, ("bad.yaml:1: apiVersion is missing",)),
     "a budget of 0": (
         edited('hourly: "2.5"', 'hourly: "0"'),
         2,
-        ("bad.yaml, document 9: InferenceService/rm2: spec.budget.hourly: '0' must be more than 0 $/h",),
+        ("bad.yaml:106: InferenceService/rm2: spec.budget.hourly: '0' must be more than 0 $/h",),
     ),
     "a price of 0": (
         edited('hourly: "0.526"', 'hourly: "0"'),
         2,
-        ("bad.yaml, document 1: InstanceType/g4dn.xlarge: spec.price.hourly: '0' must be more than 0 $/h",),
+        ("bad.yaml:13: InstanceType/g4dn.xlarge: spec.price.hourly: '0' must be more than 0 $/h",),
     ),
     "a negative latency of the SLO": (
         edited("latency: 350ms", "latency: -350ms"),
         2,
-        ("bad.yaml, document 9: InferenceService/rm2: spec.slo.latency: '-350ms' is not a duration",),
+        ("bad.yaml:105: InferenceService/rm2: spec.slo.latency: '-350ms' is not a duration",),
     ),
     "a model that is no mapping": (
         edited("model: {name: rm2}", "model: rm2"),
@@ -64,7 +64,7 @@ FILES: dict[str, tuple[bytes, int, tuple[str, ...]]] = {
     "a service twice": (
         (SAMPLE + "\n---\n" + SERVICE).encode(),
         2,
-        ("bad.yaml, document 10: InferenceService/rm2 is there twice, first in", "document 9; keep one"),
+        ("bad.yaml:227: InferenceService/rm2 is there twice, first at", "bad.yaml:97; keep one"),
     ),
     "an SLO that nobody meets": (
         edited("latency: 350ms", "latency: 1ms"),
@@ -85,7 +85,7 @@ def test_a_bad_file_is_named_with_field_and_value_and_nothing_else(case: str, co
     for message in messages:
         assert message in result.stderr
     assert "Traceback" not in result.stderr
-    assert all(line.startswith("error: ") for line in result.stderr.splitlines()), result.stderr
+    assert all(line.startswith("Error: ") for line in result.stderr.splitlines()), result.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -116,7 +116,7 @@ def test_a_bad_profile_is_named_with_field_and_value(case: str, tmp_path: Path) 
     path.write_bytes(first_latency(latency))
     result = run("plan", str(path))
     assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert f"bad.yaml, document 5: ModelProfile/rm2-g4dn.xlarge: {message}" in result.stderr
+    assert f"bad.yaml:57: ModelProfile/rm2-g4dn.xlarge: {message}" in result.stderr
 
 
 MIXES: dict[str, tuple[bytes, str]] = {

@@ -50,7 +50,7 @@ def test_compare_says_what_is_infeasible_and_ends_with_3() -> None:
     result = run("compare", RM2, *SMALL, "--budget", "0.1", "--planners", "kairos")
     assert result.exit_code == 3
     assert result.stdout == ""
-    assert result.stderr.startswith("error: rm2: kairos: BudgetTooLow")
+    assert result.stderr.startswith("Error: rm2: kairos: BudgetTooLow")
     document = json.loads(run("compare", RM2, *SMALL, "--budget", "0.1", "-o", "json").stdout)
     assert {entry["planner"] for entry in document["infeasible"]} == {"robust", "kairos", "homogeneous"}
 

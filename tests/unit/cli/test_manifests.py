@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -58,7 +60,7 @@ items:
     )
     assert [t.metadata.name for t in found.types] == ["a", "b"]
     assert [s.metadata.name for s in found.services] == ["s"]
-    assert found.notes == ("stdin, document 3, item 1: ConfigMap/c is not of hetserve.io: ignored",)
+    assert found.notes == ("stdin:13: ConfigMap/c is not of hetserve.io: ignored",)
 
 
 def test_several_files_and_folders(tmp_path: Path) -> None:
@@ -85,12 +87,12 @@ def changed(text: str, old: str, new: str) -> str:
 BAD = {
     "a price as a number": (
         changed(SERVICE, 'hourly: "2.5"', "hourly: 2.5"),
-        "stdin, document 1: InferenceService/s: spec.budget.hourly: 2.5 is a number; money is decimal text, so that no "
+        "stdin:8: InferenceService/s: spec.budget.hourly: 2.5 is a number; money is decimal text, so that no "
         'cent is rounded: put it in quotes, "2.5"',
     ),
     "a price of 0": (
         changed(TYPE, '"1"', '"0"'),
-        "stdin, document 1: InstanceType/a: spec.price.hourly: '0' must be more than 0 $/h, for example 2.5",
+        "stdin:6: InstanceType/a: spec.price.hourly: '0' must be more than 0 $/h, for example 2.5",
     ),
     "a price that is none": (
         changed(TYPE, '"1"', '"cheap"'),
@@ -150,15 +152,15 @@ BAD = {
         changed(TYPE, "InstanceType", "InstanceTyp"),
         "has no kind InstanceTyp; hetserve.io/v1alpha1 has InferenceService, InstanceType, ModelProfile",
     ),
-    "no kind": (changed(TYPE, "kind: InstanceType", ""), "stdin, document 1: kind is missing"),
-    "no mapping": ("just words", "stdin, document 1: a manifest is a mapping"),
-    "no YAML": ("a: [1, 2", "stdin: not valid YAML: line "),
+    "no kind": (changed(TYPE, "kind: InstanceType", ""), "stdin:2: kind is missing"),
+    "no mapping": ("just words", "stdin:1: a manifest is a mapping"),
+    "no YAML": ("a: [1, 2", "stdin:1:9: not valid YAML or JSON: expected ',' or ']'"),
     "a key twice": (changed(TYPE, "spec:", "kind: InstanceType\nspec:"), "key 'kind' is there twice"),
     "an object twice": (
         f"{TYPE}---{TYPE}",
-        "stdin, document 2: InstanceType/a is there twice, first in stdin, document 1; keep one",
+        "stdin:8: InstanceType/a is there twice, first at stdin:2; keep one",
     ),
-    "tabs": ("a:\n\tb: 1", "stdin: not valid YAML: line 2, column 1"),
+    "tabs": ("a:\n\tb: 1", "stdin:2:1: not valid YAML or JSON: found character"),
 }
 
 
@@ -203,3 +205,94 @@ def test_dates_stay_text() -> None:
       measuredAt: 2024-05-01T10:00:00Z
     """
     assert read(profile).profiles[0].spec.measured_at == "2024-05-01T10:00:00Z"
+
+
+LISTED = """apiVersion: v1
+kind: List
+items:
+- apiVersion: hetserve.io/v1alpha1
+  kind: InstanceType
+  metadata: {name: a}
+  spec:
+    price:
+      hourly: 1
+- apiVersion: hetserve.io/v1alpha1
+  kind: InstanceType
+  metadata:
+    name: B
+  spec: {}
+"""
+AS_JSON = json.dumps(
+    {
+        "apiVersion": "hetserve.io/v1alpha1",
+        "kind": "InstanceType",
+        "metadata": {"name": "a"},
+        "spec": {"price": {"hourly": 1}, "prise": 2},
+    },
+    indent="\t",
+)
+LINES = {
+    "a field of a later document": (f"{TYPE}---{changed(SERVICE, '100ms', 'fast')}", ("stdin:13: ",)),
+    "an entry of a list": (changed(SERVICE, "batch: 1,", "batch: 0,"), ("stdin:9: ",)),
+    "items of a List": (LISTED, ("stdin:9: ", "stdin:13: ")),
+    "a missing field: what it belongs in": (changed(TYPE, '  price: {hourly: "1"}', "  price: {}"), ("stdin:6: ",)),
+    "a missing field of the object: its beginning": (f"{TYPE}---{SERVICE.partition('spec:')[0]}", ("stdin:8: ",)),
+    "JSON with tabs": (AS_JSON, ("stdin:9: ", "stdin:11: ")),
+    "JSON that is cut off": (AS_JSON[:-30], ("stdin:9:",)),
+    "an alias: where its anchor is": (
+        "x: &x {hourly: 1}\n" + changed(TYPE, '{hourly: "1"}', "*x").lstrip(),
+        ("stdin:1: ", "stdin:1: "),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_every_error_names_its_line(case: str) -> None:
+    text, places = LINES[case]
+    found = errors(text)
+    assert [error.startswith(place) for error, place in zip(found, places, strict=True)] == [True] * len(places), found
+
+
+def test_what_json_writers_print_is_a_number() -> None:
+    load = read(changed(SERVICE, "weight: 1", "weight: 5e-05")).services[0].spec.load
+    assert load is not None
+    assert load.batch_sizes[0].weight == 5e-05
+
+
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    for text in ("1.0", "1e0", "0x1", "+1"):
+        load = read(changed(SERVICE, "batch: 1,", f"batch: {text},")).services[0].spec.load
+        assert load is not None
+        assert load.batch_sizes[0].batch == 1
+
+
+def test_json_with_tabs_and_escapes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    content = {**json.loads(AS_JSON), "spec": {"price": {"hourly": "1"}}}
+    content["metadata"]["annotations"] = {"note": "a/😀"}
+    text = json.dumps(content, indent="\t").replace("a/", "a\\/")
+    assert "\\/\\ud83d" in text
+    other = text.replace('"a"', '"b"')
+    path.write_text(f"{text}\n{other}", encoding="utf-8-sig")
+    found = read_manifests([str(path)]).types
+    assert [one.metadata.name for one in found] == ["a", "b"]
+    assert found[0].metadata.annotations == {"note": "a/😀"}
+
+
+BOMBS = {
+    "aliases of aliases": "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"{c}: &{c} [{','.join(['*' + p] * 10)}]\n" for p, c in zip("abcdefg", "bcdefgh", strict=True)),
+    "itself": "a: &a [*a]",
+    "deep nesting": "[" * 100_000,
+    "deep nesting of JSON": '{"a":' * 100_000,
+    "a key of a list": "{[1]: a}",
+    "a tag of Python's": "!!python/object/apply:os.system [ls]",
+    "a character that is none": "a: \x07",
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_what_no_manifest_is_made_of_is_refused(case: str) -> None:
+    (found,) = errors(BOMBS[case])
+    assert re.match(r"stdin(:\d+:\d+)?: not valid YAML or JSON: ", found), found
+    assert len(found) < 200

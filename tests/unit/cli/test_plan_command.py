@@ -127,9 +127,9 @@ def test_wanted_instances_are_held_and_a_flag_overrides_the_types() -> None:
 
 def test_foreign_objects_are_noted_on_stderr() -> None:
     text = (SAMPLES / "rm2.yaml").read_text(encoding="utf-8")
-    result = run("-", "-o", "json", stdin="apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n---\n" + text)
+    result = run("-", "-o", "json", stdin="apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n---\n" + text)
     assert result.exit_code == 0
-    assert "note: stdin, document 1: Namespace/n is not of hetserve.io: ignored" in result.stderr
+    assert "note: stdin:1: Namespace/team is not of hetserve.io: ignored" in result.stderr
     json.loads(result.stdout)
 
 

@@ -79,7 +79,7 @@ def test_a_picture_that_cannot_be_made_is_bad_input_and_nothing_else_is_printed(
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     missing = run(RM2, "--planner", "kairos", "--plot", str(tmp_path / "a.png"))
     assert (missing.exit_code, missing.stdout) == (2, "")
-    assert missing.stderr == "error: --plot needs matplotlib.axes: install hetserve[plot]\n"
+    assert missing.stderr == "Error: this needs matplotlib, which is not installed: pip install 'hetserve[plot]'\n"
 
 
 def test_one_service_is_an_object_several_are_items() -> None:

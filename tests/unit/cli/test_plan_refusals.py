@@ -12,23 +12,23 @@ from plan_command import HETSEV, RM2, edited, run
 INFEASIBLE = {
     "minimum over the budget": (
         (RM2, "--min-instances", "g4dn.xlarge=5"),
-        "error: rm2: BudgetTooLow: the least instances wanted (5xg4dn.xlarge) cost 2.63 $/h, 0.13 $/h more than the "
+        "Error: rm2: BudgetTooLow: the least instances wanted (5xg4dn.xlarge) cost 2.63 $/h, 0.13 $/h more than the "
         "budget of 2.5 $/h\n",
     ),
     "minimum over the limit": (
         (HETSEV, "--service", "resnet50", "--min-instances", "hetsev-t4=9"),
-        "error: resnet50: CapacityTooLow: at least 9xhetsev-t4 are wanted, only 8 can be had\n",
+        "Error: resnet50: CapacityTooLow: at least 9xhetsev-t4 are wanted, only 8 can be had\n",
     ),
     "budget": (
         (RM2, "--budget", "0.3"),
-        "error: rm2: BudgetTooLow: budget 0.3 $/h buys no base instance: the cheapest type that serves every batch "
+        "Error: rm2: BudgetTooLow: budget 0.3 $/h buys no base instance: the cheapest type that serves every batch "
         "within 350 ms is g4dn.xlarge at 0.526 $/h\n",
     ),
-    "SLO": ((RM2, "--slo", "100ms"), "error: rm2: NoTypeMeetsSLO: no type serves every batch of the mix within 100 ms"),
-    "base": ((RM2, "--base", "t3.xlarge"), "error: rm2: NoTypeMeetsSLO: t3.xlarge cannot be the base"),
+    "SLO": ((RM2, "--slo", "100ms"), "Error: rm2: NoTypeMeetsSLO: no type serves every batch of the mix within 100 ms"),
+    "base": ((RM2, "--base", "t3.xlarge"), "Error: rm2: NoTypeMeetsSLO: t3.xlarge cannot be the base"),
     "budget of ilp": (
         (RM2, "--planner", "ilp", "--budget", "0.3"),
-        "error: rm2: BudgetTooLow: budget 0.3 $/h buys no instance that keeps the SLO: the cheapest is g4dn.xlarge at",
+        "Error: rm2: BudgetTooLow: budget 0.3 $/h buys no instance that keeps the SLO: the cheapest is g4dn.xlarge at",
     ),
 }
 
@@ -83,7 +83,7 @@ def test_the_feasible_services_are_still_shown_when_one_is_not() -> None:
     assert result.exit_code == 3
     assert "resnet50: 8xhetsev-t4" in result.stdout
     assert "transformer" not in result.stdout
-    assert "error: transformer: NoTypeMeetsSLO" in result.stderr
+    assert "Error: transformer: NoTypeMeetsSLO" in result.stderr
 
 
 BAD_INPUT = {

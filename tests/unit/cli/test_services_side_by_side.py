@@ -55,12 +55,12 @@ def test_the_other_services_are_answered(command: str, both: str) -> None:
     assert "unheard-of" in gone["message"]
     assert rm2["service"] == "rm2"
     assert rm2.get("feasible", True)
-    assert "error: gone: NoInstanceTypes: " in result.stderr
+    assert "Error: gone: NoInstanceTypes: " in result.stderr
     text = run(command, both, *COMMANDS[command])
     assert text.exit_code == 3
     assert text.stdout.startswith("rm2")
     assert "gone" not in text.stdout
-    assert text.stderr.startswith("error: gone: NoInstanceTypes: ")
+    assert text.stderr.startswith("Error: gone: NoInstanceTypes: ")
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -122,7 +122,7 @@ OPTIONS = {
 def test_a_bad_option_is_one_line_like_a_bad_file(case: str) -> None:
     result = run(*OPTIONS[case])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+    assert re.fullmatch(r"Error: [^\n]+\n", result.stderr), result.stderr
 
 
 def test_no_command_at_all_shows_the_help() -> None:

@@ -161,7 +161,7 @@ def test_a_weight_in_a_file_of_batches_that_is_no_number_is_named(tmp_path: Path
 def test_a_service_that_cannot_be_planned_is_exit_3_without_a_picture(tmp_path: Path) -> None:
     result = run(RM2, "--rate", "5", "--budget", "0.1", "--plot", str(tmp_path / "x.png"))
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "error: rm2: BudgetTooLow: " in result.stderr
+    assert "Error: rm2: BudgetTooLow: " in result.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -63,7 +63,7 @@ def test_a_picture_is_drawn_and_is_the_same_each_time(csv_file: Path, tmp_path: 
 def test_samples_come_from_a_pipe_too() -> None:
     result = fit("-", *OF, stdin="batch,latency\n1,0.01\n1,NaN\n")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: stdin, line 3: latency 'NaN': must be a number from 1e-09 to 86400 s\n"
+    assert result.stderr == "Error: stdin, line 3: latency 'NaN': must be a number from 1e-09 to 86400 s\n"
 
 
 def test_what_was_left_out_is_noted_beside_the_answer(csv_file: Path) -> None:
@@ -76,14 +76,14 @@ def test_what_was_left_out_is_noted_beside_the_answer(csv_file: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "error"),
     [
-        (("absent.csv", *OF), "error: absent.csv: cannot be read: No such file or directory"),
+        (("absent.csv", *OF), "Error: absent.csv: cannot be read: No such file or directory"),
         (("samples.csv", *OF, "--plot", "fit.pdf"), "'fit.pdf' must end in .png or .svg"),
-        (("samples.csv", *OF, "--plot", "absent/fit.svg"), "error: --plot absent/fit.svg: cannot be written: No such"),
+        (("samples.csv", *OF, "--plot", "absent/fit.svg"), "Error: --plot absent/fit.svg: cannot be written: No such"),
         (("samples.csv", "--model", "MT-WND", "--instance-type", "t4"), "write for example mt-wnd"),
         (("samples.csv", "--model", "m", "--instance-type", "T 4"), "'T 4' is not a DNS subdomain"),
         (("samples.csv", *OF, "--namespace", "a.b"), "'a.b' is not a DNS label"),
         (("samples.csv", "--model", "m"), "Missing option '--instance-type'"),
-        (("latin1.csv", *OF), "error: latin1.csv: cannot be read: it is not UTF-8 text"),
+        (("latin1.csv", *OF), "Error: latin1.csv: cannot be read: it is not UTF-8 text"),
         (("tiny.csv", *OF, "--kind", "linear"), "intercept + slope must be longer than zero"),
     ],
 )

@@ -160,7 +160,7 @@ def test_wrong_data_is_told_by_file_line_and_column(
 def test_data_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = run("reference", "kairos", "--data", tmp_path, "--model", "RM2")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: {tmp_path}/latency.csv: cannot be read: No such file or directory\n"
+    assert result.stderr == f"Error: {tmp_path}/latency.csv: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.data
