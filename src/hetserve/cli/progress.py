@@ -55,6 +55,7 @@ class _Shown(Steps):
     def compiling(self, began: bool) -> None:
         """The first run of simulated code compiles it, which takes as long as a search."""
         self._say(COMPILING if began else "simulating")
+        self.bar.refresh()  # the compiler lets no other thread draw for seconds
 
     def _say(self, text: str, advance: int = 0) -> None:
         self.bar.update(self.task, description=visible(f"{self.label}: {text}"), advance=advance)
