@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
-from hetserve.testing.planning import hetsev_types, line, min_cost
+from hetserve.testing.planning import hetsev_types, line, min_cost, option, problem
 from hetserve.units import QPS, MicroDollarsPerHour
 
 PLANNERS = ("ilp", "greedy", "homogeneous")
@@ -69,3 +69,14 @@ def test_a_smaller_load_never_costs_more(problem: Problem, load: float) -> None:
     if other.feasible:
         assert one.feasible, one.message
         assert one.cost <= other.cost
+
+
+@pytest.mark.parametrize("planner", ["kairos", "robust"])
+def test_a_budget_that_buys_more_than_can_be_ranked_is_refused_in_words(planner: str) -> None:
+    types = (option("cheap", "0.000001", line(20)), option("dear", "1", line(10)))
+    made = plan(problem(types, budget="999999"), planner)
+    assert made.reason == "SpecInvalid"
+    assert (
+        "buys 2,147,483,647 instances of cheap, more than the 10,000,000 that are ranked: set its maxI" in made.message
+    )
+    assert plan(problem((option("cheap", "0.000001", line(20), max_instances=9),), budget="999999"), "kairos").feasible

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.planning.wording import money_text
+
+MOST_BOUGHT: Final = 10_000_000
+"""Instances of one type: the ranking takes memory for each of them, and seconds for so many."""
 
 
 def settle(problem: Problem, planner: str) -> Setting | Plan:
@@ -37,6 +41,13 @@ def settle(problem: Problem, planner: str) -> Setting | Plan:
                 f"at least {option.min_instances} of {option.name} are wanted, and it serves no query within the SLO"
             )
             return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
+        bought = min(budget // option.price, option.most)
+        if option.name in useful and bought > MOST_BOUGHT:
+            message = (
+                f"the budget of {money_text(budget)} buys {bought:,} instances of {option.name}, more than the "
+                f"{MOST_BOUGHT:,} that are ranked: set its maxInstances, or a smaller budget"
+            )
+            return infeasible(problem, planner, Reason.SPEC_INVALID, message)
     return Setting(problem, rates, budget)
 
 
