@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from hetserve.api.yaml_loader import StrictLoader
+from hetserve.api.yaml_loader import compose, content_of
+from hetserve.files import UnreadableError, read_text
 from hetserve.units import parse_duration
+
+_MOST: Final = 1 << 20
+"""Bytes of a settings file: as much as a ConfigMap holds."""
 
 
 class SettingsError(ValueError):
@@ -57,9 +61,14 @@ def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[s
 def _content(path: Path) -> dict[Any, Any]:
     """A file of settings as it stands; one that says nothing is torn or the wrong one, and no wish for defaults."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=StrictLoader)  # noqa: S506  (a SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        documents = [content_of(node) for node in compose(read_text(str(path), _MOST))]
+    except UnreadableError as error:
+        raise SettingsError(str(error)) from None
+    except yaml.YAMLError as error:
         raise SettingsError(f"{path}: {error}") from None
+    if len(documents) > 1:
+        raise SettingsError(f"{path}: settings are one mapping, the file holds {len(documents)} documents")
+    content = documents[0] if documents else None
     if isinstance(content, dict):
         return content
     held = {type(None): "nothing", list: "a list", str: "a text"}.get(type(content), repr(content))

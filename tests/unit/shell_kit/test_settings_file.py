@@ -74,4 +74,11 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_bytes(b"probePort: \xff")
-    assert refusal(path).startswith(f"{path}: 'utf-8' codec can't decode byte 0xff")
+    assert refusal(path) == f"{path}: cannot be read: it is not UTF-8 text"
+
+
+def test_several_documents_and_a_file_without_end_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("probePort: 2\n---\nprobePort: 3\n")
+    assert refusal(path) == f"{path}: settings are one mapping, the file holds 2 documents"
+    assert refusal(Path("/dev/zero")).startswith("/dev/zero: cannot be read: it is a device")
