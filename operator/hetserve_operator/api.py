@@ -64,9 +64,10 @@ def deployments_path(namespace: str, name: str | None = None) -> str:
     return folder if name is None else f"{folder}/{_safe(name)}"
 
 
-def replica_sets_path(namespace: str) -> str:
-    """Path of a namespace's ReplicaSets."""
-    return f"/apis/apps/v1/namespaces/{_safe(namespace)}/replicasets"
+def replica_sets_path(namespace: str, name: str | None = None) -> str:
+    """Path of a namespace's ReplicaSets, or of one."""
+    folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/replicasets"
+    return folder if name is None else f"{folder}/{_safe(name)}"
 
 
 def pods_path(namespace: str) -> str:

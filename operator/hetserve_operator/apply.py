@@ -149,7 +149,13 @@ class Writer:
         except ApiRefusalError as error:
             if error.status != 409:
                 raise
-        return await self._apply(manifest, await self._uid_if_ours(manifest["metadata"]))
+        return await self._label(manifest["metadata"], await self._uid_if_ours(manifest["metadata"]))
+
+    async def _label(self, meta: RawObject, uid: str) -> RawObject:
+        """Only what makes a Deployment of ours visible again: how many replicas it may have was decided without it."""
+        path = deployments_path(meta["namespace"], meta["name"])
+        body = {"metadata": {"uid": uid, "labels": meta["labels"]}}
+        return await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE)
 
     async def _uid_if_ours(self, meta: RawObject) -> str:
         found = await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))
@@ -170,7 +176,6 @@ class Writer:
 
     async def _hand_over(self, request: HandOver) -> RawObject:
         patch = [
-            {"op": "test", "path": "/metadata/uid", "value": request.uid},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": request.resource_version},
             {"op": "replace", "path": "/metadata/managedFields", "value": request.managed_fields},
         ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from hetserve.api import names
 from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -27,13 +28,14 @@ from hetserve.reconcile import (
     failure_status,
     step,
 )
+from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import StrangerError, Writer, unused_name
-from hetserve_operator.memory import Memory
+from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.queue import Key
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
 
@@ -129,31 +131,53 @@ class Controller:
         except ApiRefusalError as error:
             self._metrics.write(request, str(error.status))
             return self._refused(request, error, memory)
-        except ApiUnreachableError:
+        except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
+            if self._is_told(request, error, memory):
+                return True
             raise
         self._metrics.write(request, "ok")
-        if isinstance(request, Render):
-            memory.keep_rendered(request.digest, Rendered(spec=answer["spec"]), self._clock())
-        elif isinstance(request, WriteStatus):
+        self._note(request, answer, memory)
+        if isinstance(request, WriteStatus):
             await self._announce(announcements(request.previous, request.status), world)
-        elif isinstance(request, Create | Apply | Replace) and request.repair:
-            note = memory.note_cut if request.cut else memory.note_repair
-            note(request.name, self._clock())
-        if isinstance(request, Apply | Delete) and request.news is not None:
+        elif isinstance(request, Apply | Delete) and request.news is not None:
             await self._announce([request.news], world)
         return True
+
+    def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
+        """What is to be remembered of a request that was carried out."""
+        if isinstance(request, Render):
+            memory.keep_rendered(request.digest, Rendered(spec=answer["spec"]), self._clock())
+        elif isinstance(request, Create | Apply | Replace):
+            annotations = answer["metadata"].get("annotations") or {}
+            memory.written[request.name] = str(annotations.get(names.ANNOTATION_APPLIED))
+            if request.repair:
+                note = memory.note_cut if request.cut else memory.note_repair
+                note(request.name, self._clock())
+        elif isinstance(request, Delete):
+            memory.written.pop(request.name, None)
 
     def _refused(self, request: Request, error: ApiRefusalError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
             return False
         if isinstance(request, WriteStatus) or not (error.status == 403 or error.of_the_content):
+            if self._is_told(request, error, memory):
+                return True
             raise error
         words = _own_words(error.message, request) if isinstance(request, Render) else error.message
-        if isinstance(request, Render) and error.of_the_content:
-            memory.keep_rendered(request.digest, Rendered(refusal=words), self._clock())
+        if isinstance(request, Render | Create) and error.of_the_content:
+            digest = manifest_digest(request.manifest)
+            memory.keep_rendered(digest, Rendered(refusal=words), self._clock())
         else:
             memory.keep_refused(request.key, words, self._clock())
+        return True
+
+    def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
+        """Whether trouble with a dry run is told by now: it may be of the template, and the status must not stand."""
+        if not isinstance(request, Render) or not memory.fails_again(request.key):
+            return False
+        words = f"the dry run of {request.manifest['metadata']['name']} failed {TROUBLES} times: {error}"
+        memory.keep_refused(request.key, words, self._clock())
         return True
 
     async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:

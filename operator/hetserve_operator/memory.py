@@ -16,6 +16,8 @@ RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
 LONGEST_HOLD: Final = 60.0
 CALM: Final = 300.0
+TROUBLES: Final = 3
+"""Tries of a dry run without an answer before that is told as a refusal."""
 BETWEEN_CUTS: Final = 5.0
 """Least seconds between two repairs of a Deployment that bring its service back within the budget."""
 _MOST_RENDERED: Final = 64
@@ -52,6 +54,8 @@ class Memory:
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     _repairs: dict[str, Repairs] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
+    _failed: dict[str, int] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}
@@ -81,6 +85,11 @@ class Memory:
 
     def note_repair(self, name: str, now: float) -> None:
         self._repairs.setdefault(name, Repairs()).note(now)
+
+    def fails_again(self, key: str) -> bool:
+        """Count a try of a request that ended in trouble; True where it has done so too often in a row."""
+        self._failed = {key: self._failed.get(key, 0) + 1}
+        return self._failed[key] >= TROUBLES
 
     def note_cut(self, name: str, now: float) -> None:
         self._cuts[name] = now + BETWEEN_CUTS

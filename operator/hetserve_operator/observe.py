@@ -8,14 +8,14 @@ that is late by a moment leads to a plan that is corrected by the next event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
-from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile.observed import Owner, PodFact, controller, pod_fact, read_profiles, read_types
 from hetserve.reconcile.ownership import sort_pods
 from hetserve_operator.api import (
     Api,
@@ -57,9 +57,11 @@ class Observer:
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""
-        service, deployments, (facts, replica_sets) = await asyncio.gather(
+        service, labelled, facts = await asyncio.gather(
             self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
         )
+        replica_sets = await self._replica_sets(key, facts)
+        deployments = [*labelled, *await self._unlabelled_deployments(key, labelled, replica_sets)]
         pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = read_types(self._cache.types)
         profiles, broken_profiles = read_profiles(self._cache.profiles)
@@ -73,31 +75,55 @@ class Observer:
             pods=pods,
             strangers=strangers,
             nodes=tuple(sorted(self._cache.nodes, key=lambda node: node.name)),
-            other_pods=(*self._unlabelled(key), *strangers),
+            other_pods=(*self._pods_of_others(key), *strangers),
             rendered=memory.rendered(clock),
             refused=memory.refused(clock),
             held=memory.held(clock),
             cut_held=memory.cut_held(clock),
+            written=memory.written,
             settings=self._planning,
         )
 
-    def _unlabelled(self, key: Key) -> Iterator[PodFact]:
+    def _pods_of_others(self, key: Key) -> Iterator[PodFact]:
         """Pods without the label of a service; those that have it are read live."""
         return (p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name))
 
     async def _service(self, key: Key) -> RawObject | None:
+        return await self._find(service_path(*key))
+
+    async def _labelled_pods(self, key: Key) -> list[PodFact]:
+        raws = await self._of_service(pods_path, key)
+        return [fact for fact in map(pod_fact, sorted(raws, key=_name)) if fact is not None]
+
+    async def _replica_sets(self, key: Key, pods: Iterable[PodFact]) -> list[RawObject]:
+        """ReplicaSets that pods belong to, read after them: one that is missing here has gone."""
+        found = await self._of_service(replica_sets_path, key)
+        owners = {pod.owner for pod in pods if pod.owner is not None and pod.owner.kind == "ReplicaSet"}
+        return [*found, *await self._by_name(replica_sets_path, key, owners, found)]
+
+    async def _unlabelled_deployments(
+        self, key: Key, labelled: list[RawObject], replica_sets: Iterable[RawObject]
+    ) -> list[RawObject]:
+        """Deployments that ReplicaSets belong to although they have lost the label."""
+        owners = {owner for owner in map(controller, replica_sets) if owner is not None and owner.kind == "Deployment"}
+        return await self._by_name(deployments_path, key, owners, labelled)
+
+    async def _by_name(
+        self, path: Callable[[str, str], str], key: Key, owners: set[Owner], known: list[RawObject]
+    ) -> list[RawObject]:
+        """Owners that a list by label does not show and that are there all the same: anybody can take a label off."""
+        missing = sorted(owner for owner in owners if owner.uid not in {raw["metadata"]["uid"] for raw in known})
+        found = [await self._find(path(key.namespace, owner.name)) for owner in missing]
+        uids = {owner.uid for owner in missing}
+        return [raw for raw in found if raw is not None and raw["metadata"]["uid"] in uids]
+
+    async def _find(self, path: str) -> RawObject | None:
         try:
-            return await self._api.request("GET", service_path(*key))
+            return await self._api.request("GET", path)
         except ApiRefusalError as error:
             if error.status == 404:
                 return None
             raise
-
-    async def _labelled_pods(self, key: Key) -> tuple[list[PodFact], list[RawObject]]:
-        """Pods with the label of a service, and then its ReplicaSets: each pod's is there unless it has gone since."""
-        raws = await self._of_service(pods_path, key)
-        facts = [fact for fact in map(pod_fact, sorted(raws, key=_name)) if fact is not None]
-        return facts, await self._of_service(replica_sets_path, key)
 
     async def _of_service(self, path: Callable[[str], str], key: Key) -> list[RawObject]:
         items, _ = await self._list(path(key.namespace), {"labelSelector": f"{names.LABEL_SERVICE}={key.name}"})

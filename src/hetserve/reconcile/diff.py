@@ -17,7 +17,7 @@ from hetserve.reconcile.announce import Announcement
 from hetserve.reconcile.build import manifest_digest, with_replicas
 from hetserve.reconcile.managed_fields import handed_over
 from hetserve.reconcile.observed import controller
-from hetserve.reconcile.ownership import is_deleting, is_orphan, is_ours
+from hetserve.reconcile.ownership import belongs, is_deleting, is_orphan, is_ours, is_predecessors
 from hetserve.reconcile.world import (
     Apply,
     Create,
@@ -80,7 +80,7 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
         writes += _deletions(world, {t.name for t in targets}, service_uid) if _deletes_beside(denied) else []
         changes = _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
         writes += [_cut(w, live, over_budget) for w in changes]
-    return _first(world, writes, tuple(_strangers(targets, live, service_uid)))
+    return _first(world, writes, tuple(_strangers(world, targets, service_uid)))
 
 
 def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
@@ -92,10 +92,10 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
     writes = _deletions(world, set(staged), service_uid)
     for found in world.deployments:
         count = staged.get(str(found["metadata"]["name"]))
-        if count is None or is_deleting(found) or not is_ours(found, service_uid):
+        if count is None or is_deleting(found) or not belongs(found, _service_of(world), service_uid):
             continue
         if int(found["spec"].get("replicas") or 0) > count:
-            writes.append(_shrunk(found, count))
+            writes.append(_shrunk(world, found, count))
     return _first(world, writes)
 
 
@@ -120,7 +120,11 @@ def _deletes_beside(denied: list[str]) -> bool:
     return all(_QUOTA in words for words in denied)
 
 
-def _shrunk(found: RawObject, count: int) -> Replace:
+def _service_of(world: World) -> str:
+    return "" if world.service is None else str(world.service["metadata"]["name"])
+
+
+def _shrunk(world: World, found: RawObject, count: int) -> Replace:
     """The Deployment as it is but for its replicas: apply of our manifest would bring its template, too."""
     name = str(found["metadata"]["name"])
     meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
@@ -130,7 +134,7 @@ def _shrunk(found: RawObject, count: int) -> Replace:
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
     # Where we had asked for so few already, a foreign hand has added some.
-    return Replace(manifest, why, repair=replicas == str(count), cut=True)
+    return Replace(manifest, why, repair=replicas == str(count) or _is_foreign(world, found), cut=True)
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
@@ -161,10 +165,9 @@ def _render(world: World, target: Target) -> Render | str | None:
 
 
 def _deletions(world: World, wanted: set[str], service_uid: str) -> list[Request]:
-    service = str((world.service or {"metadata": {"name": ""}})["metadata"]["name"])
     spare = [d for d in world.deployments if not is_deleting(d) and d["metadata"]["name"] not in wanted]
     ours = [d["metadata"] for d in spare if is_ours(d, service_uid)]
-    orphans = [d["metadata"] for d in spare if is_orphan(d, service)]
+    orphans = [d["metadata"] for d in spare if is_orphan(d, _service_of(world))]
     return [
         *(Delete(m["namespace"], m["name"], m["uid"], f"no plan holds {m['name']} any more") for m in ours),
         *(Delete(m["namespace"], m["name"], m["uid"], (n := _removed(m["name"])).note, n) for m in orphans),
@@ -189,17 +192,17 @@ def _create(target: Target) -> Create:
 
 
 def _removed(name: str) -> Announcement:
-    note = f"Deployment {name}, which an earlier service of this name left behind, is in no plan and is deleted"
+    note = f"Deployment {name} of a service of this name, which nobody controlled, is in no plan and is deleted"
     return Announcement(False, "OrphanRemoved", note)
 
 
 def _adopted(name: str) -> Announcement:
-    note = f"Deployment {name}, which an earlier service of this name left behind, is adopted"
+    note = f"Deployment {name} of a service of this name, which nobody controlled, is adopted"
     return Announcement(False, "OrphanAdopted", note)
 
 
 def _change(world: World, target: Target, found: RawObject, service_uid: str) -> Request | None:
-    if is_deleting(found) or (controller(found) is not None and not is_ours(found, service_uid)):
+    if is_deleting(found) or not belongs(found, _service_of(world), service_uid):
         return None
     wanted, meta = with_replicas(target.manifest, target.staged), found["metadata"]
     if controller(found) is None:
@@ -208,7 +211,7 @@ def _change(world: World, target: Target, found: RawObject, service_uid: str) ->
     held = handed_over(found)
     if held is not None and not _shrinks(target, found):
         why = f"what an update wrote of {target.name} is to be held by apply"
-        return HandOver(str(meta["namespace"]), target.name, str(meta["uid"]), str(meta["resourceVersion"]), held, why)
+        return HandOver(str(meta["namespace"]), target.name, str(meta["resourceVersion"]), held, why)
     return _brought_to(world, target, found, wanted)
 
 
@@ -218,7 +221,7 @@ def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) ->
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
-        return Apply(wanted, uid, _why(str(applied), ours, target), repair=applied is None)
+        return Apply(wanted, uid, _why(str(applied), ours, target), repair=_is_foreign(world, found))
     labels = meta.get("labels") or {}
     if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
         return Apply(wanted, uid, f"labels of {target.name} were changed", repair=True)
@@ -240,6 +243,13 @@ def _cut(write: Request, live: Mapping[str, RawObject], over_budget: bool) -> Re
     return replace(write, cut=now > int(write.manifest["spec"]["replicas"]))
 
 
+def _is_foreign(world: World, found: RawObject) -> bool:
+    """Whether the record of what was applied is not ours of last: somebody took it off, or put an older one back."""
+    meta = found["metadata"]
+    applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
+    return applied is None or world.written.get(str(meta["name"]), applied) != applied
+
+
 def _why(applied: str, ours: str, target: Target) -> str:
     if applied.partition("/")[0] == ours.partition("/")[0]:
         return f"{target.name}: {applied.partition('/')[2]} -> {target.staged} replicas"
@@ -253,18 +263,27 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _strangers(targets: tuple[Target, ...], live: Mapping[str, RawObject], service_uid: str) -> list[str]:
-    found = [
-        (target.name, controller(live[target.name]))
-        for target in targets
-        if target.name in live and not is_deleting(live[target.name]) and not is_ours(live[target.name], service_uid)
-    ]
+def _strangers(world: World, targets: tuple[Target, ...], service_uid: str) -> list[str]:
+    """Deployments that are in the way; one that an earlier service left goes by itself."""
+    service, wanted = _service_of(world), {target.name for target in targets}
     return [
+        _in_the_way(found)
+        for found in world.deployments
+        if found["metadata"]["name"] in wanted
+        and not is_deleting(found)
+        and not belongs(found, service, service_uid)
+        and not is_predecessors(found, service, service_uid)
+    ]
+
+
+def _in_the_way(found: RawObject) -> str:
+    name, owner = found["metadata"]["name"], controller(found)
+    if owner is None:
+        return f"Deployment {name} exists and does not belong to this service; rename or remove it"
+    return (
         f"Deployment {name} is controlled by {owner.kind} {owner.name} (UID {owner.uid}); "
         "it is left alone until that is gone"
-        for name, owner in found
-        if owner is not None
-    ]
+    )
 
 
 def _wait(world: World, write: Request) -> float:

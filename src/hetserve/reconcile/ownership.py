@@ -27,18 +27,31 @@ def is_ours(raw: RawObject, service_uid: str) -> bool:
 
 
 def is_orphan(deployment: RawObject, service: str) -> bool:
-    """Whether an earlier service of this name left the Deployment behind (``kubectl delete --cascade=orphan``).
+    """Whether a Deployment of the service's name is hetserve's, and nobody controls it.
 
-    Nobody controls it, it has the name that hetserve gives it, and hetserve's record of what it applied.
+    Its service was deleted with ``--cascade=orphan``, or a hand took its owner off. It is hetserve's by the name that
+    hetserve gives it and by what hetserve has written: the record of what it applied, or fields that it manages.
     """
     meta = deployment["metadata"]
     instance_type = type_of(deployment)
+    managers = {entry.get("manager") for entry in meta.get("managedFields") or ()}
     return (
         controller(deployment) is None
-        and names.ANNOTATION_APPLIED in (meta.get("annotations") or {})
+        and (names.ANNOTATION_APPLIED in (meta.get("annotations") or {}) or names.FIELD_MANAGER in managers)
         and instance_type is not None
         and meta["name"] == deployment_name(service, instance_type)
     )
+
+
+def belongs(deployment: RawObject, service: str, service_uid: str) -> bool:
+    """Whether a Deployment is the service's to change: its own, or an orphan that it takes in."""
+    return is_ours(deployment, service_uid) or is_orphan(deployment, service)
+
+
+def is_predecessors(deployment: RawObject, service: str, service_uid: str) -> bool:
+    """Whether an earlier service of the name controls the Deployment, which the garbage collector will delete."""
+    owner = controller(deployment)
+    return owner is not None and owner.kind == "InferenceService" and owner.name == service and owner.uid != service_uid
 
 
 def is_deleting(raw: RawObject) -> bool:
@@ -57,7 +70,8 @@ def sort_pods(
 ) -> tuple[tuple[PodFact, ...], tuple[PodFact, ...]]:
     """Pods that are the service's, and strangers that only carry its label.
 
-    service: its name. deployments, replica_sets, pods: everything in its namespace with its label.
+    service: its name. deployments, replica_sets: of its namespace, at least those that the pods' owners lead to: an
+    owner that is in no list is gone. pods: those with the service's label.
     """
     chains = _Chains(service, deployments, replica_sets)
     ends = [(pod, chains.end_of(pod)) for pod in pods]
@@ -86,7 +100,7 @@ class _Chains:
             return _End.STRANGER
         expected = deployment_name(self._service, pod.instance_type or "")
         if pod.owner.uid not in self._controllers:
-            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER
+            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER  # being collected, too
         owner = self._controllers[pod.owner.uid]
         if owner is None or owner.kind != "Deployment":
             return _End.STRANGER

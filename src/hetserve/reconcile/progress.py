@@ -15,10 +15,13 @@ from hetserve.planning.offers import instance_price
 from hetserve.reconcile.decision import Decision
 from hetserve.reconcile.diff import Target
 from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.ownership import is_deleting, is_orphan, is_ours, type_of
+from hetserve.reconcile.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.staging import Holding
 from hetserve.reconcile.world import RawObject, World
 from hetserve.units import MiB, MicroDollarsPerHour
+
+_GENERATE_NAME, _SUFFIX = 58, 5
+"""How much Kubernetes keeps of the name that it generates a pod's name from, and what it adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def holdings(world: World, decision: Decision, service_uid: str) -> dict[str, Ho
 def _deployments(world: World, service_uid: str) -> list[RawObject]:
     """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
     name = "" if world.service is None else str(world.service["metadata"]["name"])
-    return [d for d in world.deployments if is_ours(d, service_uid) or is_orphan(d, name)]
+    return [d for d in world.deployments if belongs(d, name, service_uid)]
 
 
 def _holding(name: str, world: World, decision: Decision, mine: list[RawObject]) -> Holding:
@@ -106,8 +109,8 @@ def creation_failures(world: World, service_uid: str) -> tuple[tuple[str, str], 
 
 def _without_suffix(deployment: RawObject, words: str) -> str:
     """Every try to create a pod gives it another suffix; the words stay the same as long as the cause does."""
-    name = re.escape(str(deployment["metadata"]["name"]))
-    return re.sub(rf'"({name}-[a-z0-9]+-)[a-z0-9]{{5}}"', r'"\1"', words)
+    begin = re.escape(f"{deployment['metadata']['name']}-"[:_GENERATE_NAME])
+    return re.sub(rf'"({begin}[a-z0-9.-]*?)[a-z0-9]{{{_SUFFIX}}}"', r'"\1"', words)
 
 
 def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:

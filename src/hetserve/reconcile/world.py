@@ -39,8 +39,8 @@ class World:
     label that are not its own. nodes, other_pods: reduced facts of the cluster, strangers among them, without the
     service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by request key, for
     requests that are not tried again yet. held: Deployments that are not to be repaired before that many seconds
-    from now; cut_held: the same for repairs that only bring a service back within its budget. now: aware time, used
-    for transition times only.
+    from now; cut_held: the same for repairs that only bring a service back within its budget. written: what we wrote
+    last on Deployments, as far as it is remembered. now: aware time, used for transition times only.
     """
 
     service: RawObject | None
@@ -57,6 +57,7 @@ class World:
     refused: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
     cut_held: Mapping[str, float] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 
@@ -139,7 +140,6 @@ class HandOver:
 
     namespace: str
     name: str
-    uid: str
     resource_version: str
     managed_fields: list[Json]
     reason: str

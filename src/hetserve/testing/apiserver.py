@@ -98,17 +98,22 @@ class FakeApiServer:
 
     def _write(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> Json:
         dry = query.get("dryRun") == "All"
+        if method == "PATCH":
+            return self._patch(path, body, content_type, dry=dry)
         if method == "POST":
             return self._create(path, body, dry=dry)
         if method == "DELETE":
             return self._delete(path, body)
+        return self._replace(path, body, dry=dry)
+
+    def _patch(self, path: str, body: Any, content_type: str, *, dry: bool) -> Json:
         if content_type == "application/apply-patch+yaml":
             return self._apply(path, body, dry=dry)
         if content_type == "application/json-patch+json":
             return self._hand_over(path, body)
         if path.endswith("/status"):
             return self._patch_status(path.removesuffix("/status"), body)
-        return self._replace(path, body, dry=dry)
+        return self._label(path, body)
 
     def _create(self, folder: str, body: Json, *, dry: bool) -> Json:
         path = f"{folder}/{body['metadata']['name']}"
@@ -146,6 +151,12 @@ class FakeApiServer:
         wanted = {step["path"].rsplit("/", 1)[1]: step["value"] for step in patch}
         found = copy.deepcopy(self._existing(path, {"metadata": wanted}))
         found["metadata"]["managedFields"] = wanted["managedFields"]
+        return self._store(path, found)
+
+    def _label(self, path: str, patch: Json) -> Json:
+        """A merge patch, of which the operator makes one kind beside that of a status."""
+        found = copy.deepcopy(self._existing(path, patch))
+        found["metadata"]["labels"] = _merged(found["metadata"].get("labels"), patch["metadata"]["labels"])
         return self._store(path, found)
 
     def _patch_status(self, path: str, body: Json) -> Json:
