@@ -80,9 +80,8 @@ class PodView:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod is on a node and has GPUs there, or may have: through us, a device plugin, or unread."""
-        bound = self.node is not None and not self.finished
-        return bound and (self.request.needs_gpu or self.unread or bool(self.through))
+        """Whether the pod has GPUs of a node until it finishes, or may have: through us, a device plugin, or unread."""
+        return self.node is not None and (self.request.needs_gpu or self.unread or bool(self.through))
 
     @property
     def untold(self) -> bool:
