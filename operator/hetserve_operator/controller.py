@@ -174,9 +174,10 @@ class Controller:
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
         """Whether trouble with a dry run is told by now: it may be of the template, and the status must not stand."""
-        if not isinstance(request, Render) or not memory.fails_again(request.key):
+        if not isinstance(request, Render) or not memory.fails_again():
             return False
-        words = f"the dry run of {request.manifest['metadata']['name']} failed {TROUBLES} times: {error}"
+        name = request.manifest["metadata"]["name"]
+        words = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
         memory.keep_refused(request.key, words, self._clock())
         return True
 

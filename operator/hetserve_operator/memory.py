@@ -17,7 +17,7 @@ FREE_REPAIRS: Final = 5
 LONGEST_HOLD: Final = 60.0
 CALM: Final = 300.0
 TROUBLES: Final = 3
-"""Tries of a dry run without an answer before that is told as a refusal."""
+"""Dry runs in a row that end in trouble before that is told as a refusal."""
 BETWEEN_CUTS: Final = 5.0
 """Least seconds between two repairs of a Deployment that bring its service back within the budget."""
 _MOST_RENDERED: Final = 64
@@ -54,7 +54,7 @@ class Memory:
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     _repairs: dict[str, Repairs] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
-    _failed: dict[str, int] = field(default_factory=dict)
+    _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
@@ -75,6 +75,7 @@ class Memory:
 
     def keep_rendered(self, digest: str, rendered: Rendered, now: float) -> None:
         """Remember a rendering; a refusal only for a while, since policies and quotas change."""
+        self._failed = 0
         until = float("inf") if rendered.refusal is None else now + RETRY_REFUSED
         self._rendered[digest] = (until, rendered)
         while len(self._rendered) > _MOST_RENDERED:
@@ -86,10 +87,10 @@ class Memory:
     def note_repair(self, name: str, now: float) -> None:
         self._repairs.setdefault(name, Repairs()).note(now)
 
-    def fails_again(self, key: str) -> bool:
-        """Count a try of a request that ended in trouble; True where it has done so too often in a row."""
-        self._failed = {key: self._failed.get(key, 0) + 1}
-        return self._failed[key] >= TROUBLES
+    def fails_again(self) -> bool:
+        """Count a dry run that ended in trouble; True where that has been so too often in a row."""
+        self._failed += 1
+        return self._failed >= TROUBLES
 
     def note_cut(self, name: str, now: float) -> None:
         self._cuts[name] = now + BETWEEN_CUTS

@@ -103,12 +103,15 @@ def creation_failures(world: World, service_uid: str) -> tuple[tuple[str, str], 
         conditions = (deployment.get("status") or {}).get("conditions") or ()
         failure: RawObject = next((c for c in conditions if c.get("type") == "ReplicaFailure"), {})
         if failure.get("status") == "True":
-            found.append((type_of(deployment) or "", _without_suffix(deployment, str(failure.get("message") or ""))))
+            found.append((type_of(deployment) or "", words_of(deployment, str(failure.get("message") or ""))))
     return tuple(sorted(found))
 
 
-def _without_suffix(deployment: RawObject, words: str) -> str:
-    """Every try to create a pod gives it another suffix; the words stay the same as long as the cause does."""
+def words_of(deployment: RawObject, words: str) -> str:
+    """The words of a failure, without the suffix of the pod that was to be.
+
+    Every try to create a pod gives it another suffix; the words are to stay the same as long as the cause does.
+    """
     begin = re.escape(f"{deployment['metadata']['name']}-"[:_GENERATE_NAME])
     return re.sub(rf'"({begin}[a-z0-9.-]*?)[a-z0-9]{{{_SUFFIX}}}"', r'"\1"', words)
 

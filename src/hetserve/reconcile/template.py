@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.units import parse_quantity
 
 Json = dict[str, Any]
 _OURS_IN_SPEC: Final = {
@@ -29,6 +30,10 @@ _MOUNTED_DEVICES: Final = "/var/run/nvidia-container-devices"
 """Names of GPUs mounted below it, and annotations of CDI, count more for NVIDIA's runtime than the variable."""
 _PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
 """Resources of NVIDIA's device plugin."""
+
+
+_QUANTITIES: Final = ("sizeLimit", "divisor")
+_MAPS_OF_QUANTITIES: Final = ("limits", "requests", "overhead")
 
 
 class TemplateError(Exception):
@@ -53,6 +58,8 @@ def user_template(raw: Mapping[str, Any]) -> Json:
         _check_metadata(metadata, field)
     for path, container in _containers(spec):
         _check_container(path, container)
+    for path, value in _quantities("spec.template.spec", spec):
+        _check_quantity(path, value)
     return template
 
 
@@ -118,6 +125,29 @@ def _containers(spec: Json) -> Iterator[tuple[str, Json]]:
             raise TemplateError("spec.template.spec.containers is empty: give the container that serves the model")
         for index, container in enumerate(containers):
             yield f"spec.template.spec.{field}[{index}]", container
+
+
+def _quantities(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a pod's spec that are quantities, wherever they stand."""
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from _quantities(f"{path}[{index}]", entry)
+    for key, child in value.items() if isinstance(value, dict) else ():
+        if key in _QUANTITIES:
+            yield f"{path}.{key}", child
+        elif key in _MAPS_OF_QUANTITIES and isinstance(child, dict):
+            yield from ((f"{path}.{key}.{name}", amount) for name, amount in child.items())
+        else:
+            yield from _quantities(f"{path}.{key}", child)
+
+
+def _check_quantity(path: str, value: Any) -> None:
+    """The apiserver takes minutes over 1e9999999999, and gives no answer; so what is no usable quantity ends here."""
+    try:
+        if isinstance(value, str | int | float):
+            parse_quantity(str(value))
+    except ValueError as error:
+        raise TemplateError(f"{path}: {error}") from None
 
 
 def _check_container(path: str, container: Json) -> None:

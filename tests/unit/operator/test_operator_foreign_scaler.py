@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+import pytest
+
 from hetserve_operator.testing import Lab
-from operator_scene import CPU_DEPLOYMENT, PLANNED, converged, deployment_path
+from operator_scene import CPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
 PATH = deployment_path(CPU_DEPLOYMENT)
@@ -43,3 +46,22 @@ async def test_a_hand_within_the_budget_is_answered_ever_later() -> None:
         _scale(lab, 12)
         await lab.round()
     assert 5 <= len([w for w in lab.api.writes if w == ("PUT", PATH)]) <= 14
+
+
+@pytest.mark.parametrize(("count", "least", "most"), [(12, 20, 26), (PLANNED[CPU_DEPLOYMENT], 5, 14)])
+async def test_a_tool_that_puts_an_older_deployment_back_starts_no_war(count: int, least: int, most: int) -> None:
+    lab = await converged()
+    saved = copy.deepcopy(lab.api.objects[PATH])
+    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
+    await lab.converge()
+    lab.api.writes.clear()
+    saved["spec"]["replicas"] = count
+
+    def put_back(found: Json) -> None:
+        found["spec"] = copy.deepcopy(saved["spec"])
+        found["metadata"]["annotations"] = dict(saved["metadata"]["annotations"])
+
+    for _ in range(120):
+        lab.edit(PATH, put_back)
+        await lab.round()
+    assert least <= len([w for w in lab.api.writes if w == ("PATCH", PATH)]) <= most

@@ -10,6 +10,7 @@ import pytest
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import Lab
+from hetserve_shell.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
@@ -116,3 +117,50 @@ async def test_trouble_of_the_apiserver_is_no_fault_of_the_template(what: str) -
     lab.api.before.clear()
     await lab.converge()
     assert lab.condition("Ready")["status"] == "True"
+
+
+async def test_a_dry_run_that_gets_no_answer_again_and_again_is_told() -> None:
+    lab = await converged()
+    lab.edit(SERVICE, lambda s: _container(s).update(image="model:2"))
+
+    def hang(method: str, path: str, query: Any) -> None:
+        if query.get("dryRun"):
+            raise ApiUnreachableError("PATCH: TimeoutError")
+
+    lab.api.before.append(hang)
+    assert [await lab.round() for _ in range(3)] == [False, False, True]
+    ready = lab.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused"), "it reads as Ready with the old image"
+    assert "3 in a row have: PATCH: TimeoutError" in ready["message"]
+    lab.api.before.clear()
+    lab.clock += 60
+    await lab.converge()
+    assert lab.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("value", ["1e9999999999", "many", "-1"])
+async def test_a_quantity_that_nobody_can_mean_is_told_without_asking_the_apiserver(value: str) -> None:
+    lab = await converged()
+    asked: list[str] = []
+    lab.api.before.append(lambda _, path, query: asked.append(path) if query.get("dryRun") else None)
+    lab.edit(SERVICE, lambda s: _container(s).update(resources={"limits": {"ephemeral-storage": value}}))
+    await lab.converge()
+    message = lab.condition("Ready")["message"]
+    assert message.startswith("spec.template.spec.containers[0].resources.limits.ephemeral-storage: ")
+    assert value in message
+    assert asked == [], "the apiserver takes minutes over such a quantity"
+
+
+async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -> None:
+    lab = Lab()
+    lab.add(*rm2_scene())
+    words = "Deployment in version v1 cannot be handled: cannot unmarshal number 99999999999999999999"
+
+    def refuse(method: str, path: str, _: Any) -> None:
+        if method == "POST" and path.endswith("/deployments"):
+            raise ApiRefusalError(400, "BadRequest", words)
+
+    lab.api.before.append(refuse)
+    await lab.converge()
+    ready = lab.condition("Ready")
+    assert (ready["reason"], ready["message"]) == ("TemplateInvalid", words)

@@ -12,6 +12,7 @@ from hetserve.api import names
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
@@ -34,11 +35,11 @@ def pod(name: str, owner: Json | None = None) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
 
 
-def _of_a_replica_set(labels: Json) -> Callable[[Lab], Json]:
+def _of_a_replica_set(labels: Json, name: str = "theirs") -> Callable[[Lab], Json]:
     def make(lab: Lab) -> Json:
-        lab.add(replica_set("theirs", labels))
-        (made,) = [raw for _, raw in lab.api.items("replicasets") if raw["metadata"]["name"] == "theirs"]
-        return pod("theirs-1", {"kind": "ReplicaSet", "name": "theirs", "uid": made["metadata"]["uid"]})
+        lab.add(replica_set(name, labels))
+        uid = _uid(lab, f"/apis/apps/v1/namespaces/default/replicasets/{name}")
+        return pod(f"{name}-1", {"kind": "ReplicaSet", "name": name, "uid": uid})
 
     return make
 
@@ -52,6 +53,7 @@ STRANGERS: dict[str, Callable[[Lab], Json]] = {
     "a node's": lambda lab: pod("mirror", {"kind": "Node", "name": "gpu-0", "uid": _uid(lab, "/api/v1/nodes/gpu-0")}),
     "a ReplicaSet's with our labels": _of_a_replica_set(LABELS),
     "a ReplicaSet's without our labels": _of_a_replica_set({"app": "theirs"}),
+    "one's of our name that has lost our labels": _of_a_replica_set({}, f"{GPU_DEPLOYMENT}-theirs"),
 }
 
 
@@ -112,6 +114,12 @@ def orphaned(lab: Lab) -> None:
         lab.api.touch(deployment_path(raw["metadata"]["name"]))
 
 
+def cost_of(lab: Lab) -> int:
+    """Of all pods, in thousandths of a dollar per hour."""
+    prices = {GPU_TYPE: 526, CPU_TYPE: 149}
+    return sum(prices[p["metadata"]["labels"][names.LABEL_INSTANCE_TYPE]] for _, p in lab.cluster.pods())
+
+
 async def test_orphans_of_an_earlier_service_are_adopted_where_the_plan_holds_them_and_else_removed() -> None:
     lab = await converged()
     orphaned(lab)
@@ -127,16 +135,90 @@ async def test_orphans_of_an_earlier_service_are_adopted_where_the_plan_holds_th
     assert CPU_DEPLOYMENT in notes["OrphanRemoved"]
 
 
+@pytest.mark.parametrize("labels", [[names.LABEL_SERVICE], None])
+async def test_a_deployment_that_loses_its_labels_keeps_its_pods_between_any_two_writes(
+    labels: list[str] | None,
+) -> None:
+    lab = await converged()
+    before = {path for path, _ in lab.cluster.pods()}
+    path = deployment_path(CPU_DEPLOYMENT)
+    gone = dict.fromkeys(labels or lab.api.objects[path]["metadata"]["labels"])
+    kept = {k: v for k, v in lab.api.objects[path]["metadata"]["labels"].items() if k not in gone}
+    lab.edit(path, lambda d: d["metadata"].update(labels=kept))
+    lab.api.after.append(lambda *_: lab.cluster.tick())
+    await lab.converge()
+    assert {path for path, _ in lab.cluster.pods()} == before, "running instances are killed for a label"
+    assert lab.api.objects[path]["metadata"]["labels"][names.LABEL_SERVICE] == "rm2"
+
+
+async def test_a_deployment_without_labels_and_pods_is_found_by_its_name() -> None:
+    lab = await converged()
+    path = deployment_path(CPU_DEPLOYMENT)
+    lab.edit(path, lambda d: d["metadata"].update(labels={}))
+    for pod_path, found in lab.cluster.pods(lab.api.objects[path]):
+        del found
+        lab.api.remove(pod_path)
+    lab.api.after.append(lambda *_: lab.cluster.tick())
+    await lab.converge()
+    assert lab.replicas() == PLANNED
+    assert lab.condition("Ready")["status"] == "True"
+
+
+async def test_a_deployment_of_our_name_and_label_that_hetserve_did_not_make_is_not_adopted() -> None:
+    lab = Lab()
+    lab.add(*rm2_scene())
+    meta = {"name": GPU_DEPLOYMENT, "namespace": "default", "labels": LABELS}
+    selector = {"matchLabels": {names.LABEL_INSTANCE_TYPE: GPU_TYPE}}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "theirs", "image": "t"}]}}
+    spec = {"replicas": 1, "selector": selector, "template": template}
+    lab.add({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    await lab.converge()
+    assert lab.api.objects[deployment_path(GPU_DEPLOYMENT)]["spec"] == spec
+    ready = lab.condition("Ready")
+    assert (ready["reason"], GPU_DEPLOYMENT in ready["message"]) == ("WriteRefused", True)
+
+
+async def test_an_orphan_that_has_lost_our_record_is_counted_and_taken_in_all_the_same() -> None:
+    lab = await converged()
+    orphaned(lab)
+    for _, raw in lab.api.items("deployments"):
+        raw["metadata"]["annotations"].clear()
+    lab.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    for _ in range(10):
+        await lab.round()
+        assert cost_of(lab) <= 2500
+    assert lab.replicas() == {GPU_DEPLOYMENT: 4}
+
+
+async def test_orphans_over_the_budget_are_cut_while_the_template_is_refused() -> None:
+    lab = await converged()
+    orphaned(lab)
+    lab.add(service("rm2", {"spec.budget.hourly": "1.0"}))
+    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(imagee="x"))
+    await lab.converge()
+    assert cost_of(lab) <= 1000
+    assert lab.service()["status"]["reason"] == "TemplateInvalid"
+
+
+async def test_a_service_made_anew_waits_for_what_its_predecessor_left_and_is_not_stalled() -> None:
+    lab = await converged()
+    lab.api.remove(SERVICE)
+    lab.add(*rm2_scene())
+    await lab.look(Key("default", "rm2"))  # before the garbage collector has been there
+    await lab.look(Key("default", "rm2"))
+    stalled, reconciling = lab.condition("Stalled"), lab.condition("Reconciling")
+    assert (stalled["status"], reconciling["status"]) == ("False", "True")
+    assert not [e for _, e in lab.api.items("events") if e["type"] == "Warning"]
+
+
 async def test_growth_waits_until_orphans_outside_the_plan_are_gone() -> None:
     lab = await converged()
     orphaned(lab)
     lab.cluster.terminating_ticks = 3
     lab.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}}))
-    prices = {GPU_TYPE: 526, CPU_TYPE: 149}
     for _ in range(10):
         await lab.round()
-        cost = sum(prices[p["metadata"]["labels"][names.LABEL_INSTANCE_TYPE]] for _, p in lab.cluster.pods())
-        assert cost <= 2500
+        assert cost_of(lab) <= 2500
 
 
 async def test_a_deployment_of_somebody_with_our_labels_alone_is_no_orphan() -> None:
