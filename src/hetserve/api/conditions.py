@@ -273,6 +273,13 @@ DOCS: tuple[ReasonDoc, ...] = (
         "Free or add capacity of the type named.",
     ),
     ReasonDoc(
+        ConditionType.RECONCILING,
+        "True",
+        Reason.INSTANCES_REFUSED,
+        "Pods cannot be created; the message is that of CapacityAvailable. The Deployment goes on trying.",
+        "See CapacityAvailable.",
+    ),
+    ReasonDoc(
         ConditionType.RECONCILING, "True", Reason.ROLLING_OUT, "Deployments are being brought to the plan.", "Wait."
     ),
     ReasonDoc(ConditionType.RECONCILING, "True", Reason.INSTANCES_PENDING, "Instances have no node yet.", "Wait."),

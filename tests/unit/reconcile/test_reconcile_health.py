@@ -89,6 +89,11 @@ WAITS: dict[str, tuple[Seen, str, str]] = {
         "being brought to the plan: a",
     ),
     "for a write that is to come": (Seen((READY,), work=Work(pending=True)), "RollingOut", "the Deployments"),
+    "for pods that cannot be created": (
+        Seen((TypeState("a", 2, 0, 0, rolled=False),), failures=(("a", "no such ServiceAccount"),)),
+        "InstancesRefused",
+        "a: no such ServiceAccount",
+    ),
     "for nodes": (Seen((TypeState("a", 2, 1, 1, rolled=True),), pods=(pod(),)), "InstancesPending", "1 of 2 instances"),
     "for what serves": (Seen((TypeState("a", 2, 2, 1, rolled=True),)), "InstancesNotReady", "1 of 2 instances are"),
 }
@@ -100,6 +105,7 @@ def test_what_comes_by_itself_is_reconciling_and_says_what_it_waits_for(what: st
     status = status_of(FOLLOWED, seen)
     reconciling = condition(status, "Reconciling")
     assert (reconciling["status"], reconciling["reason"]) == ("True", reason)
+    assert reason in {doc.reason for doc in DOCS if doc.condition == "Reconciling"}, "the page has no such row"
     assert words in reconciling["message"]
     assert condition(status, "Stalled") == {**reconciling, "status": "False"}
     assert condition(status, "Ready")["reason"] == "InstancesNotReady"
@@ -126,7 +132,17 @@ RECORDS = st.sampled_from([None, plan_record(PLAN, "abc")])
 DECISIONS = st.builds(Decision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
 WORKS = st.builds(Work, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
-SEEN = st.builds(Seen, st.lists(STATES, max_size=2).map(tuple), st.none(), PODS, WORKS, st.none() | TEXTS)
+FAILURES = st.lists(st.tuples(st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
+SEEN = st.builds(
+    Seen,
+    st.lists(STATES, max_size=2).map(tuple),
+    st.none(),
+    PODS,
+    WORKS,
+    st.none() | TEXTS,
+    strangers=PODS,
+    failures=FAILURES,
+)
 
 
 @given(DECISIONS, SEEN)
