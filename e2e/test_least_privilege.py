@@ -97,6 +97,7 @@ def live(cluster: Cluster, lab: Lab) -> None:
     pods_wait_are_placed_and_released_out_of_turn(cluster, lab)
     a_pod_at_the_gate_cannot_be_read(cluster, lab)
     somebody_meddles_with_a_deployment(cluster, lab)
+    pods_of_somebody_else_have_our_label(cluster, lab)
     the_leader_is_killed(cluster, lab)
     a_bind_for_a_pod_that_is_gone(cluster)
     the_service_moves(lab, kind)
@@ -177,6 +178,21 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
 
     wait_until(found_again, 30, "the label by which the Deployment is found")
     lab.ready("svc")
+
+
+def pods_of_somebody_else_have_our_label(cluster: Cluster, lab: Lab) -> None:
+    """Their ReplicaSet has no such label, so whose they are takes a look at it by name."""
+    labels = {"app": "theirs", LABEL_SERVICE: "svc"}
+    pod = {"nodeSelector": {"nowhere": "true"}, "containers": [{"name": "model", "image": "none"}]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "theirs"}}}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    metadata = {"name": "theirs", "namespace": lab.namespace}
+    cluster.apply(
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {**spec, "template": template}}
+    )
+    told = cluster.wait_for_condition("hisvc", "svc", lab.namespace, "PodsOwned", status="False", reason="StrangerPods")
+    assert "of ReplicaSet theirs" in told.message
+    cluster.kube.delete("replicasets", "theirs", lab.namespace)
 
 
 def the_leader_is_killed(cluster: Cluster, lab: Lab) -> None:

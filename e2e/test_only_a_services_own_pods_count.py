@@ -67,3 +67,22 @@ def test_orphans_of_a_deleted_service_are_adopted_or_removed(cluster: Cluster, n
         assert kept["metadata"]["uid"] in before, "what is adopted runs on"
         notes = {e["reason"]: e["message"] for e in cluster.events(namespace) if e["reason"].startswith("Orphan")}
         assert sorted(notes) == ["OrphanAdopted", "OrphanRemoved"]
+
+
+def test_a_deployment_that_loses_its_label_keeps_its_instances(cluster: Cluster, namespace: str) -> None:
+    with Lab.cleared(cluster, namespace) as lab:
+        kinds = two_types(lab)
+        lab.ready("svc")
+        before = {pod["metadata"]["uid"] for pod in lab.bound()}
+        for deployment in cluster.kube.list("deployments", namespace):
+            label = {"metadata": {"labels": {LABEL_SERVICE: None}}}
+            cluster.kube.patch("deployments", deployment["metadata"]["name"], label, namespace)
+
+        def labelled() -> bool | Unmet:
+            found = cluster.kube.list("deployments", namespace, labels=f"{LABEL_SERVICE}=svc")
+            return len(found) == len(kinds) or Unmet(found)
+
+        wait_until(labelled, 20, "the label to be back")
+        lab.ready("svc")
+        alive = {p["metadata"]["uid"] for p in lab.bound() if "deletionTimestamp" not in p["metadata"]}
+        assert alive == before, "running instances were killed for a label"

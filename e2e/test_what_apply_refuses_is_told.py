@@ -15,7 +15,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a port given twice": ({"ports": [{"containerPort": 80}, {"containerPort": 80}]}, ".ports: duplicate"),
     "a misspelled field": ({"imagePullPolice": "Always"}, ".imagePullPolice: field not declared"),
     "a field of another type": ({"args": "serve"}, ".args: expected list"),
-    "a quantity that is none": ({"resources": {"limits": {"ephemeral-storage": "many"}}}, "quantities must match"),
+    "a quantity that is none": ({"resources": {"limits": {"ephemeral-storage": "many"}}}, "'many' is not a quantity"),
 }
 
 

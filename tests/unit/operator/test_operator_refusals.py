@@ -164,3 +164,20 @@ async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -
     await lab.converge()
     ready = lab.condition("Ready")
     assert (ready["reason"], ready["message"]) == ("TemplateInvalid", words)
+
+
+CONTENT = {
+    "failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.replica: field not declared": True,
+    "failed to convert new object (default/x; apps/v1, Kind=Deployment) to proper version: quantities must match": True,
+    "failed to convert patch object (default/x; apps/v1, Kind=Deployment) to proper version: no": True,
+    "failed to create typed live object (default/x; apps/v1, Kind=Deployment): what is stored is at fault": False,
+    "failed calling webhook: failed to create typed patch object": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize(("words", "of_the_content"), CONTENT.items())
+def test_internal_errors_are_refusals_where_apply_cannot_read_what_was_sent(words: str, of_the_content: bool) -> None:
+    assert ApiRefusalError(500, "", words).of_the_content is of_the_content
+    assert ApiRefusalError(422, "Invalid", words).of_the_content
+    assert not ApiRefusalError(503, "", words).of_the_content
