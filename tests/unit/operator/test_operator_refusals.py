@@ -167,7 +167,7 @@ async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -
 
 
 CONTENT = {
-    "failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.replica: field not declared": True,
+    "failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.x: field not declared": True,
     "failed to convert new object (default/x; apps/v1, Kind=Deployment) to proper version: quantities must match": True,
     "failed to convert patch object (default/x; apps/v1, Kind=Deployment) to proper version: no": True,
     "failed to create typed live object (default/x; apps/v1, Kind=Deployment): what is stored is at fault": False,
