@@ -181,18 +181,20 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
 
 
 def pods_of_somebody_else_have_our_label(cluster: Cluster, lab: Lab) -> None:
-    """Their ReplicaSet has no such label, so whose they are takes a look at it by name."""
-    labels = {"app": "theirs", LABEL_SERVICE: "svc"}
+    """Their ReplicaSet has no such label and a name like ours, so whose they are takes a look at it by name."""
+    (ours,) = cluster.kube.list("deployments", lab.namespace, labels=f"{LABEL_SERVICE}=svc")
+    name = f"{ours['metadata']['name']}-theirs"
+    labels = {**ours["metadata"]["labels"], "app": "theirs"}
     pod = {"nodeSelector": {"nowhere": "true"}, "containers": [{"name": "model", "image": "none"}]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "theirs"}}}
     template = {"metadata": {"labels": labels}, "spec": pod}
-    metadata = {"name": "theirs", "namespace": lab.namespace}
+    metadata = {"name": name, "namespace": lab.namespace}
     cluster.apply(
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {**spec, "template": template}}
     )
     told = cluster.wait_for_condition("hisvc", "svc", lab.namespace, "PodsOwned", status="False", reason="StrangerPods")
-    assert "of ReplicaSet theirs" in told.message
-    cluster.kube.delete("replicasets", "theirs", lab.namespace)
+    assert f"of ReplicaSet {name}" in told.message
+    cluster.kube.delete("replicasets", name, lab.namespace)
 
 
 def the_leader_is_killed(cluster: Cluster, lab: Lab) -> None:

@@ -8,15 +8,15 @@ that is late by a moment leads to a plan that is corrected by the next event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
-from hetserve.reconcile.observed import Owner, PodFact, controller, pod_fact, read_profiles, read_types
-from hetserve.reconcile.ownership import sort_pods
+from hetserve.reconcile.observed import Owner, PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.api import (
     Api,
     ApiRefusalError,
@@ -60,8 +60,7 @@ class Observer:
         service, labelled, facts = await asyncio.gather(
             self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
         )
-        replica_sets = await self._replica_sets(key, facts)
-        deployments = [*labelled, *await self._unlabelled_deployments(key, labelled, replica_sets)]
+        deployments, replica_sets = await self._owners(key, labelled, facts)
         pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = read_types(self._cache.types)
         profiles, broken_profiles = read_profiles(self._cache.profiles)
@@ -95,26 +94,24 @@ class Observer:
         raws = await self._of_service(pods_path, key)
         return [fact for fact in map(pod_fact, sorted(raws, key=_name)) if fact is not None]
 
-    async def _replica_sets(self, key: Key, pods: Iterable[PodFact]) -> list[RawObject]:
-        """ReplicaSets that pods belong to, read after them: one that is missing here has gone."""
-        found = await self._of_service(replica_sets_path, key)
-        owners = {pod.owner for pod in pods if pod.owner is not None and pod.owner.kind == "ReplicaSet"}
-        return [*found, *await self._by_name(replica_sets_path, key, owners, found)]
+    async def _owners(
+        self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact]
+    ) -> tuple[list[RawObject], list[RawObject]]:
+        """Deployments and ReplicaSets that pods belong to, read after them: one that is missing here has gone.
 
-    async def _unlabelled_deployments(
-        self, key: Key, labelled: list[RawObject], replica_sets: Iterable[RawObject]
-    ) -> list[RawObject]:
-        """Deployments that ReplicaSets belong to although they have lost the label."""
-        owners = {owner for owner in map(controller, replica_sets) if owner is not None and owner.kind == "Deployment"}
-        return await self._by_name(deployments_path, key, owners, labelled)
+        labelled: Deployments with the service's label; those without are found by name, as anybody can take one off.
+        """
+        sets = await self._of_service(replica_sets_path, key)
+        sets += await self._by_name(replica_sets_path, key, replica_sets_to_find(key.name, pods), sets)
+        above = deployments_to_find(key.name, pods, sets)
+        return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], sets
 
     async def _by_name(
         self, path: Callable[[str, str], str], key: Key, owners: set[Owner], known: list[RawObject]
     ) -> list[RawObject]:
-        """Owners that a list by label does not show and that are there all the same: anybody can take a label off."""
-        missing = sorted(owner for owner in owners if owner.uid not in {raw["metadata"]["uid"] for raw in known})
-        found = [await self._find(path(key.namespace, owner.name)) for owner in missing]
-        uids = {owner.uid for owner in missing}
+        uids = {owner.uid for owner in owners} - {raw["metadata"]["uid"] for raw in known}
+        missing = sorted(owner for owner in owners if owner.uid in uids)
+        found = await asyncio.gather(*(self._find(path(key.namespace, owner.name)) for owner in missing))
         return [raw for raw in found if raw is not None and raw["metadata"]["uid"] in uids]
 
     async def _find(self, path: str) -> RawObject | None:

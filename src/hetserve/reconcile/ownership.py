@@ -15,7 +15,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.observed import PodFact, controller
+from hetserve.reconcile.observed import Owner, PodFact, controller
 
 RawObject = Mapping[str, Any]
 
@@ -65,13 +65,29 @@ def type_of(deployment: RawObject) -> str | None:
     return labels.get(names.LABEL_INSTANCE_TYPE)
 
 
+def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[Owner]:
+    """ReplicaSets on which it depends whether pods are the service's.
+
+    Only those with the names of ours: whatever one of another name is, the pod is a stranger's.
+    """
+    owned = [(pod.owner, deployment_name(service, pod.instance_type or "")) for pod in pods]
+    return {o for o, name in owned if o is not None and o.kind == "ReplicaSet" and o.name.startswith(f"{name}-")}
+
+
+def deployments_to_find(service: str, pods: Iterable[PodFact], replica_sets: Iterable[RawObject]) -> set[Owner]:
+    """Deployments on which it depends, by the same rule; replica_sets: all that could be found of the pods'."""
+    mine = {deployment_name(service, pod.instance_type or "") for pod in pods}
+    owners = {owner for owner in map(controller, replica_sets) if owner is not None}
+    return {owner for owner in owners if owner.kind == "Deployment" and owner.name in mine}
+
+
 def sort_pods(
     service: str, deployments: Iterable[RawObject], replica_sets: Iterable[RawObject], pods: Sequence[PodFact]
 ) -> tuple[tuple[PodFact, ...], tuple[PodFact, ...]]:
     """Pods that are the service's, and strangers that only carry its label.
 
-    service: its name. deployments, replica_sets: of its namespace, at least those that the pods' owners lead to: an
-    owner that is in no list is gone. pods: those with the service's label.
+    service: its name. deployments, replica_sets: of its namespace, at least those of `replica_sets_to_find` and
+    `deployments_to_find`: an owner that is in no list is gone. pods: those with the service's label.
     """
     chains = _Chains(service, deployments, replica_sets)
     ends = [(pod, chains.end_of(pod)) for pod in pods]
