@@ -43,6 +43,16 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
         "kubeAuditPolicy": str(folder.path / "audit-policy.yaml"),
         "disableQPSLimits": True,
     }
+    return {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokctlConfiguration",
+        "options": options,
+        "componentsPatches": [_apiserver_patch(folder)],
+    }
+
+
+def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
+    """Flags that kwokctl does not set."""
     authority = str(folder.kwok_cluster / "pki" / "ca.crt")
     # Without them the apiserver publishes nothing for servers that authenticate by it, such as our scheduler.
     request_headers = {
@@ -54,15 +64,9 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
     }
     # As OpenShift has it: who refers to an owner must be allowed to keep it from being deleted.
     admission = {"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"}
-    patch = {
+    return {
         "name": "kube-apiserver",
         "extraArgs": [{"key": key, "value": value} for key, value in (request_headers | admission).items()],
-    }
-    return {
-        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-        "kind": "KwokctlConfiguration",
-        "options": options,
-        "componentsPatches": [patch],
     }
 
 

@@ -75,13 +75,10 @@ class Render:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """Creation of a Deployment, which fails where one of its name is there."""
+class _OfManifest:
+    """A write of a whole Deployment, known by its kind, the name and what it applies."""
 
     manifest: Json
-    reason: str
-    repair: bool = True
-    cut: bool = False
 
     @property
     def name(self) -> str:
@@ -89,49 +86,41 @@ class Create:
 
     @property
     def key(self) -> str:
-        return f"create {self.name} {_applied(self.manifest)}"
+        applied = self.manifest["metadata"]["annotations"][names.ANNOTATION_APPLIED]
+        return f"{type(self).__name__.lower()} {self.name} {applied}"
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Create(_OfManifest):
+    """Creation of a Deployment, which fails where one of its name is there."""
+
+    reason: str
+    repair: bool = True
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(_OfManifest):
     """Server-side apply of a whole Deployment to the one with this UID.
 
     repair: it undoes what a foreign hand did. cut: it takes away replicas that the budget does not hold. news: what
     its success is worth an event.
     """
 
-    manifest: Json
     uid: str
     reason: str
     repair: bool = False
     cut: bool = False
     news: Announcement | None = None
 
-    @property
-    def name(self) -> str:
-        return str(self.manifest["metadata"]["name"])
-
-    @property
-    def key(self) -> str:
-        return f"apply {self.name} {_applied(self.manifest)}"
-
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(_OfManifest):
     """Update of a Deployment at exactly the resourceVersion in the manifest. repair, cut: as of Apply."""
 
-    manifest: Json
     reason: str
     repair: bool = True
     cut: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.manifest["metadata"]["name"])
-
-    @property
-    def key(self) -> str:
-        return f"replace {self.name} {_applied(self.manifest)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +182,3 @@ class Settled:
     """Nothing to do now. wake_after: seconds until a repair that is held back may be tried, or None."""
 
     wake_after: float | None = None
-
-
-def _applied(manifest: RawObject) -> str:
-
-    return str(manifest["metadata"]["annotations"][names.ANNOTATION_APPLIED])
