@@ -6,14 +6,13 @@ manager, merge patches of a status, label selectors. Faults are put in by `befor
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.api.names import FIELD_MANAGER
-from hetserve.testing.apply import applied, as_fields, defaulted, schema_refusal
+from hetserve.testing.apply import applied, as_fields, copied, defaulted, schema_refusal
 
 Json = dict[str, Any]
 Refuse = Callable[[int, str, str], Exception]
@@ -41,15 +40,15 @@ class FakeApiServer:
         content_type: str = "application/json",
     ) -> Json:
         """One request, as the operator's client makes it."""
-        query, body = query or {}, copy.deepcopy(body)
+        query, body = query or {}, copied(body)
         if method == "GET":
-            return copy.deepcopy(self._read(path, query))
+            return copied(self._read(path, query))
         dry = query.get("dryRun") == "All"
         for hook in self.before:
             hook(method, path, query)
         if not dry:
             self.writes.append((method, path))
-        answer = copy.deepcopy(self._write(method, path, query, body, content_type))
+        answer = copied(self._write(method, path, query, body, content_type))
         for hook in self.after:
             hook(method, path, query)
         return answer
@@ -57,7 +56,7 @@ class FakeApiServer:
     def put(self, path: str, raw: Mapping[str, Any]) -> Json:
         """Create or replace an object as somebody with every right would."""
         found = self.objects.get(path)
-        fresh = copy.deepcopy(dict(raw))
+        fresh = copied(dict(raw))
         if found is None:
             fresh["metadata"] |= {"uid": f"uid-{next(self._versions)}", "generation": 1}
         else:
@@ -149,18 +148,18 @@ class FakeApiServer:
     def _hand_over(self, path: str, patch: list[Json]) -> Json:
         """A JSON patch, of which the operator makes one kind."""
         wanted = {step["path"].rsplit("/", 1)[1]: step["value"] for step in patch}
-        found = copy.deepcopy(self._existing(path, {"metadata": wanted}))
+        found = copied(self._existing(path, {"metadata": wanted}))
         found["metadata"]["managedFields"] = wanted["managedFields"]
         return self._store(path, found)
 
     def _label(self, path: str, patch: Json) -> Json:
         """A merge patch, of which the operator makes one kind beside that of a status."""
-        found = copy.deepcopy(self._existing(path, patch))
+        found = copied(self._existing(path, patch))
         found["metadata"]["labels"] = _merged(found["metadata"].get("labels"), patch["metadata"]["labels"])
         return self._store(path, found)
 
     def _patch_status(self, path: str, body: Json) -> Json:
-        found = copy.deepcopy(self._existing(path, body))
+        found = copied(self._existing(path, body))
         before = found.get("status") or {}
         found["status"] = _merged(before, body["status"])
         return self.objects[path] if found["status"] == before else self._store(path, found)
