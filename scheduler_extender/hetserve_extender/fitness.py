@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 EVERY: Final = 1.0
 WITHIN: Final = 2.0
-"""Seconds for an answer of our own, which takes none: a machine that is this busy renews no Lease either."""
+"""Seconds for an answer of our own, which takes none. At the least: where `renewDeadline` is longer it is that, so that
+a machine that is busy for less than it takes to lose the Lease deposes nobody."""
 IN_A_ROW: Final = 3
 """Looks that fail before we count as unfit: one alone may come from a moment of a busy machine. And as many that do
 not before we count as fit: by then another has had the time to take the Lease, if there is one."""
@@ -66,25 +67,29 @@ class Fitness:
                 await self.sleep(EVERY)
 
 
-async def reach(address: Address | None) -> str:
-    """Why nobody reaches our port, asked over a new connection; None: the port is not ours, are there descriptors?"""
+async def reach(address: Address | None, renew_deadline: float = 0.0) -> str:
+    """Why nobody reaches our port, asked over a new connection; None: the port is not ours, are there descriptors?
+
+    `renew_deadline` [s]: for how long a leader leads without renewing; an answer may take as long.
+    """
+    within = max(WITHIN, renew_deadline)
     try:
         if address is None:
             with ExitStack() as stack:
                 for _ in range(SPARE):
                     stack.enter_context(socket.socket())
             return ""
-        status = await _ask(address)
+        status = await _ask(address, within)
     except OSError as error:
-        return str(error) or f"no answer within {WITHIN:g} s"
+        return str(error) or f"no answer within {within:g} s"
     return "" if status == 200 else f"its own port answers {status}"
 
 
-async def _ask(address: Address) -> int:
+async def _ask(address: Address, within: float) -> int:
     host, port = address
     client = HttpClient(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}", None, 1)
     try:
-        status, _ = await client.request("POST", "/healthz", headers={}, timeout=WITHIN)
+        status, _ = await client.request("POST", "/healthz", headers={}, timeout=within)
     finally:
         client.close()
     return status

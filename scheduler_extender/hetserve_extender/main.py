@@ -58,6 +58,8 @@ DEPOSED_WITHIN: Final = 0.5
 """Seconds for answers under way when another leads: all that is left to say is that we do not."""
 PORT_PAUSE: Final = 0.1
 PORT_PAUSE_AT_MOST: Final = 1.0
+PORT_AWAITED: Final = 30.0
+"""Seconds for which a leader waits for its port: a leader of before parts from it within some 10."""
 POD_NAME: Final = "POD_NAME"
 """Environment variable with the name of our own pod, by the downward API."""
 
@@ -126,7 +128,8 @@ class Extender:
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
         self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
-        self.fitness = Fitness(lambda: reach(self.addresses.get("verbs")))
+        self.fitness = Fitness(self._look)
+        self.kept_out = ""  # why we have waited in vain for our port; empty where we have not
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         # Without an election too: what is bound must be what was looked at.
         alone = FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed)
@@ -233,18 +236,35 @@ class Extender:
     async def _take_port(self) -> None:
         """Listen as soon as the leader before us does no longer: one that is paused keeps the port, and is told once.
 
+        After `PORT_AWAITED` it is no leader of before that parts: we are unfit, and another may have a port.
         Two that share it (SO_REUSEPORT) would each get a part of the calls, the paused one too.
         """
-        pause, said = PORT_PAUSE, ""
+        loop = asyncio.get_running_loop()
+        pause, said, until = PORT_PAUSE, "", loop.time() + PORT_AWAITED
         while True:
             try:
-                return await self.verbs.start(self._listen("verbs", self.settings.port))
+                await self.verbs.start(self._listen("verbs", self.settings.port))
+                self.kept_out = ""
+                return
             except PortInUseError as error:
                 if str(error) != said:
                     log.warning("%s: we lead, and serve nothing until whoever listens there ends", error)
                 said = str(error)
+                if loop.time() >= until:
+                    self.kept_out = said
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PORT_PAUSE_AT_MOST)
+
+    async def _look(self) -> str:
+        """Why we cannot serve, empty where we can: who was kept out of its port cannot until it can be had."""
+        address = self.addresses.get("verbs")
+        if address is None and self.kept_out:
+            try:
+                listen(self.settings.host, self.settings.port).close()
+            except OSError as error:
+                return str(error)
+            self.kept_out = ""
+        return await reach(address, self.settings.leader_election.renew_deadline)
 
     def _listen(self, what: str, port: int) -> socket.socket:
         listener = listen(self.settings.host, port)

@@ -99,6 +99,7 @@ class _Guarded(asyncio.Protocol):
         self._answered = False
         self._bytes = 0
         self._end = b""
+        """The last bytes of a head that has begun; empty before."""
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
@@ -133,8 +134,9 @@ class _Guarded(asyncio.Protocol):
             self.abort()
             return
         if not self._asked:
-            self._asked = _END_OF_HEAD in self._end + data
-            self._end = (self._end + data)[1 - len(_END_OF_HEAD) :]
+            head = self._end + (data if self._end else data.lstrip(b"\r\n"))  # parsers skip blank lines before it
+            self._asked = _END_OF_HEAD in head
+            self._end = head[1 - len(_END_OF_HEAD) :]
         self._served.data_received(data)
 
     def eof_received(self) -> bool | None:

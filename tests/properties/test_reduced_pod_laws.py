@@ -15,10 +15,13 @@ from hetserve.testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]
 MANY = [{"name": "c", "type": "Ready", "resources": {"limits": {"cpu": "1"}}}] * (MOST_ITEMS + 1)
+ASKING = [{"name": "c", "resources": {"limits": {names.RESOURCE_GPU: "1"}}}] * (MOST_ITEMS + 1)
+PLUGGED = [{"name": "c", "resources": {"limits": {f"{names.NVIDIA}hostdev": "1"}}}] * (MOST_ITEMS + 1)
 odd: Some = st.sampled_from(
     (
         *(None, 0, 7, True, "", "x", [], ["x"], {}, {"a": 1}, "4096", "2026-01-01T00:00:00Z"),
-        *([{"name": names.QUEUE_GATE}], MANY, MANY[1:]),
+        *([{"name": names.QUEUE_GATE}], MANY, MANY[1:], ASKING, ASKING[1:], PLUGGED, [*MANY, *ASKING[:2]]),
+        [*MANY, {"resources": 7}],
     )
 )
 resources: Some = st.fixed_dictionaries(
@@ -128,6 +131,15 @@ def test_what_cannot_be_read_or_holds_gpus_concerns_us(raw: dict[str, Any]) -> N
         assert unread_pod(reduced_pod(raw)) == unread_pod(raw)
 
 
+@given(raw_pods)
+@settings(max_examples=300)
+def test_a_bound_pod_whose_containers_name_no_gpu_never_holds_any(raw: dict[str, Any]) -> None:
+    raw = {"metadata": {}, "status": {}} | raw | {"spec": {"nodeName": "n0", "containers": MANY}}
+    there = unread_pod(raw)
+    assert there is not None
+    assert not there.holds
+
+
 PATHS = (
     ("metadata", "uid"),
     ("metadata", "creationTimestamp"),
@@ -151,6 +163,9 @@ PATHS = (
 @given(st.booleans(), st.lists(st.tuples(st.sampled_from(PATHS), odd), max_size=2))
 @example(True, [(("spec", "containers"), MANY)])
 @example(True, [(("spec", "initContainers"), MANY)])
+@example(True, [(("spec", "containers"), ASKING)])
+@example(True, [(("spec", "containers"), [*MANY, *ASKING[:2]])])
+@example(True, [(("spec", "containers"), [*MANY, {"resources": 7}]), (("spec", "initContainers"), ASKING)])
 @example(True, [(("spec", "schedulingGates"), MANY)])
 @example(True, [(("status", "conditions"), MANY)])
 @settings(max_examples=300)

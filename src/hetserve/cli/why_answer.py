@@ -74,6 +74,8 @@ def _unreadable(raw: RawObject, error: InvalidObjectError) -> str:
     bound = unread_pod(raw)
     if bound is None or bound.finished:
         return f"cannot be placed: {error}"
+    if not bound.holds:
+        return f"is on node {bound.node} and names no GPU; it cannot be read: {error}"
     return f"is on node {bound.node}, which takes no new pods while it is there, for it cannot be read: {error}"
 
 

@@ -12,7 +12,9 @@ from hetserve.units import Seconds
 LONGEST_NAME: Final = 253
 _SHOWN: Final = 60
 MOST_ITEMS: Final = 1000
-"""Entries of a list: containers, gates, conditions; real ones have a few."""
+"""Entries of a list of which each is read: containers that may give GPUs, gates, conditions; real ones have a few."""
+LISTS: Final = (list, tuple)
+"""What a list may be; to ask for one of a tuple of types costs half as much as for `list | tuple`."""
 
 
 def mapping(value: object, *path: str) -> Mapping[str, Any]:
@@ -27,14 +29,21 @@ def mapping(value: object, *path: str) -> Mapping[str, Any]:
 
 
 def items(value: object, field: str) -> Sequence[Mapping[str, Any]]:
-    """A list of objects; absent counts as empty."""
+    """A list of a few objects; absent counts as empty."""
     if value is None:
         return ()
-    if type(value) is list and len(value) <= MOST_ITEMS and set(map(type, value)) <= {dict}:
-        return value
-    if isinstance(value, list | tuple) and len(value) > MOST_ITEMS:
+    if isinstance(value, LISTS) and len(value) > MOST_ITEMS:
         raise InvalidObjectError(f"{field}: {len(value)} entries; at most {MOST_ITEMS} are read")
-    if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+    return objects(value, field)
+
+
+def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
+    """A list of objects, however many; absent counts as empty."""
+    if value is None:
+        return ()
+    if type(value) is list and set(map(type, value)) <= {dict}:
+        return value
+    if not isinstance(value, LISTS) or not all(isinstance(item, Mapping) for item in value):
         raise InvalidObjectError(f"{field}: {short(value)} is not a list of objects")
     return value
 

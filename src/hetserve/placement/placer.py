@@ -226,7 +226,8 @@ class Placer:
     def _tell_unread(self, key: str, raw: RawObject, why: str) -> None:
         """Keep, and log once, that a pod cannot be read, and what follows where it is on a node."""
         bound = unread_pod(raw)
-        closes = f"; node {bound.node} takes no new pods while it is there" if bound and not bound.finished else ""
+        closed = bound is not None and bound.holds and not bound.finished
+        closes = f"; node {bound.node} takes no new pods while it is there" if bound and closed else ""
         self.unreadable[key] = told = f"pod {key}: {why}{closes}"
         if self._logged.get(key) != told:
             self._logged[key] = told

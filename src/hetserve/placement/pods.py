@@ -21,7 +21,7 @@ from hetserve.placement.requests import (
     GpuRequest,
     InvalidObjectError,
 )
-from hetserve.placement.resources import Asked, asked, gpu_memory
+from hetserve.placement.resources import Asked, asked, gpu_memory, may_have_gpus
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
@@ -49,8 +49,8 @@ class PodView:
 
     `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
     `complaint` which wish of the pod cannot be read. `gates` are a few names, short; of more than that, ours is among
-    them. `through` are resources of NVIDIA's device plugin that it has. `unread`: it is bound and cannot be read, and
-    all that is known of it is where. `revision` is the resourceVersion, None where none was told.
+    them. `through` are resources of NVIDIA's device plugin that it has. `unread`: it is bound, may have GPUs and cannot
+    be read, and all that is known of it is where. `revision` is the resourceVersion, None where none was told.
     """
 
     request: GpuRequest
@@ -120,7 +120,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         annotated_mib=_kept(annotations.get(names.ANNOTATION_GPU_MEMORY)) if node else None,
         finished=text(status.get("phase"), "status.phase") in _FINISHED,
         terminating=metadata.get("deletionTimestamp") is not None,
-        unschedulable=_unschedulable(status),
+        unschedulable=node is None and _unschedulable(status),
         gates=_gates(spec.get("schedulingGates")),
         scheduler=(text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler")[:LONGEST_NAME],
         created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
@@ -132,7 +132,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
 
 
 def unread_pod(raw: Mapping[str, Any]) -> PodView | None:
-    """That a pod which `parse_pod` cannot read is there: who it is, and on which node.
+    """That a pod which `parse_pod` cannot read is there: who it is, on which node, and whether it may have GPUs there.
 
     None for one on no node: it holds nothing. What of its name cannot be read either is left out.
     """
@@ -146,7 +146,8 @@ def unread_pod(raw: Mapping[str, Any]) -> PodView | None:
         name=name,
         memory_mib=MiB(0),
     )
-    return PodView(request, node=node, finished=_text_or_empty(status.get("phase")) in _FINISHED, unread=True)
+    finished = _text_or_empty(status.get("phase")) in _FINISHED
+    return PodView(request, node=node, finished=finished, unread=may_have_gpus(spec))
 
 
 def id_order(id_: str) -> tuple[int, str]:

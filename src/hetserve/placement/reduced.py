@@ -14,12 +14,11 @@ from hetserve.api import names
 from hetserve.placement.bookings import Booking, tells_nothing_new
 from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.pods import PodView, parse_pod
-from hetserve.placement.resources import of_device_plugin
+from hetserve.placement.resources import gives_gpus
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _PREFIX: Final = f"{names.GROUP}/"
-_GIVERS: Final = (_PREFIX, names.NVIDIA)
 
 
 NO_PODS: Final[Mapping[str, PodView]] = MappingProxyType({})
@@ -123,17 +122,10 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _containers(found: Any) -> Any:
     """Containers that name a resource which gives GPUs, or whose resources cannot be read; the others count nothing."""
-    if _too_many(found):
-        return [{}] * len(found)
     if not isinstance(found, list | tuple) or not all(isinstance(item, Mapping) for item in found):
         return found
     reduced = [_container(item) for item in found]
     return [item for item in reduced if item.get("resources", {}) != {}]
-
-
-def _too_many(found: Any) -> bool:
-    """Whether a list is so long that reading the pod fails, whatever stands in it."""
-    return isinstance(found, list | tuple) and len(found) > MOST_ITEMS
 
 
 def _container(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +144,7 @@ def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {"phase": raw["phase"]} if "phase" in raw else {}
     found: Any = raw.get("conditions")
-    if _too_many(found):
+    if isinstance(found, list | tuple) and len(found) > MOST_ITEMS:  # whatever stands in it, too many are not read
         found = [{}] * len(found)
     elif isinstance(found, list | tuple) and all(isinstance(item, Mapping) for item in found):
         scheduled = [item for item in found if item.get("type") == "PodScheduled"]
@@ -162,8 +154,7 @@ def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _giving_gpus(raw: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: value for key, value in raw.items() if str(key).startswith(_GIVERS)}
-    return {key: value for key, value in found.items() if str(key).startswith(_PREFIX) or of_device_plugin(str(key))}
+    return {key: value for key, value in raw.items() if gives_gpus(str(key))}
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

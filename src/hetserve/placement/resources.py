@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.placement.fields import items, mapping, short
+from hetserve.placement.fields import LISTS, MOST_ITEMS, mapping, objects, short
 from hetserve.placement.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
 from hetserve.units import MiB, parse_quantity
 
@@ -16,6 +16,7 @@ _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_G
 _LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
 _GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
+_CONTAINERS: Final = ("containers", "initContainers")
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
@@ -35,6 +36,9 @@ def asked(spec: Mapping[str, Any]) -> Asked:
 
     Raises InvalidObjectError as `peak` does.
     """
+    for field in _CONTAINERS:
+        if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
+            spec = {**spec, field: _that_matter(found, field)}
     named = set[str]().union(*_resources(spec))
     if not any(name.startswith(_GIVERS) for name in named):
         return Asked()
@@ -60,6 +64,19 @@ def names_gpu(spec: Mapping[str, Any]) -> bool:
     return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
+def may_have_gpus(spec: Mapping[str, Any]) -> bool:
+    """Whether a container names what gives GPUs, were it 0, or cannot be read: it may name anything."""
+    try:
+        return any(gives_gpus(name) for resources in _resources(spec) for name in resources)
+    except InvalidObjectError:
+        return True
+
+
+def gives_gpus(resource: str) -> bool:
+    """Whether a resource is ours, or one of those that NVIDIA's device plugin gives."""
+    return resource.startswith(_GIVERS) and (not resource.startswith(names.NVIDIA) or of_device_plugin(resource))
+
+
 def of_device_plugin(resource: str) -> bool:
     """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
     return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
@@ -73,9 +90,9 @@ def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], 
     the largest matters. Raises InvalidObjectError for containers that are no list of objects.
     """
     running = sidecars = most = 0
-    for container in items(spec.get("containers"), "containers"):
+    for container in objects(spec.get("containers"), "containers"):
         running += amount(container)
-    for container in items(spec.get("initContainers"), "initContainers"):
+    for container in objects(spec.get("initContainers"), "initContainers"):
         if container.get("restartPolicy") == "Always":
             sidecars += amount(container)
             most = max(most, sidecars)
@@ -100,10 +117,18 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
 def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Requests and limits of every container, as they are written."""
     found = []
-    for field in ("containers", "initContainers"):
-        for container in items(spec.get(field), field):
+    for field in _CONTAINERS:
+        for container in objects(spec.get(field), field):
             if resources := mapping(container.get("resources"), field, "resources"):
                 found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+    return found
+
+
+def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
+    """Of very many containers those that may have GPUs. Raises InvalidObjectError where these are too many."""
+    found = [container for container in objects(value, field) if may_have_gpus({field: (container,)})]
+    if len(found) > MOST_ITEMS:
+        raise InvalidObjectError(f"{field}: {len(found)} that may have GPUs; at most {MOST_ITEMS} are read")
     return found
 
 

@@ -145,11 +145,12 @@ def _pod_fact(raw: RawObject) -> PodFact | None:
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
-    """(the pod as placement reads it, or None; why it cannot)."""
+    """(the pod as placement reads it, or None; why it cannot). One that names no GPU has none, however odd it is."""
     try:
         return parse_pod(raw), None
     except ValueError as error:
-        return None, str(error)
+        bound = unread_pod(raw)
+        return (None, str(error)) if bound is None or bound.holds else (bound, None)
 
 
 def _unread_fact(raw: RawObject, why: str) -> PodFact | None:

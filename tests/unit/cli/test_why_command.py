@@ -218,6 +218,14 @@ def test_a_bound_pod_that_cannot_be_read_is_told_that_its_node_is_closed() -> No
     )
 
 
+def test_one_that_names_no_gpu_closes_no_node_and_is_told_so() -> None:
+    odd = gpu_pod("odd", node="n0")
+    odd["spec"] = {"nodeName": "n0", "containers": [], "priority": "x"}
+    said = " ".join(run("odd", NODE, odd).stdout.split())
+    assert "is on node n0 and names no GPU; it cannot be read: spec.priority" in said
+    assert "takes no new pods" not in said
+
+
 def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
     plain = gpu_pod("plain")
     del plain["spec"]["containers"][0]["resources"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hetserve_extender import fitness
+from hetserve_extender import fitness, main
 from hetserve_extender.election import Elector
 from hetserve_extender.fitness import EVERY, IN_A_ROW, Fitness, reach
 from hetserve_extender.lease import Candidate, Terms
@@ -185,6 +185,49 @@ async def test_a_process_whose_port_is_gone_listens_anew(monkeypatch: pytest.Mon
         await until(lambda: not leads(one.extender))
         await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
         assert (await one.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+
+
+async def test_a_leader_that_never_gets_its_port_lets_another_lead_and_is_fit_again_when_it_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitness, "EVERY", 0.02)
+    monkeypatch.setattr(main, "PORT_AWAITED", 0.2)
+    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.02)
+    api = cluster()
+    foreign = listen("127.0.0.1", 0)
+    port = foreign.getsockname()[1]
+    async with running(Extender(settings(port), api)) as kept_out:
+        await until(lambda: "it cannot serve: cannot listen" in kept_out.extender.refusal())
+        async with running(Extender(settings(free_port()), api)) as other:
+            await until(lambda: "verbs" in other.extender.addresses and leads(other.extender))
+            await asyncio.sleep(0.2)
+            assert kept_out.extender.fitness.unfit(), "it would take the Lease, and serve nothing"
+        assert not leads(kept_out.extender)
+        foreign.close()
+        await until(lambda: "verbs" in kept_out.extender.addresses)
+        assert (await kept_out.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
+
+
+async def test_a_leader_waits_a_while_for_a_port_that_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitness, "EVERY", 0.02)
+    with listen("127.0.0.1", 0) as before:
+        port = before.getsockname()[1]
+        async with running(Extender(settings(port), cluster())) as one:
+            await until(lambda: leads(one.extender))
+            await asyncio.sleep(0.3)
+            term = one.extender.leadership.elector.term()  # type: ignore[union-attr]
+            before.close()
+            await until(lambda: "verbs" in one.extender.addresses)
+            assert one.extender.leadership.elector.term() == term  # type: ignore[union-attr]
+            assert not one.extender.fitness.unfit()
+
+
+async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitness, "WITHIN", 0.05)
+    with listen("127.0.0.1", 0) as listener:
+        address = listener.getsockname()[:2]
+        assert "no answer within 0.1 s" in await reach(address, 0.1)
+        assert "no answer within 0.05 s" in await reach(address, 0.01)
 
 
 def _stop_accepting(extender: Extender) -> None:

@@ -12,6 +12,7 @@ from hetserve.api import names
 from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.explain import explain
+from hetserve.placement.fields import MOST_ITEMS
 from hetserve.placement.journal import JournaledPlacer
 from hetserve.placement.journal_values import plain
 from hetserve.placement.placer import Mode
@@ -260,6 +261,51 @@ def test_whatever_cannot_be_read_of_a_bound_pod_closes_its_node_as_far_as_that_i
     placer = placer_with(odd, gpu_pod("good", node="n1", gpu="0"))
     assert not takes_new_pods(placer)
     assert placer.ledger.booking("uid-good") is not None, "one pod hides the others"
+
+
+TOO_MANY = MOST_ITEMS + 25
+PLAIN = {"name": "c", "resources": {"limits": {"cpu": "1"}, "requests": {f"{names.NVIDIA}hostdev": "1"}}}
+ODD_BUT_WITHOUT_GPUS: dict[str, Json] = {
+    "conditions": {"status": {"phase": "Running", "conditions": [{"type": "Ready"}] * TOO_MANY}},
+    "containers": {"spec": {"nodeName": "n0", "containers": [PLAIN] * TOO_MANY}},
+    "init containers": {"spec": {"nodeName": "n0", "initContainers": [PLAIN] * TOO_MANY}},
+    "gates": {"spec": {"nodeName": "n0", "schedulingGates": [{"name": "g"}] * TOO_MANY}},
+    "priority": {"spec": {"nodeName": "n0", "containers": [PLAIN], "priority": "x"}},
+    "labels": {"metadata": {"name": "odd", "namespace": "default", "uid": "uid-odd", "labels": 7}},
+}
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "watched"])
+@pytest.mark.parametrize("odd", ODD_BUT_WITHOUT_GPUS.values(), ids=ODD_BUT_WITHOUT_GPUS.keys())
+def test_a_pod_that_names_no_gpu_closes_no_node_whatever_else_of_it_is_odd(odd: Json, *, listed: bool) -> None:
+    raw = gpu_pod("odd", node="n0") | {"spec": {"nodeName": "n0", "containers": [PLAIN]}} | odd
+    placer = placer_with(*([raw] if listed else []))
+    if not listed:
+        PodSink(placer).apply("ADDED", raw)
+    assert takes_new_pods(placer)
+    assert not any("takes no new pods" in problem for problem in placer.problems())
+
+
+def test_conditions_of_a_bound_pod_of_ours_are_nobodys_business() -> None:
+    raw = gpu_pod("ours", node="n0", gpu="0")
+    raw["status"]["conditions"] = [{"type": "Ready"}] * TOO_MANY
+    placer = placer_with(raw)
+    ours = placer.ledger.booking("uid-ours")
+    assert ours is not None
+    assert ours.gpus == ("0",)
+    assert takes_new_pods(placer)
+
+
+def test_of_very_many_containers_those_that_name_gpus_are_counted_and_too_many_of_these_close_the_node() -> None:
+    raw = gpu_pod("ours", node="n0", gpu="0")
+    asking = raw["spec"]["containers"]
+    raw["spec"]["containers"] = [PLAIN] * TOO_MANY + asking
+    request = parse_pod(raw).request
+    assert request == parse_pod(gpu_pod("ours", node="n0", gpu="0")).request
+    raw["spec"]["containers"] = asking * TOO_MANY
+    with pytest.raises(InvalidObjectError, match=f"containers: {TOO_MANY} that may have GPUs; at most 1000 are read"):
+        parse_pod(raw)
+    assert not takes_new_pods(placer_with(raw))
 
 
 def test_the_independent_checker_refuses_a_pod_of_ours_beside_one_of_the_plugin() -> None:

@@ -117,6 +117,21 @@ def test_planning_believes_no_node_that_placement_will_refuse() -> None:
     assert room_beside(only_named) == 2, "an annotation alone holds nothing"
 
 
+@pytest.mark.parametrize(
+    ("part", "odd"),
+    [
+        ("spec", {"containers": [{"name": "c"}] * 1025}),
+        ("spec", {"containers": [{"name": "c"}], "priority": "x"}),
+        ("status", {"conditions": [{"type": "Ready"}] * 1025}),
+    ],
+)
+def test_a_bound_pod_that_names_no_gpu_leaves_all_of_them(part: str, odd: dict[str, Any]) -> None:
+    raw = gpu_pod("odd", node="g")
+    raw["spec"]["containers"] = [{"name": "c"}]
+    raw[part] = raw[part] | odd
+    assert room_beside(raw) == 2
+
+
 @pytest.mark.parametrize("part", ["metadata", "spec", "status"])
 def test_a_bound_pod_that_cannot_be_read_is_a_fact_and_one_on_no_node_is_none(part: str) -> None:
     raw = gpu_pod("odd", node="g", gpu="0")

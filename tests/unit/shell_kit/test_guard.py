@@ -175,6 +175,41 @@ async def test_who_has_asked_is_waited_for_longer_and_not_for_ever(silent: Port)
     assert asyncio.get_running_loop().time() - start > LIMITS.answering - 0.1
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (b"\r\n\r\n",),
+        (b"\n\n",),
+        (b"\r\n\r\nGET / HT",),
+        (b"\r\n", b"\r\n", b"\r\n"),
+        (ASK[:-2], b"x"),
+        (b"\r\n\r\n" + HALF,),
+    ],
+)
+async def test_blank_lines_before_a_head_are_no_head(silent: Port, sent: tuple[bytes, ...]) -> None:
+    start = asyncio.get_running_loop().time()
+    client = await silent.connect()
+    for piece in sent:
+        await client.send(piece)
+        await asyncio.sleep(0.02)
+    assert silent.guard is not None
+    assert [one.worth[0] for one in silent.guard._connections] == [False]
+    await ended(client)
+    assert asyncio.get_running_loop().time() - start < LIMITS.answering / 2
+
+
+@pytest.mark.parametrize("blank", [b"\r\n", b"\r\n\r\n\r\n", b"\n\n"])
+@pytest.mark.parametrize("size", [1, 3, 100])
+async def test_a_head_after_blank_lines_is_a_head_however_it_comes(silent: Port, blank: bytes, size: int) -> None:
+    client, data = await silent.connect(), blank + ASK
+    for begin in range(0, len(data), size):
+        assert silent.guard is not None
+        assert not any(one.worth[0] for one in silent.guard._connections)
+        await client.send(data[begin : begin + size])
+        await asyncio.sleep(0.001)
+    await until(lambda: silent.guard is not None and any(one.worth[0] for one in silent.guard._connections))
+
+
 async def test_who_has_asked_stays_where_who_has_not_goes(silent: Port) -> None:
     asked = await silent.connect(ASK)
     for _ in range(3 * LIMITS.connections):
