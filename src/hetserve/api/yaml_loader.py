@@ -1,6 +1,6 @@
 """A safe YAML loader that takes what kubectl takes, and refuses what kubectl would read as something else.
 
-Documents come as nodes, which know their lines; `content_of` makes values of them, `line_of` finds the line of a field.
+Documents come as nodes, which know their lines; `content_of` makes values of them, `Fields` finds the line of a field.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from hetserve.api.plain_scalars import PLAIN, plain_value
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _MOST_REPEATED: Final = 100_000
 """Values that aliases may add to those written: a few lines of them stand for billions."""
+
+_Entries = dict[str | int, tuple[yaml.Node, yaml.Node]]
+"""Nodes of key and value of a mapping, by the key's text."""
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -98,30 +101,38 @@ def key_text(key: yaml.Node) -> str:
     return str(value)
 
 
-def line_of(node: yaml.Node, path: Sequence[str | int]) -> int:
-    """Line, from 1, of the field at the path, or of the last part of the path that is there."""
-    line: int = node.start_mark.line + 1
-    for part in path:
-        found = _entry(node, part)
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+class Fields:
+    """Where the fields of a document stand. The keys of a mapping are read once, however many of them are asked for."""
 
+    def __init__(self, node: yaml.Node, known: dict[yaml.Node, _Entries] | None = None) -> None:
+        self._node = node
+        self._known: dict[yaml.Node, _Entries] = {} if known is None else known
 
-def child_of(node: yaml.Node, part: str | int) -> yaml.Node | None:
-    """Node of a key or an index; None where there is none."""
-    found = _entry(node, part)
-    return None if found is None else found[1]
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Line, from 1, of the field at the path, or of the last part of the path that is there."""
+        node = self._node
+        line: int = node.start_mark.line + 1
+        for part in path:
+            found = self._entry(node, part)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        return line
 
+    def child(self, part: str | int) -> Fields | None:
+        """What stands at a key or an index; None where there is nothing."""
+        found = self._entry(self._node, part)
+        return None if found is None else Fields(found[1], self._known)
 
-def _entry(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """What a mapping or a list holds there: the node that begins it, and that of its value."""
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in reversed(node.value) if key_text(key) == part), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        return node.value[part], node.value[part]
-    return None
+    def _entry(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+        """What a mapping or a list holds there: the node that begins it, and that of its value."""
+        if isinstance(node, yaml.MappingNode):
+            if node not in self._known:
+                self._known[node] = {key_text(key): (key, value) for key, value in node.value}
+            return self._known[node].get(part)
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            return node.value[part], node.value[part]
+        return None
 
 
 def _checked(document: yaml.Node) -> yaml.Node:

@@ -7,8 +7,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hetserve.api import yaml_loader
 from hetserve.api.manifests import ManifestError, Manifests, read_manifests
+from hetserve.api.yaml_loader import key_text
 from hetserve.testing.data import REPOSITORY
 
 TYPE = """
@@ -175,6 +178,27 @@ def test_errors_name_the_place_the_value_and_what_would_be_right(case: str) -> N
 
 def test_every_error_is_told_not_only_the_first() -> None:
     assert len(errors(changed(changed(SERVICE, "100ms", "fast"), "batch: 1,", "batch: 0,"))) == 2
+
+
+def test_of_very_many_errors_the_first_are_told_and_how_many_more_there_are() -> None:
+    unknown = "".join(f"  k{n}: 1\n" for n in range(50))
+    found = errors(changed(SERVICE, "  template", f"{unknown}  template"))
+    assert len(found) == 21
+    assert "spec.k19: is not a field" in found[19]
+    assert found[20] == "and 30 more"
+
+
+def test_to_name_the_lines_of_many_errors_reads_every_key_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_keys = 0
+
+    def counted(key: yaml.Node) -> str:
+        nonlocal read_keys
+        read_keys += 1
+        return key_text(key)
+
+    monkeypatch.setattr(yaml_loader, "key_text", counted)
+    errors(changed(SERVICE, "  template", "".join(f"  k{n}: 1\n" for n in range(1000)) + "  template"))
+    assert 1000 < read_keys < 5000
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
