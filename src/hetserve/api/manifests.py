@@ -134,8 +134,6 @@ def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
         mark = error.problem_mark or error.context_mark
         where = name if mark is None else f"{name}:{mark.line + 1}:{mark.column + 1}"
         errors.append(f"{where}: not valid YAML or JSON: {error.problem or error.context}")
-    except RecursionError:
-        errors.append(f"{name}: not valid YAML or JSON: nested too deeply")
 
 
 def _items(document: Document) -> Iterator[Document]:

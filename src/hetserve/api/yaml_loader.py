@@ -6,6 +6,7 @@ Documents come as nodes, which know their lines; `content_of` makes values of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import yaml
@@ -31,6 +32,8 @@ class StrictLoader(yaml.SafeLoader):
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise ConstructorError(None, None, f"expected a mapping, but found a {node.id}", node.start_mark)
         self.flatten_mapping(node)
         return {key_text(key): self.construct_object(value, deep=deep) for key, value in node.value}
 
@@ -47,12 +50,12 @@ def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
     return construct
 
 
-def _plain(_: StrictLoader, node: Any) -> Any:
-    return plain_value(node.value)
+def _plain(loader: StrictLoader, node: Any) -> Any:
+    return plain_value(loader.construct_scalar(node))
 
 
-def _text(_: StrictLoader, node: Any) -> Any:
-    return node.value
+def _text(loader: StrictLoader, node: Any) -> Any:
+    return loader.construct_scalar(node)
 
 
 StrictLoader.add_constructor(PLAIN, _plain)
@@ -62,11 +65,31 @@ for _name in ("merge", "timestamp"):  # as values they are text
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
 
 
+@contextmanager
+def _refusing_depth() -> Iterator[None]:
+    """What is nested deeper than the stack reaches is refused in words, as everything else is."""
+    try:
+        yield
+    except RecursionError:
+        raise yaml.MarkedYAMLError(None, None, "nested too deeply") from None
+
+
 def compose(text: str) -> Iterator[yaml.Node]:
     """Nodes of the documents of a text, one at a time: JSON where it is, as kubectl has it, else YAML.
 
-    Raises yaml.MarkedYAMLError, with the line, for a text that is neither.
+    Raises yaml.MarkedYAMLError for a text that is neither, with the line, and for one nested too deeply.
     """
+    with _refusing_depth():
+        yield from _compose(text)
+
+
+def content_of(node: yaml.Node) -> Any:
+    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
+    with _refusing_depth():
+        return StrictLoader("").construct_document(node)
+
+
+def _compose(text: str) -> Iterator[yaml.Node]:
     wrong: JsonSyntaxError | None = None
     if text.lstrip().startswith("{"):
         try:
@@ -85,19 +108,15 @@ def compose(text: str) -> Iterator[yaml.Node]:
         raise yaml.MarkedYAMLError(None, None, str(error).splitlines()[0], mark) from None
 
 
-def content_of(node: yaml.Node) -> Any:
-    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
-    return StrictLoader("").construct_document(node)
-
-
 def key_text(key: yaml.Node) -> str:
     """A mapping's key as JSON has it: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError where it is none."""
+    if not isinstance(key, yaml.ScalarNode):
+        raise ConstructorError(None, None, "a key is text, this is a list or a mapping", key.start_mark)
     value = plain_value(key.value) if key.tag == PLAIN else key.value
+    if value is None:
+        raise ConstructorError(None, None, "a key is text, this is nothing", key.start_mark)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(key, yaml.ScalarNode) or value is None:
-        what = "nothing" if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
-        raise ConstructorError(None, None, f"a key is text, this is {what}", key.start_mark)
     return str(value)
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from hetserve.api import yaml_loader
 from hetserve.api.manifests import ManifestError, Manifests, read_manifests
+from hetserve.api.plain_scalars import PLAIN
 from hetserve.api.yaml_loader import key_text
 from hetserve.testing.data import REPOSITORY
 
@@ -312,6 +313,10 @@ BOMBS = {
     "a key of a list": "{[1]: a}",
     "a tag of Python's": "!!python/object/apply:os.system [ls]",
     "a character that is none": "a: \x07",
+    "a mapping that is a list": "a: !!map [1]",
+    "a date that is a list": "a: !!timestamp [1]",
+    "a tag of the reader's own": f"a: !<{PLAIN}> [1]",
+    "a key with a tag of the reader's own": f"!<{PLAIN}> [1]: a",
 }
 
 
