@@ -89,6 +89,11 @@ def content_of(node: yaml.Node) -> Any:
         return StrictLoader("").construct_document(node)
 
 
+def contents(text: str) -> list[Any]:
+    """Values of the documents of a text. Raises yaml.MarkedYAMLError as `compose` and `content_of` do."""
+    return [content_of(node) for node in compose(text)]
+
+
 def _compose(text: str) -> Iterator[yaml.Node]:
     wrong: JsonSyntaxError | None = None
     if text.lstrip().startswith("{"):
