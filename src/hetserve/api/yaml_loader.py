@@ -16,6 +16,7 @@ from hetserve.api.json_nodes import JsonSyntaxError, compose_json
 from hetserve.api.plain_scalars import PLAIN, plain_value
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_TEXT: Final = "tag:yaml.org,2002:str"
 _MOST_REPEATED: Final = 100_000
 """Values that aliases may add to those written: a few lines of them stand for billions."""
 
@@ -34,8 +35,23 @@ class StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise ConstructorError(None, None, f"expected a mapping, but found a {node.id}", node.start_mark)
-        self.flatten_mapping(node)
-        return {key_text(key): self.construct_object(value, deep=deep) for key, value in node.value}
+        return {key_text(key): self.construct_object(value, deep=deep) for key, value in _pairs(node)}
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.tag == "!":  # text, whatever it looks like
+            event.implicit = (False, True)
+        return super().compose_scalar_node(anchor)
+
+    def scan_to_next_token(self) -> None:
+        super().scan_to_next_token()
+        while self.peek() == "\t" and not self._begins_line() and (self.flow_level or not self.allow_simple_key):
+            self.forward()
+            super().scan_to_next_token()
+
+    def _begins_line(self) -> bool:
+        """Whether a tab here would indent."""
+        return not self.buffer[self.pointer - self.column : self.pointer].strip()
 
 
 def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
@@ -54,6 +70,11 @@ def _plain(loader: StrictLoader, node: Any) -> Any:
     return plain_value(loader.construct_scalar(node))
 
 
+def _refused(_: StrictLoader, node: Any) -> Any:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    raise ConstructorError(None, None, f"the tag {tag[:60]} is not taken; leave it out", node.start_mark)
+
+
 def _text(loader: StrictLoader, node: Any) -> Any:
     return loader.construct_scalar(node)
 
@@ -63,6 +84,9 @@ for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "nu
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
 for _name in ("merge", "timestamp"):  # as values they are text
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
+for _name in ("binary", "omap", "pairs", "set"):  # they would become what no JSON holds
+    StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _refused)
+StrictLoader.add_constructor(None, _refused)
 
 
 @contextmanager
@@ -117,6 +141,8 @@ def key_text(key: yaml.Node) -> str:
     """A mapping's key as JSON has it: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError where it is none."""
     if not isinstance(key, yaml.ScalarNode):
         raise ConstructorError(None, None, "a key is text, this is a list or a mapping", key.start_mark)
+    if key.tag not in (PLAIN, _TEXT, _MERGE):
+        raise ConstructorError(None, None, "a key has no tag; put it in quotes", key.start_mark)
     value = plain_value(key.value) if key.tag == PLAIN else key.value
     if value is None:
         raise ConstructorError(None, None, "a key is text, this is nothing", key.start_mark)
@@ -152,11 +178,28 @@ class Fields:
         """What a mapping or a list holds there: the node that begins it, and that of its value."""
         if isinstance(node, yaml.MappingNode):
             if node not in self._known:
-                self._known[node] = {key_text(key): (key, value) for key, value in node.value}
+                self._known[node] = {key_text(key): (key, value) for key, value in _pairs(node)}
             return self._known[node].get(part)
         if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             return node.value[part], node.value[part]
         return None
+
+
+def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Keys and values, of which the last of a key counts: for kubectl, what `<<` merges is written where it stands."""
+    for key, value in node.value:
+        if not _merges(key):
+            yield key, value
+            continue
+        found = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for one in reversed(found):  # the first of a list counts
+            if not isinstance(one, yaml.MappingNode):
+                raise ConstructorError(None, None, f"<< merges mappings, this is a {one.id}", one.start_mark)
+            yield from _pairs(one)
+
+
+def _merges(key: yaml.Node) -> bool:
+    return bool(key.tag == _MERGE and key.value == "<<")
 
 
 def _checked(document: yaml.Node) -> yaml.Node:
@@ -199,7 +242,7 @@ def _distinct(node: yaml.MappingNode) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         name = key_text(key)
-        if name in seen and key.tag != _MERGE:
+        if name in seen and not _merges(key):
             raise ConstructorError(
                 "while reading a mapping", node.start_mark, f"key {name!r} is there twice", key.start_mark
             )

@@ -12,7 +12,7 @@ import yaml
 from hetserve.api import yaml_loader
 from hetserve.api.manifests import ManifestError, Manifests, read_manifests
 from hetserve.api.plain_scalars import PLAIN
-from hetserve.api.yaml_loader import key_text
+from hetserve.api.yaml_loader import contents, key_text
 from hetserve.testing.data import REPOSITORY
 
 TYPE = """
@@ -314,10 +314,30 @@ BOMBS = {
     "a tag of Python's": "!!python/object/apply:os.system [ls]",
     "a character that is none": "a: \x07",
     "a mapping that is a list": "a: !!map [1]",
+    "a set": "a: !!set {b, c}",
+    "bytes": "a: !!binary aGk=",
+    "a list of pairs": "a: !!omap [{b: 1}]",
+    "a key with a tag": "!!int 0x10: a",
+    "a merge of a number": "a: {<<: [1]}",
     "a date that is a list": "a: !!timestamp [1]",
     "a tag of the reader's own": f"a: !<{PLAIN}> [1]",
     "a key with a tag of the reader's own": f"!<{PLAIN}> [1]: a",
 }
+
+
+def test_what_is_merged_counts_as_written_where_it_stands() -> None:
+    merged = "x: &x {batch: 4}\ny: &y {batch: 5}\n"
+    for entry, batch in {"<<: *x, batch: 3": 3, "batch: 3, <<: *x": 4, "batch: 3, <<: [*y, *x]": 5}.items():
+        (document,) = contents(f"{merged}v: {{{entry}}}")
+        assert document["v"] == {"batch": batch}
+
+
+def test_tabs_part_what_is_on_a_line_and_never_indent() -> None:
+    text = "a:\t1\t# c\nb\t: {\tc: 2,\n  d:\t3\t}\t\ne: ! 5\n"
+    assert contents(text) == [{"a": 1, "b": {"c": 2, "d": 3}, "e": "5"}]
+    for indented in ("a:\n\tb: 1", "a:\n-\tb: 1", "a:\n  \tb: 1", "a: [b\n\t]"):
+        with pytest.raises(yaml.MarkedYAMLError, match="cannot start any token"):
+            contents(indented)
 
 
 @pytest.mark.parametrize("case", BOMBS)
