@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from hetserve.api.yaml_loader import compose, content_of
+from hetserve.api.yaml_loader import contents
 from hetserve.files import UnreadableError, read_text
 from hetserve.units import parse_duration
 
@@ -61,7 +61,7 @@ def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[s
 def _content(path: Path) -> dict[Any, Any]:
     """A file of settings as it stands; one that says nothing is torn or the wrong one, and no wish for defaults."""
     try:
-        documents = [content_of(node) for node in compose(read_text(str(path), _MOST))]
+        documents = contents(read_text(str(path), _MOST))
     except UnreadableError as error:
         raise SettingsError(str(error)) from None
     except yaml.YAMLError as error:

@@ -50,6 +50,8 @@ def read_bytes(name: str, most: int) -> bytes:
     """Bytes of a file or, for `-`, of standard input. Raises UnreadableError, for more than `most` bytes too."""
     try:
         if name == "-":
+            if sys.stdin is None:  # so Python has it where it began without one
+                raise UnreadableError(name, "it is closed")
             return _up_to(sys.stdin.buffer, name, most)
         kind = Path(name).stat().st_mode
         if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):

@@ -18,14 +18,15 @@ HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 NUMBERS = (
     "5e-05 5E-05 1e3 1E5 1e+3 1e-7 -5e-05 +1 +1.5 .5 +.5 -.5 5. .5e3 1.0 -0 -0.0 0o14 014 08 09.5 0x1F 0X1f 0b11 -0b11 "
     "0B11 0O14 -0x1 1_000 1_0.5 1__0 1_ 0_7 0x_1F .1_0 1e5_0 1e20 1e21 18446744073709551616 9223372036854775807 "
-    "1.7976931348623157e308 100000000000000000000000"
+    "1.7976931348623157e308 100000000000000000000000 0xffffffffffffffff 0x8000000000000000 -0x8000000000000000 "
+    "01777777777777777777777 0o1777777777777777777777 .1_0_0 .5e1_0 +._5 -.5_"
 )
 WORDS = "~ null Null NULL y n Y N yes Yes No NO on ON off Off true True TRUE false"
 TEXTS = (
     "1:30 1:30:45.5 2026-01-01 2026-01-01T00:00:00Z = << _1 tRue nULL 1e400 -1e400 1.5e 1e e5 . .. + 0x 0o8 0b2 .e1 "
-    "-.nan 123abc '5' \"5\""
+    "-.nan 123abc '5' \"5\" +0xffffffffffffffff -0x8000000000000001 0x10000000000000000 ._5 .5_ .1__0 .5_e3 .5e_1 ._"
 )
-TAGGED = ("", "!!str 5", "!!int '5'", "!!float 1", "!!float '1e3'", "!!bool 'yes'", "!!timestamp 2026-01-01")
+TAGGED = ("", "!!str 5", "!!int '5'", "!!float 1", "!!float '1e3'", "!!bool 'yes'", "!!timestamp 2026-01-01", "! 5")
 SCALARS = (*NUMBERS.split(), *WORDS.split(), *TEXTS.split(), *TAGGED)
 OBJECT = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},'
 DOCUMENTS = {
@@ -33,6 +34,12 @@ DOCUMENTS = {
     "a merge": HEAD + "b: &b {x: 1, z: 2}\nv: {<<: *b, x: 3}",
     "a merge of several": HEAD + "b: &b {x: 1}\nc: &c {x: 2, z: 1}\nv: {<<: [*b, *c]}",
     "a merge of a merge": HEAD + "b: &b {x: 1}\nc: &c {<<: *b, x: 2}\nv: {<<: *c, z: 3}",
+    "a merge after what it replaces": HEAD + "b: &b {x: 1}\nv: {x: 3, <<: *b}",
+    "a merge of several after it": HEAD + "b: &b {x: 1}\nc: &c {x: 2, z: 1}\nv: {x: 3, <<: [*b, *c], z: 9}",
+    "merges between": HEAD + "b: &b {x: 1}\nc: &c {x: 5}\nd: &d {<<: *b, x: 7, <<: *c}\nv: {<<: *d, q: 2}",
+    "a quoted <<": HEAD + "b: &b {x: 1}\nv: {'<<': *b}",
+    "a key that is tagged a merge": HEAD + "b: &b {x: 1}\nv: {!!merge x: *b}",
+    "tabs on a line": "---\t\n" + HEAD + "v:\t1\t# c\nw\t: &a\t'b'\t\nx:\t\n  - [1\t,\t2]\nz: {\ta: 1,\n  b: 2\t}\n",
     "JSON with tabs and escapes": '{\n\t"apiVersion":"v1",\n\t"kind":"ConfigMap","metadata":{"name":"a"},\n\t'
     '"v":{"x":1.0,"y":1e3,"z":5e-05,"w":"\\/\\ud83d\\ude00"}}',
     "JSON with a comma too many": OBJECT + '"v":{"x":[1,]}}',
@@ -47,6 +54,10 @@ REFUSED = {
     + "".join(f"{c}: &{c} [{','.join(['*' + p] * 10)}]\n" for p, c in zip("abcdef", "bcdefg", strict=True)),
     "a key that is nothing": HEAD + "v: {~: a}",
     "a key that is a list": HEAD + "v: {[1]: a}",
+    "a merge of a number": HEAD + "v: {<<: [1]}",
+    "a tab that indents in a list": HEAD + "v: [a\n\t]",
+    "a tab after a dash": HEAD + "v:\n-\tx: 1",
+    "a tab on a blank line": HEAD + "v:\n  - 1\n\t\n  - 2",
     "a tab": HEAD + "v:\n\tx: 1",
     "a control character": HEAD + 'v: "\x07"',
     "an alias of nothing": HEAD + "v: *x",

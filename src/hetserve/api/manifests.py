@@ -20,12 +20,13 @@ from hetserve.api.manifest_errors import FieldPath, located_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION, GROUP
 from hetserve.api.scalars import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN
-from hetserve.api.yaml_loader import child_of, compose, content_of, line_of
+from hetserve.api.yaml_loader import Fields, compose, content_of
 from hetserve.files import UnreadableError, read_text, shown_name
 
 KINDS: Final = ("InferenceService", "InstanceType", "ModelProfile")
 MOST_BYTES: Final = 4 << 20
 """Of one file: etcd keeps objects of 1.5 MiB, and a line of YAML becomes some hundred times its size in memory."""
+_MOST_ERRORS: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEFAULT_NAMESPACE: Final = "default"
 
@@ -34,11 +35,12 @@ _Model = TypeVar("_Model", InferenceService, InstanceType, ModelProfile)
 
 
 class ManifestError(Exception):
-    """The input cannot be used; one line per error."""
+    """The input cannot be used; one line per error, of very many the first ones and how many more there are."""
 
     def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
+        more = len(errors) - _MOST_ERRORS
+        self.errors = (*errors[:_MOST_ERRORS], *([f"and {more} more"] if more > 0 else ()))
+        super().__init__("\n".join(self.errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +55,21 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of the input. source: name of its file. node: where its fields stand; None: it was never text."""
+    """One object of the input. source: name of its file. fields: where they stand; None: it was never text."""
 
     source: str
     content: Any
-    node: yaml.Node | None = None
+    fields: Fields | None = None
 
     def at(self, path: FieldPath = ()) -> str:
         """Where a field stands: `rm2.yaml:23`; of one that is missing, where it would be."""
-        return self.source if self.node is None else f"{self.source}:{line_of(self.node, path)}"
+        return self.source if self.fields is None else f"{self.source}:{self.fields.line_of(path)}"
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
     """Objects of all files; a folder stands for its .yaml, .yml and .json files by name, `-` for stdin.
 
-    Raises ManifestError with every error found, not only the first.
+    Raises ManifestError with the errors of all files, not only the first.
     """
     errors: list[str] = []
     texts = _texts(paths, stdin, errors)
@@ -127,25 +129,23 @@ def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
         for node in compose(text):
             content = content_of(node)
             if content is not None:
-                yield from _items(Document(name, content, node))
+                yield from _items(Document(name, content, Fields(node)))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = name if mark is None else f"{name}:{mark.line + 1}:{mark.column + 1}"
         errors.append(f"{where}: not valid YAML or JSON: {error.problem or error.context}")
-    except RecursionError:
-        errors.append(f"{name}: not valid YAML or JSON: nested too deeply")
 
 
 def _items(document: Document) -> Iterator[Document]:
     """The document itself, or the items of a List."""
     content = document.content
     if isinstance(content, dict) and str(content.get("kind", "")).endswith("List") and "items" in content:
-        node = None if document.node is None else child_of(document.node, "items")
+        fields = None if document.fields is None else document.fields.child("items")
         if not isinstance(content["items"], list):
-            yield Document(document.source, content["items"], node)
+            yield Document(document.source, content["items"], fields)
             return
         for number, item in enumerate(content["items"]):
-            yield Document(document.source, item, None if node is None else child_of(node, number))
+            yield Document(document.source, item, None if fields is None else fields.child(number))
     else:
         yield document
 

@@ -24,7 +24,10 @@ _FIRST: Final = frozenset("+-.0123456789")
 _WHOLE: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
 _BASES: Final = (16, 2, 8, 10)
 _DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_STRAY: Final = re.compile(r"(?<![0-9])_|_(?![0-9])", re.ASCII)
+"""A `_` that is not between digits; where a text begins with a dot, Go takes no such one."""
 _INT64: Final = 1 << 63
+_UINT64: Final = 1 << 64
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
@@ -32,19 +35,26 @@ def plain_value(text: str) -> str | int | float | bool | None:
     if text in _WORDS:
         value: bool | float | None = _WORDS[text]
         return value
-    if text[0] not in _FIRST:
+    if text[0] not in _FIRST or (text[0] == "." and _STRAY.search(text)):
         return text
     digits = text.replace("_", "")
-    whole = _WHOLE.fullmatch(digits)
-    if whole is not None:
-        base, found = next((b, d) for b, d in zip(_BASES, whole.groups()[1:], strict=True) if d is not None)
-        # Few digits alone are converted: of a million of them, int() would make seconds of work.
-        number = int(whole[1] + found, base) if len(found) <= 64 else _INT64
-        if -_INT64 <= number < _INT64:
-            return number
-    if _DECIMAL.fullmatch(digits) is None:
-        return text
-    real = float(digits)
+    number = _whole(digits)
+    if number is not None:
+        return number
+    real = float(digits) if _DECIMAL.fullmatch(digits) else math.inf
     if math.isinf(real):
         return text
     return int(real) if real.is_integer() and abs(real) < _INT64 else real
+
+
+def _whole(text: str) -> int | float | None:
+    """A whole number of 64 bits; None for another text. Beyond 63 bits JSON has floats, and Go reads no sign there."""
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        return None
+    base, digits = next((b, d.lstrip("0") or "0") for b, d in zip(_BASES, found.groups()[1:], strict=True) if d)
+    # Few digits alone are converted: of a million of them, int() would make seconds of work.
+    number = int(found[1] + digits, base) if len(digits) <= 64 else _UINT64
+    if -_INT64 <= number < _INT64:
+        return number
+    return float(number) if not found[1] and number < _UINT64 else None

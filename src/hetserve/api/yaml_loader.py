@@ -1,11 +1,12 @@
 """A safe YAML loader that takes what kubectl takes, and refuses what kubectl would read as something else.
 
-Documents come as nodes, which know their lines; `content_of` makes values of them, `line_of` finds the line of a field.
+Documents come as nodes, which know their lines; `content_of` makes values of them, `Fields` finds the line of a field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import yaml
@@ -15,8 +16,12 @@ from hetserve.api.json_nodes import JsonSyntaxError, compose_json
 from hetserve.api.plain_scalars import PLAIN, plain_value
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_TEXT: Final = "tag:yaml.org,2002:str"
 _MOST_REPEATED: Final = 100_000
 """Values that aliases may add to those written: a few lines of them stand for billions."""
+
+_Entries = dict[str | int, tuple[yaml.Node, yaml.Node]]
+"""Nodes of key and value of a mapping, by the key's text."""
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -28,8 +33,25 @@ class StrictLoader(yaml.SafeLoader):
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        self.flatten_mapping(node)
-        return {key_text(key): self.construct_object(value, deep=deep) for key, value in node.value}
+        if not isinstance(node, yaml.MappingNode):
+            raise ConstructorError(None, None, f"expected a mapping, but found a {node.id}", node.start_mark)
+        return {key_text(key): self.construct_object(value, deep=deep) for key, value in _pairs(node)}
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.tag == "!":  # text, whatever it looks like
+            event.implicit = (False, True)
+        return super().compose_scalar_node(anchor)
+
+    def scan_to_next_token(self) -> None:
+        super().scan_to_next_token()
+        while self.peek() == "\t" and not self._begins_line() and (self.flow_level or not self.allow_simple_key):
+            self.forward()
+            super().scan_to_next_token()
+
+    def _begins_line(self) -> bool:
+        """Whether a tab here would indent."""
+        return not self.buffer[self.pointer - self.column : self.pointer].strip()
 
 
 def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
@@ -44,12 +66,17 @@ def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
     return construct
 
 
-def _plain(_: StrictLoader, node: Any) -> Any:
-    return plain_value(node.value)
+def _plain(loader: StrictLoader, node: Any) -> Any:
+    return plain_value(loader.construct_scalar(node))
 
 
-def _text(_: StrictLoader, node: Any) -> Any:
-    return node.value
+def _refused(_: StrictLoader, node: Any) -> Any:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    raise ConstructorError(None, None, f"the tag {tag[:60]} is not taken; leave it out", node.start_mark)
+
+
+def _text(loader: StrictLoader, node: Any) -> Any:
+    return loader.construct_scalar(node)
 
 
 StrictLoader.add_constructor(PLAIN, _plain)
@@ -57,13 +84,41 @@ for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "nu
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
 for _name in ("merge", "timestamp"):  # as values they are text
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
+for _name in ("binary", "omap", "pairs", "set"):  # they would become what no JSON holds
+    StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _refused)
+StrictLoader.add_constructor(None, _refused)
+
+
+@contextmanager
+def _refusing_depth() -> Iterator[None]:
+    """What is nested deeper than the stack reaches is refused in words, as everything else is."""
+    try:
+        yield
+    except RecursionError:
+        raise yaml.MarkedYAMLError(None, None, "nested too deeply") from None
 
 
 def compose(text: str) -> Iterator[yaml.Node]:
     """Nodes of the documents of a text, one at a time: JSON where it is, as kubectl has it, else YAML.
 
-    Raises yaml.MarkedYAMLError, with the line, for a text that is neither.
+    Raises yaml.MarkedYAMLError for a text that is neither, with the line, and for one nested too deeply.
     """
+    with _refusing_depth():
+        yield from _compose(text)
+
+
+def content_of(node: yaml.Node) -> Any:
+    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
+    with _refusing_depth():
+        return StrictLoader("").construct_document(node)
+
+
+def contents(text: str) -> list[Any]:
+    """Values of the documents of a text. Raises yaml.MarkedYAMLError as `compose` and `content_of` do."""
+    return [content_of(node) for node in compose(text)]
+
+
+def _compose(text: str) -> Iterator[yaml.Node]:
     wrong: JsonSyntaxError | None = None
     if text.lstrip().startswith("{"):
         try:
@@ -82,46 +137,69 @@ def compose(text: str) -> Iterator[yaml.Node]:
         raise yaml.MarkedYAMLError(None, None, str(error).splitlines()[0], mark) from None
 
 
-def content_of(node: yaml.Node) -> Any:
-    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
-    return StrictLoader("").construct_document(node)
-
-
 def key_text(key: yaml.Node) -> str:
     """A mapping's key as JSON has it: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError where it is none."""
+    if not isinstance(key, yaml.ScalarNode):
+        raise ConstructorError(None, None, "a key is text, this is a list or a mapping", key.start_mark)
+    if key.tag not in (PLAIN, _TEXT, _MERGE):
+        raise ConstructorError(None, None, "a key has no tag; put it in quotes", key.start_mark)
     value = plain_value(key.value) if key.tag == PLAIN else key.value
+    if value is None:
+        raise ConstructorError(None, None, "a key is text, this is nothing", key.start_mark)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(key, yaml.ScalarNode) or value is None:
-        what = "nothing" if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
-        raise ConstructorError(None, None, f"a key is text, this is {what}", key.start_mark)
     return str(value)
 
 
-def line_of(node: yaml.Node, path: Sequence[str | int]) -> int:
-    """Line, from 1, of the field at the path, or of the last part of the path that is there."""
-    line: int = node.start_mark.line + 1
-    for part in path:
-        found = _entry(node, part)
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+class Fields:
+    """Where the fields of a document stand. The keys of a mapping are read once, however many of them are asked for."""
+
+    def __init__(self, node: yaml.Node, known: dict[yaml.Node, _Entries] | None = None) -> None:
+        self._node = node
+        self._known: dict[yaml.Node, _Entries] = {} if known is None else known
+
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Line, from 1, of the field at the path, or of the last part of the path that is there."""
+        node = self._node
+        line: int = node.start_mark.line + 1
+        for part in path:
+            found = self._entry(node, part)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        return line
+
+    def child(self, part: str | int) -> Fields | None:
+        """What stands at a key or an index; None where there is nothing."""
+        found = self._entry(self._node, part)
+        return None if found is None else Fields(found[1], self._known)
+
+    def _entry(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+        """What a mapping or a list holds there: the node that begins it, and that of its value."""
+        if isinstance(node, yaml.MappingNode):
+            if node not in self._known:
+                self._known[node] = {key_text(key): (key, value) for key, value in _pairs(node)}
+            return self._known[node].get(part)
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            return node.value[part], node.value[part]
+        return None
 
 
-def child_of(node: yaml.Node, part: str | int) -> yaml.Node | None:
-    """Node of a key or an index; None where there is none."""
-    found = _entry(node, part)
-    return None if found is None else found[1]
+def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Keys and values, of which the last of a key counts: for kubectl, what `<<` merges is written where it stands."""
+    for key, value in node.value:
+        if not _merges(key):
+            yield key, value
+            continue
+        found = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for one in reversed(found):  # the first of a list counts
+            if not isinstance(one, yaml.MappingNode):
+                raise ConstructorError(None, None, f"<< merges mappings, this is a {one.id}", one.start_mark)
+            yield from _pairs(one)
 
 
-def _entry(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    """What a mapping or a list holds there: the node that begins it, and that of its value."""
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in reversed(node.value) if key_text(key) == part), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        return node.value[part], node.value[part]
-    return None
+def _merges(key: yaml.Node) -> bool:
+    return bool(key.tag == _MERGE and key.value == "<<")
 
 
 def _checked(document: yaml.Node) -> yaml.Node:
@@ -164,7 +242,7 @@ def _distinct(node: yaml.MappingNode) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         name = key_text(key)
-        if name in seen and key.tag != _MERGE:
+        if name in seen and not _merges(key):
             raise ConstructorError(
                 "while reading a mapping", node.start_mark, f"key {name!r} is there twice", key.start_mark
             )

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import yaml
 
+from hetserve.api.yaml_loader import contents
 from hetserve.cli import said
 from hetserve.cli.cluster import Cluster, ClusterError
 
@@ -22,14 +23,14 @@ def extender_settings(cluster: Cluster | None, namespace: str, *, noted: bool = 
         return {}
     try:
         found = cluster.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{_NAME}")
-        content = yaml.safe_load(((found or {}).get("data") or {}).get("settings.yaml") or "")
+        documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
     except (ClusterError, yaml.YAMLError) as error:
         _note(f"the extender's settings cannot be read ({error})")
         return {}
-    if isinstance(content, dict):
-        return content
+    if len(documents) == 1 and isinstance(documents[0], dict):
+        return documents[0]
     if found is not None:
-        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_NAME} holds no mapping)")
+        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_NAME} is not one mapping)")
     elif noted:
         _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
     return {}

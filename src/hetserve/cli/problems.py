@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from hetserve.cli import said
+from hetserve.files import shown_name
 from hetserve.units import MicroDollarsPerHour, Seconds
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> li
 
     named = [(f"{namespace_of(one)}/{one.metadata.name}", one) for one in manifests.services]
     if not named:
-        refuse(f"no InferenceService in {', '.join(files)}")
+        refuse(f"no InferenceService in {', '.join(map(shown_name, files))}")
     chosen = [one for full, one in named if name is None or name in (full, one.metadata.name)]
     if not chosen:
         refuse(f"no InferenceService {name} in the input; there are: {', '.join(full for full, _ in named)}")

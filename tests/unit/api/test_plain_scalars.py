@@ -48,6 +48,14 @@ VALUES: dict[str, Any] = {
     "1e20": 1e20,
     "18446744073709551616": 1.8446744073709552e19,
     "9223372036854775807": 2**63 - 1,
+    "0xffffffffffffffff": 2.0**64,
+    "0x8000000000000000": 2.0**63,
+    "0b" + "1" * 64: 2.0**64,
+    "01777777777777777777777": 2.0**64,
+    "0x" + "0" * 80 + "1": 1,
+    "-0x8000000000000000": -(2**63),
+    "+._5": 0.5,
+    "-.5_": -0.5,
     ".nan": float("nan"),
     ".inf": INF,
     "+.INF": INF,
@@ -59,6 +67,8 @@ VALUES: dict[str, Any] = {
 }
 TEXTS = ("1:30", "1:30:45.5", "2026-01-01", "2026-01-01T00:00:00Z", "=", "<<", "_1", "tRue", "nULL", "yEs", "1e400")
 ALSO_TEXTS = ("-1e400", "1.5e", "1e", "e5", ".", "..", "+", "0x", "0o8", "0b2", ".e1", "-.nan", "123abc", "١٢")
+LARGE_TEXTS = ("+0xffffffffffffffff", "-0x8000000000000001", "0x10000000000000000")
+DOTTED_TEXTS = ("._5", ".5_", ".1__0", ".5_e3", ".5e_1", "._")
 
 
 @pytest.mark.parametrize("text", VALUES)
@@ -67,7 +77,7 @@ def test_a_plain_text_is_the_value_that_kubectl_takes_it_for(text: str) -> None:
     assert repr(value) == repr(VALUES[text])
 
 
-@pytest.mark.parametrize("text", [*TEXTS, *ALSO_TEXTS])
+@pytest.mark.parametrize("text", [*TEXTS, *ALSO_TEXTS, *LARGE_TEXTS, *DOTTED_TEXTS])
 def test_what_kubectl_leaves_text_stays_text(text: str) -> None:
     assert plain_value(text) == text
 

@@ -7,8 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hetserve.api import yaml_loader
 from hetserve.api.manifests import ManifestError, Manifests, read_manifests
+from hetserve.api.plain_scalars import PLAIN
+from hetserve.api.yaml_loader import contents, key_text
 from hetserve.testing.data import REPOSITORY
 
 TYPE = """
@@ -177,6 +181,27 @@ def test_every_error_is_told_not_only_the_first() -> None:
     assert len(errors(changed(changed(SERVICE, "100ms", "fast"), "batch: 1,", "batch: 0,"))) == 2
 
 
+def test_of_very_many_errors_the_first_are_told_and_how_many_more_there_are() -> None:
+    unknown = "".join(f"  k{n}: 1\n" for n in range(50))
+    found = errors(changed(SERVICE, "  template", f"{unknown}  template"))
+    assert len(found) == 21
+    assert "spec.k19: is not a field" in found[19]
+    assert found[20] == "and 30 more"
+
+
+def test_to_name_the_lines_of_many_errors_reads_every_key_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_keys = 0
+
+    def counted(key: yaml.Node) -> str:
+        nonlocal read_keys
+        read_keys += 1
+        return key_text(key)
+
+    monkeypatch.setattr(yaml_loader, "key_text", counted)
+    errors(changed(SERVICE, "  template", "".join(f"  k{n}: 1\n" for n in range(1000)) + "  template"))
+    assert 1000 < read_keys < 5000
+
+
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty").mkdir()
@@ -288,7 +313,31 @@ BOMBS = {
     "a key of a list": "{[1]: a}",
     "a tag of Python's": "!!python/object/apply:os.system [ls]",
     "a character that is none": "a: \x07",
+    "a mapping that is a list": "a: !!map [1]",
+    "a set": "a: !!set {b, c}",
+    "bytes": "a: !!binary aGk=",
+    "a list of pairs": "a: !!omap [{b: 1}]",
+    "a key with a tag": "!!int 0x10: a",
+    "a merge of a number": "a: {<<: [1]}",
+    "a date that is a list": "a: !!timestamp [1]",
+    "a tag of the reader's own": f"a: !<{PLAIN}> [1]",
+    "a key with a tag of the reader's own": f"!<{PLAIN}> [1]: a",
 }
+
+
+def test_what_is_merged_counts_as_written_where_it_stands() -> None:
+    merged = "x: &x {batch: 4}\ny: &y {batch: 5}\n"
+    for entry, batch in {"<<: *x, batch: 3": 3, "batch: 3, <<: *x": 4, "batch: 3, <<: [*y, *x]": 5}.items():
+        (document,) = contents(f"{merged}v: {{{entry}}}")
+        assert document["v"] == {"batch": batch}
+
+
+def test_tabs_part_what_is_on_a_line_and_never_indent() -> None:
+    text = "a:\t1\t# c\nb\t: {\tc: 2,\n  d:\t3\t}\t\ne: ! 5\n"
+    assert contents(text) == [{"a": 1, "b": {"c": 2, "d": 3}, "e": "5"}]
+    for indented in ("a:\n\tb: 1", "a:\n-\tb: 1", "a:\n  \tb: 1", "a: [b\n\t]"):
+        with pytest.raises(yaml.MarkedYAMLError, match="cannot start any token"):
+            contents(indented)
 
 
 @pytest.mark.parametrize("case", BOMBS)

@@ -128,6 +128,18 @@ def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: 
     assert given["settings"] == {"queues": 2, "weights": "equal", "beta": 5}
 
 
+def test_settings_mean_here_what_they_mean_to_the_extender(tmp_path: Path) -> None:
+    with Api.serving([gpu_node()], [gpu_pod("p0", gates=(OURS,))]) as api:
+        at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
+        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 0o14}"}})
+        octal = json.loads(CliRunner().invoke(app, at).stdout)
+        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 3}\nqueue: {beta: 4}"}})
+        refused = CliRunner().invoke(app, at)
+    assert octal["settings"]["beta"] == 12
+    assert "key 'queue' is there twice" in refused.stderr.replace("\\n", " ")
+    assert "its defaults are taken" in refused.stderr
+
+
 @pytest.mark.parametrize("k", ["0", "65", "many"])
 def test_a_k_that_the_extender_would_not_take_is_refused(k: str) -> None:
     result = shown(gpu_node(), arguments=("--queues", k))

@@ -95,6 +95,16 @@ def test_standard_input_without_an_end_is_cut_off() -> None:
     assert done.stderr == ("Error: stdin: cannot be read: it is larger than the 4 MiB that are read of such an input\n")
 
 
+@pytest.mark.parametrize(
+    ("stdin", "words"),
+    [("<&-", "stdin: cannot be read: it is closed"), ("</dev/null", "no InferenceService in stdin")],
+)
+def test_standard_input_that_is_closed_or_empty_is_named(stdin: str, words: str) -> None:
+    script = f"{sys.executable} -m hetserve.cli plan - {stdin}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")
+
+
 def test_a_file_as_large_as_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)

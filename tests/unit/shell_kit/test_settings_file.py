@@ -82,3 +82,18 @@ def test_several_documents_and_a_file_without_end_are_refused(tmp_path: Path) ->
     path.write_text("probePort: 2\n---\nprobePort: 3\n")
     assert refusal(path) == f"{path}: settings are one mapping, the file holds 2 documents"
     assert refusal(Path("/dev/zero")).startswith("/dev/zero: cannot be read: it is a device")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 3000 + "]" * 3000, "nested too deeply"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "nested too deeply"),
+        ("probePort: !!map [1]", "expected a mapping, but found a sequence"),
+    ],
+    ids=["deep YAML", "deep JSON", "a mapping that is a list"],
+)
+def test_what_no_settings_are_made_of_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    assert refusal(path).startswith(f"{path}: {words}")
