@@ -244,8 +244,6 @@ class Extender:
         while True:
             try:
                 await self.verbs.start(self._listen("verbs", self.settings.port))
-                self.kept_out = ""
-                return
             except PortInUseError as error:
                 if str(error) != said:
                     log.warning("%s: we lead, and serve nothing until whoever listens there ends", error)
@@ -254,6 +252,9 @@ class Extender:
                     self.kept_out = said
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PORT_PAUSE_AT_MOST)
+            else:
+                self.kept_out = ""
+                return
 
     async def _look(self) -> str:
         """Why we cannot serve, empty where we can: who was kept out of its port cannot until it can be had."""
