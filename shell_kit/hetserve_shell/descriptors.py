@@ -45,6 +45,8 @@ def shared(wanted: Mapping[str, int], *, limit: int) -> dict[str, int]:
     if left == every:
         return dict(wanted)
     shares = {port: max(1, count * left // every) for port, count in wanted.items()}
+    while sum(shares.values()) > max(left, len(shares)):  # those that have one instead of none cost the others
+        shares[max(shares, key=lambda port: (shares[port], port))] -= 1
     words = ", ".join(f"{port} {share} of {wanted[port]}" for port, share in shares.items())
     log.warning("the process may open only %d descriptors, so connections are fewer: %s", limit, words)
     return shares

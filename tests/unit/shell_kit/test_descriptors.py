@@ -28,6 +28,10 @@ def test_where_not_all_fits_each_gets_its_part_and_the_log_says_so(caplog: pytes
     assert "only 1024 descriptors, so connections are fewer: verbs 512 of 1024, probes 128 of 256" in caplog.text
 
 
+def test_ports_that_get_one_instead_of_none_cost_the_others_and_not_the_component() -> None:
+    assert shared({"a": 2000, "b": 1, "c": 1, "d": 1}, limit=16) == {"a": 5, "b": 1, "c": 1, "d": 1}
+
+
 @given(
     limit=st.integers(16, 4096),
     wanted=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 2000), min_size=1),
