@@ -96,7 +96,7 @@ PLACEMENT: Final = (
     Mutant(
         "init containers are not counted",
         "src/hetserve/placement/resources.py",
-        'for container in items(spec.get("initContainers"), "initContainers"):',
+        'for container in objects(spec.get("initContainers"), "initContainers"):',
         "for container in ():",
         "tests/unit/placement/test_pod_requests.py",
         "test_gpu_memory_of_a_pod",
