@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from hetserve.demand import kairos_mixture
-from hetserve.planning.base import NoBase, choose_base
 from hetserve.planning.configurations import count_configurations
+from hetserve.planning.kairos.base import NoBase, choose_base
 from hetserve.planning.kbest import Space, grid_of, list_all, search_best, space_of
 from hetserve.planning.rates import derive_rates
 from hetserve.testing.kbest_dp import best_by_dp

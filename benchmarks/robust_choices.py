@@ -24,9 +24,9 @@ from benchmarks.kairos.setting import MODELS, Case, problem, short
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.planning import Counts, Problem
-from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.robust import plan_robust
-from hetserve.planning.robust_candidates import is_homogeneous
+from hetserve.planning.kairos.planner import plan_kairos
+from hetserve.planning.robust.candidates import is_homogeneous
+from hetserve.planning.robust.planner import plan_robust
 from hetserve.profiles import Spread, TableProfile
 from hetserve.simulation import Confident, Criterion, System, allowable_throughput, steady_per_seed
 from hetserve.simulation.ceiling import ceiling

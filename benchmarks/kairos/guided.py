@@ -6,7 +6,7 @@ from benchmarks.kairos.measure import ranking
 from benchmarks.kairos.setting import Case, problem
 
 from hetserve.planning import Counts
-from hetserve.planning.kairos_plus import plan_kairos_plus
+from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.search import Evaluation, Evaluator, SearchTrace
 
 

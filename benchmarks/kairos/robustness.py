@@ -15,7 +15,7 @@ from benchmarks.kairos.setting import MODELS, TYPES, Case, homogeneous, kairos_p
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy
-from hetserve.planning.robust import plan_robust
+from hetserve.planning.robust.planner import plan_robust
 
 NOISE: Final = 0.005
 """Two rates this close are called equal: the searches' own resolution."""

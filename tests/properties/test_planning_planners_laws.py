@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.planning import Counts, Plan, Problem, plan
+from hetserve.planning.baselines.exhaustive import plan_exhaustive
 from hetserve.planning.check import violations
-from hetserve.planning.exhaustive import plan_exhaustive
-from hetserve.planning.ilp_model import build_model
-from hetserve.planning.kairos_plus import plan_kairos_plus
+from hetserve.planning.kairos.plus import plan_kairos_plus
+from hetserve.planning.mincost.model import build_model
 from hetserve.testing.planning_strategies import cost_problems, throughput_problems
 
 COST_PLANNERS = ("ilp", "greedy", "homogeneous", "exhaustive")

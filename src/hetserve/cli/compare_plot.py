@@ -10,7 +10,7 @@ from matplotlib.container import BarContainer
 from hetserve.cli.compare_result import Compared
 from hetserve.cli.plots import COLOURS, new_figure, quiet, save
 from hetserve.planning import summary
-from hetserve.planning.wording import latency_text
+from hetserve.planning.formatting import latency_text
 from hetserve.units import format_money
 
 _GROUP = 0.82

@@ -13,7 +13,7 @@ from hetserve.cli.effort import Effort
 from hetserve.cli.serving import Held
 from hetserve.cli.terminal import Block, text_of
 from hetserve.planning import Counts, Plan, Problem, summary
-from hetserve.planning.wording import latency_text, money_text, qps_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import format_money
 
 

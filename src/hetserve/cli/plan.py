@@ -107,7 +107,7 @@ def _seed(policy: str | None, given: int | None) -> int:
     """Seed of the full simulation under a policy, or of the quick one."""
     if given is not None or policy is not None:
         return _FIRST_SEED if given is None else given
-    from hetserve.planning.robust_quick import SEED  # noqa: PLC0415
+    from hetserve.planning.quick_simulation import SEED  # noqa: PLC0415
 
     return SEED
 
@@ -117,7 +117,7 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
     from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.serving import evaluator  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
-    from hetserve.planning.facade import DEFAULTS, EVALUATING  # noqa: PLC0415
+    from hetserve.planning.registry import DEFAULTS, EVALUATING  # noqa: PLC0415
 
     planner = planner or DEFAULTS[problem.objective]
     if planner not in EVALUATING:

@@ -12,7 +12,7 @@ from hetserve.cli.plan_plot_cost import draw_cost
 from hetserve.cli.plots import COLOURS, new_figure, save
 from hetserve.cli.result import Result
 from hetserve.planning import Candidate, Plan, Problem, summary
-from hetserve.planning.wording import latency_text, money_text
+from hetserve.planning.formatting import latency_text, money_text
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
 _ROW: Final = 0.42

@@ -11,7 +11,7 @@ from hetserve.cli.plots import COLOURS, quiet
 from hetserve.cli.result import Result
 from hetserve.planning import Candidate, Counts, Plan, Problem, summary
 from hetserve.planning import plan as decide
-from hetserve.planning.wording import latency_text, money_text, qps_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import QPS
 
 _CHOSEN, _SECOND, _ALONE, _STEP = "chosen", "runner-up", "cheapest single type", "next step"

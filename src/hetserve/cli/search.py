@@ -94,7 +94,7 @@ def _search(  # noqa: PLR0917
     from hetserve.cli.progress import steps  # noqa: PLC0415
     from hetserve.cli.search_result import Searched  # noqa: PLC0415
     from hetserve.cli.serving import MOST_TO_TRY_MANY, evaluator, long_enough  # noqa: PLC0415
-    from hetserve.planning.kairos import plan_kairos  # noqa: PLC0415
+    from hetserve.planning.kairos.planner import plan_kairos  # noqa: PLC0415
 
     name = service.metadata.name
     if problem.budget is None:
@@ -114,8 +114,8 @@ def _search(  # noqa: PLR0917
 
 def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
     """How many configurations there are; all but kairos-plus need a list of them, and refuse too long a one."""
+    from hetserve.planning.formatting import money_text  # noqa: PLC0415
     from hetserve.planning.search.space import LARGEST_SPACE, space_size  # noqa: PLC0415
-    from hetserve.planning.wording import money_text  # noqa: PLC0415
 
     size = round(space_size(problem))
     listing = ", ".join(method for method in methods if method != "kairos-plus")
@@ -139,7 +139,7 @@ def _trace(  # noqa: PLR0917
         space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
         return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
-    from hetserve.planning.kairos_plus import plan_kairos_plus  # noqa: PLC0415
+    from hetserve.planning.kairos.plus import plan_kairos_plus  # noqa: PLC0415
 
     tried: list[tuple[Any, float]] = []
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hetserve.cli.plots import COLOURS, new_figure, quiet, save
 from hetserve.cli.search_result import Searched
-from hetserve.planning.wording import latency_text
+from hetserve.planning.formatting import latency_text
 
 
 def draw(results: Sequence[Searched], path: str) -> None:

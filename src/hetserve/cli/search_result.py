@@ -12,7 +12,7 @@ from rich.table import Table
 from hetserve.cli.effort import Effort
 from hetserve.cli.terminal import Block, text_of
 from hetserve.planning import Counts, Problem, summary
-from hetserve.planning.wording import latency_text, money_text, qps_text, share_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.units import format_money
 
 _SHOWN = 15

@@ -15,7 +15,7 @@ from hetserve.cli.progress import Steps
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary
-from hetserve.planning.wording import latency_text, qps_text
+from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.simulation import (
     Allowable,
     Arrivals,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from hetserve.cli.plots import COLOURS, new_figure, quiet, save
 from hetserve.cli.simulate_result import Simulated
 from hetserve.planning import summary
-from hetserve.planning.wording import qps_text
+from hetserve.planning.formatting import qps_text
 
 
 def draw(results: Sequence[Simulated], path: str) -> None:

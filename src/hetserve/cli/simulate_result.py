@@ -14,7 +14,7 @@ from hetserve.cli.serving import Held
 from hetserve.cli.terminal import Block, text_of
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, summary
-from hetserve.planning.wording import latency_text, money_text, qps_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.simulation import Backlog, RunReport, grows
 from hetserve.simulation.stability import growth_text
 from hetserve.units import format_money

@@ -11,7 +11,7 @@ from rich.table import Table
 from hetserve.cli.result import Result
 from hetserve.cli.terminal import drawn, line_of, styled
 from hetserve.planning import Plan, Problem, summary
-from hetserve.planning.wording import latency_text, money_text, qps_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import format_money
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hetserve.planning.facade import PLANNERS, plan
 from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
 from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
 from hetserve.planning.problem import Pool, Problem, Resources, Slo, TypeOption
+from hetserve.planning.registry import PLANNERS, plan
 
 __all__ = [
     "PLANNERS",

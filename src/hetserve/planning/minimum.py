@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
+from hetserve.planning.formatting import money_text
 from hetserve.planning.problem import Pool, Problem, TypeOption
-from hetserve.planning.wording import money_text
 
 
 def unattainable(problem: Problem) -> tuple[Reason, str] | None:

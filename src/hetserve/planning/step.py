@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import NextStep, summary
-from hetserve.planning.wording import money_text, qps_text
 
 NOTICEABLE: Final = 0.01
 """Share by which the bound or the capacity must rise; below it one would advise a cent for a hundredth of a query."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.planning.bound import base_rate_for_large, closed_bound, closed_bounds, paper_bound
+from hetserve.planning.kairos.bound import base_rate_for_large, closed_bound, closed_bounds, paper_bound
 
 # u, Q_b, A, f, t -> bound, each worked out by hand.
 CASES = {

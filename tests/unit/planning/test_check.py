@@ -9,8 +9,9 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
-from hetserve.planning import Plan, Pool, Problem, Resources, kairos, plan
+from hetserve.planning import Plan, Pool, Problem, Resources, plan
 from hetserve.planning.check import violations
+from hetserve.planning.kairos import planner
 from hetserve.testing.planning import line, min_cost, option, problem
 from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
 
@@ -82,7 +83,7 @@ def test_running_instances_are_not_charged_to_the_pool() -> None:
 
 
 def test_a_refused_plan_becomes_a_failure_of_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kairos, "plan_kairos", lambda _: bound(2, 1))
+    monkeypatch.setattr(planner, "plan_kairos", lambda _: bound(2, 1))
     made = plan(THROUGHPUT, "kairos")
     assert not made.feasible
     assert made.reason == Reason.PLANNER_FAILED
@@ -94,7 +95,7 @@ def test_a_planner_that_crashes_becomes_a_condition(monkeypatch: pytest.MonkeyPa
     def crash(_: Problem) -> Plan:
         raise ZeroDivisionError("no base")
 
-    monkeypatch.setattr(kairos, "plan_kairos", crash)
+    monkeypatch.setattr(planner, "plan_kairos", crash)
     made = plan(THROUGHPUT, "kairos")
     assert made.reason == Reason.PLANNER_FAILED
     assert made.message == "planner kairos failed: ZeroDivisionError: no base"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hetserve.cli.app import app
 from hetserve.demand import kairos_mixture
-from hetserve.planning.bound import base_rate_for_large, closed_bound, paper_bound
+from hetserve.planning.kairos.bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.planning.rates import derive_rates, throughput
 from hetserve.testing.data import REPOSITORY
 from hetserve.testing.planning import kairos_types

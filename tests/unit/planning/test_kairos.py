@@ -9,8 +9,8 @@ from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Pool, Problem, Refusal, Resources
 from hetserve.planning import plan as decide
-from hetserve.planning.explain_kairos import Ranked
-from hetserve.planning.kairos import pick_by_similarity
+from hetserve.planning.kairos.explain import Ranked
+from hetserve.planning.kairos.planner import pick_by_similarity
 from hetserve.testing.planning import kairos_types, line, option, problem
 from hetserve.units import MiB, MilliCPU
 

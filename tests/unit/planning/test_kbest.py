@@ -8,7 +8,7 @@ from numba.core.registry import CPUDispatcher
 
 from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, Resources
-from hetserve.planning.base import NoBase, choose_base
+from hetserve.planning.kairos.base import NoBase, choose_base
 from hetserve.planning.kbest import (
     Space,
     cheapest_reaching,

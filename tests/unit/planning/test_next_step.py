@@ -8,10 +8,10 @@ import pytest
 
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import plan
-from hetserve.planning.exhaustive import plan_exhaustive
-from hetserve.planning.explain_kairos import Ranked, Setting
-from hetserve.planning.kairos_setting import settle
-from hetserve.planning.kairos_step import next_step
+from hetserve.planning.baselines.exhaustive import plan_exhaustive
+from hetserve.planning.kairos.explain import Ranked, Setting
+from hetserve.planning.kairos.next_step import next_step
+from hetserve.planning.kairos.setting import settle
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem

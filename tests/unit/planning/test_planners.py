@@ -8,13 +8,13 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import kairos_mixture
-from hetserve.planning import PLANNERS, Counts, Plan, Problem, plan, quick
+from hetserve.planning import PLANNERS, Counts, Plan, Problem, plan, quick_evaluator
+from hetserve.planning.baselines.exhaustive import plan_exhaustive
+from hetserve.planning.baselines.homogeneous import pools, scaled
 from hetserve.planning.evaluator import Measurements
-from hetserve.planning.exhaustive import plan_exhaustive
-from hetserve.planning.homogeneous import pools, scaled
-from hetserve.planning.kairos_plus import plan_kairos_plus
+from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.kbest import best as kbest
-from hetserve.planning.robust_quick import STEP
+from hetserve.planning.quick_simulation import STEP
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 from hetserve.units import Seconds
 
@@ -179,7 +179,7 @@ def test_hundreds_of_instances_are_simulated_until_overload_shows() -> None:
 
 
 def test_trials_are_bounded_in_work_and_the_plan_says_when_they_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick, "WORK", 3 * 3000 * (14 + STEP))
+    monkeypatch.setattr(quick_evaluator, "WORK", 3 * 3000 * (14 + STEP))
     few = plan_kairos_plus(rm2())
     assert "stopped at the limit of 3" in few.verdict
     assert len(few.evaluated) == 3

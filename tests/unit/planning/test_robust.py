@@ -9,11 +9,11 @@ from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Candidate, Counts, Plan, Problem, Slo, summary
 from hetserve.planning.check import violations
-from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.robust import TooMuchWorkError, each, plan_by, plan_robust, quick, within_work
-from hetserve.planning.robust_candidates import candidates, homogeneous, is_homogeneous
-from hetserve.planning.robust_explain import Evaluation
-from hetserve.planning.robust_quick import FEWEST_QUERIES, quick_queries
+from hetserve.planning.kairos.planner import plan_kairos
+from hetserve.planning.quick_simulation import FEWEST_QUERIES, quick_queries
+from hetserve.planning.robust.candidates import candidates, homogeneous, is_homogeneous
+from hetserve.planning.robust.explain import Evaluation
+from hetserve.planning.robust.planner import TooMuchWorkError, each, plan_by, plan_robust, quick, within_work
 from hetserve.testing.planning import kairos_types, line, option, problem, table
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 

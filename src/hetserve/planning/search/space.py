@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.base import NoBase, choose_base
 from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
+from hetserve.planning.kairos.base import NoBase, choose_base
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.planning.check import violations
-from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.plan import Candidate, Counts, Plan
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput, within, worst_latency

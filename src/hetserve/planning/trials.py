@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.evaluator import Evaluator
-from hetserve.planning.explain_kairos import Ranked, Setting, counts_of, roles
-from hetserve.planning.kairos_step import next_step
+from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.kairos.explain import Ranked, Setting, counts_of, roles
+from hetserve.planning.kairos.next_step import next_step
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, Evaluated, Plan, summary
 from hetserve.planning.step import step_text
-from hetserve.planning.wording import latency_text, money_text, qps_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
 

@@ -12,14 +12,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.formatting import latency_text
+from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.order import by_name, in_order_of
 from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.robust_candidates import candidates, is_homogeneous
-from hetserve.planning.robust_explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
-from hetserve.planning.robust_quick import SEED, STEP, quick_queries, quick_throughputs
-from hetserve.planning.wording import latency_text
+from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
+from hetserve.planning.robust.candidates import candidates, is_homogeneous
+from hetserve.planning.robust.explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
 from hetserve.simulation.length import SLOS
 from hetserve.units import QPS, Seconds
 

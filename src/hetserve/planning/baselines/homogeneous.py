@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.base import slo_miss
-from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, unusable
-from hetserve.planning.greedy import addable
-from hetserve.planning.ilp import modelled
-from hetserve.planning.ilp_model import Choice, Model, for_budget, for_more
-from hetserve.planning.kairos_setting import settle
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
+from hetserve.planning.kairos.base import slo_miss
+from hetserve.planning.kairos.setting import settle
+from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
+from hetserve.planning.mincost.greedy import addable
+from hetserve.planning.mincost.ilp import modelled
+from hetserve.planning.mincost.model import Choice, Model, for_budget, for_more
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, NextStep, Plan, Refusal
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import ROUNDING, throughput, within, worst_latency
 from hetserve.planning.step import NOTICEABLE, step_text
-from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "homogeneous"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
+from hetserve.planning.formatting import latency_text, money_text
 from hetserve.planning.plan import Refusal
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput, within, worst_latency
-from hetserve.planning.wording import latency_text, money_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.planning.explain_kairos import Ranked, explain
-from hetserve.planning.kairos_setting import entries, nothing_fits, settle
-from hetserve.planning.kairos_step import next_step
+from hetserve.planning.kairos.explain import Ranked, explain
+from hetserve.planning.kairos.next_step import next_step
+from hetserve.planning.kairos.setting import entries, nothing_fits, settle
 from hetserve.planning.kbest import best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem

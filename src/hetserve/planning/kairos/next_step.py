@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hetserve.planning.base import entry_cost
-from hetserve.planning.explain_kairos import Ranked, Setting, counts_of
-from hetserve.planning.kairos_setting import configuration_bounds, entries, settle
+from hetserve.planning.kairos.base import entry_cost
+from hetserve.planning.kairos.explain import Ranked, Setting, counts_of
+from hetserve.planning.kairos.setting import configuration_bounds, entries, settle
 from hetserve.planning.kbest import Reaching, best_configurations, cheapest_reaching, grid_of, space_of
 from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.step import NOTICEABLE, Step

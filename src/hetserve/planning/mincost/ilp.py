@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.base import no_type_meets_slo
-from hetserve.planning.explain_ilp import explain, nothing_for_the_budget, step_to, too_little, unusable
-from hetserve.planning.ilp_model import (
+from hetserve.planning.kairos.base import no_type_meets_slo
+from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
+from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
+from hetserve.planning.mincost.model import (
     Choice,
     Model,
     build_model,
@@ -27,7 +28,6 @@ from hetserve.planning.ilp_model import (
     most_load_program,
     other_program,
 )
-from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.problem import Problem

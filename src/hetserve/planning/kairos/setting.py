@@ -8,16 +8,16 @@ from typing import Final
 import numpy as np
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.base import NoBase, choose_base
-from hetserve.planning.bound import Floats, closed_bounds
 from hetserve.planning.configurations import Ints
-from hetserve.planning.explain_kairos import Ranked, Setting
+from hetserve.planning.formatting import money_text
+from hetserve.planning.kairos.base import NoBase, choose_base
+from hetserve.planning.kairos.bound import Floats, closed_bounds
+from hetserve.planning.kairos.explain import Ranked, Setting
 from hetserve.planning.kbest import Ranking
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Rates, derive_rates
-from hetserve.planning.wording import money_text
 
 MOST_BOUGHT: Final = 10_000_000
 """Instances of one type: the ranking takes memory for each of them, and seconds for so many."""

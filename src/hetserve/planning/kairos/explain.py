@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.planning.kbest import Ranking
 from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Auxiliary, Rates
 from hetserve.planning.step import Step, step_text
-from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
 

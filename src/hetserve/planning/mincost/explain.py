@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.base import slo_miss
-from hetserve.planning.ilp_model import Choice, Model
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
+from hetserve.planning.kairos.base import slo_miss
 from hetserve.planning.milp import TOLERANCE
+from hetserve.planning.mincost.model import Choice, Model
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.step import step_text
-from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.units import QPS, MicroDollarsPerHour
 
 _TOP = 10

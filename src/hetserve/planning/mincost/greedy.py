@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hetserve.planning.explain_ilp import all_counts, explain, nothing_for_the_budget, too_little
-from hetserve.planning.ilp import Search, modelled
-from hetserve.planning.ilp_model import Choice, Model, for_budget
+from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.milp import TOLERANCE, Chain, SolverError
+from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
+from hetserve.planning.mincost.ilp import Search, modelled
+from hetserve.planning.mincost.model import Choice, Model, for_budget
 from hetserve.planning.plan import NextStep, Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.wording import money_text, share_text
 from hetserve.units import QPS
 
 NAME: Final = "greedy"

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.planning.explain_kairos import Ranked, Setting, counts_of
-from hetserve.planning.kairos_setting import configuration_bounds
+from hetserve.planning.kairos.explain import Ranked, Setting, counts_of
+from hetserve.planning.kairos.setting import configuration_bounds
 from hetserve.planning.plan import Candidate, Counts
-from hetserve.planning.robust_quick import SEED, STEP, quick_queries, quick_throughputs
+from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.units import QPS, MicroDollarsPerHour
 
 WORK: Final = 150_000_000

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.planning.kairos import plan_kairos
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text
+from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.plan import Candidate, Evaluated, NextStep, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import ROUNDING
-from hetserve.planning.robust_candidates import is_homogeneous
+from hetserve.planning.robust.candidates import is_homogeneous
 from hetserve.planning.step import step_text
-from hetserve.planning.wording import difference_text, latency_text, money_text, qps_text
 
 NAME: Final = "robust"
 

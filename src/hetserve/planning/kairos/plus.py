@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hetserve.planning.evaluator import Evaluator
-from hetserve.planning.explain_kairos import Ranked, Setting
-from hetserve.planning.kairos import plan_kairos
-from hetserve.planning.kairos_setting import entries, nothing_fits, settle
+from hetserve.planning.formatting import qps_text
+from hetserve.planning.kairos.explain import Ranked, Setting
+from hetserve.planning.kairos.planner import plan_kairos
+from hetserve.planning.kairos.setting import entries, nothing_fits, settle
 from hetserve.planning.kbest import Space, best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.tried import Trials, plan_of_trials
-from hetserve.planning.wording import qps_text
+from hetserve.planning.trials import Trials, plan_of_trials
 
 if TYPE_CHECKING:
-    from hetserve.planning.quick import QuickSimulation
+    from hetserve.planning.quick_evaluator import QuickSimulation
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64
@@ -52,7 +52,7 @@ def plan_kairos_plus(
         return nothing_fits(setting, NAME)
     length = ""
     if evaluate is None:
-        from hetserve.planning.quick import QuickSimulation  # noqa: PLC0415  loads the simulation
+        from hetserve.planning.quick_evaluator import QuickSimulation  # noqa: PLC0415  loads the simulation
 
         evaluate = QuickSimulation.long_enough(setting, top, seed)
         within, length = evaluate.most_trials(top), f", each with {evaluate.queries} queries"

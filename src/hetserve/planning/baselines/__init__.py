@@ -1,0 +1,1 @@
+"""Baselines that other planners are measured against."""

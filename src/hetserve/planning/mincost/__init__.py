@@ -1,0 +1,1 @@
+"""HetSev: the least cost that carries a load, by an integer program and by a heuristic (Electronics 2023)."""
