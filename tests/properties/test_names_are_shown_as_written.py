@@ -17,7 +17,7 @@ import hetserve.cli
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
-from hetserve.cli.terminal import Block, text_of
+from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.requests import GpuSelector
 from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import Finding
@@ -163,9 +163,9 @@ def test_only_one_module_hands_text_to_the_terminal() -> None:
         tree = ast.parse(path.read_text())
         for found in [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]:
             used = {alias.name for alias in found.names} & banned.get(found.module or "", set())
-            assert not used, f"{path.name} imports {used} of {found.module}: use hetserve.cli.terminal"
+            assert not used, f"{path.name} imports {used} of {found.module}: use hetserve.cli.output.terminal"
         made = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "Console"]
-        assert not made, f"{path.name} makes a Console of its own: use hetserve.cli.terminal.drawn"
+        assert not made, f"{path.name} makes a Console of its own: use hetserve.cli.output.terminal.drawn"
 
 
 def _called(node: ast.Call) -> str:

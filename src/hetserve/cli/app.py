@@ -11,11 +11,22 @@ from typing import Any, Final
 import click
 
 from hetserve import __version__
-from hetserve.cli import said
+from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
-COMMANDS: Final = ("compare", "gpus", "placement", "plan", "profile", "queue", "reference", "search", "simulate", "why")
-"""Each is the function of that name in the module of that name; all of them together take a quarter of a second."""
+COMMANDS: Final = {
+    "compare": "capacity",
+    "gpus": "placement",
+    "placement": "placement",
+    "plan": "capacity",
+    "profile": "profiles",
+    "queue": "placement",
+    "reference": "profiles",
+    "search": "capacity",
+    "simulate": "capacity",
+    "why": "placement",
+}
+"""Command to its package. Each is the function of its name in the module of its name, imported when it runs."""
 
 
 class _Commands(click.Group):
@@ -27,7 +38,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"hetserve.cli.{cmd_name}"), cmd_name)
+        found = getattr(import_module(f"hetserve.cli.{COMMANDS[cmd_name]}.{cmd_name}"), cmd_name)
         assert isinstance(found, click.Command)  # noqa: S101  a test goes through all of them
         return found
 
@@ -48,16 +59,16 @@ def _told() -> Iterator[None]:
         raise
     except click.UsageError as error:
         # What click suggests stands on lines of its own.
-        said.error(" ".join(error.format_message().split()))
+        messages.error(" ".join(error.format_message().split()))
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        said.error(error.format_message())
+        messages.error(error.format_message())
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         hint = install_hint(error)
         if hint is None:
             raise
-        said.error(hint)
+        messages.error(hint)
         sys.exit(EXIT_MISSING)
 
 

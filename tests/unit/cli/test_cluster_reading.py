@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hetserve.cli.cluster import JSON_PATCH, Cluster, ClusterError, pod_path
-from hetserve.cli.snapshot import Source, dump_document, live_snapshot, read_snapshot
+from hetserve.cli.cluster.client import JSON_PATCH, Cluster, ClusterError, pod_path
+from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 from hetserve.units import Seconds

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.cli.search import METHODS
+from hetserve.cli.capacity.search import METHODS
 from hetserve.testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.cluster import PAGE_BYTES, Cluster
-from hetserve.cli.queue_release import gated, release_all
+from hetserve.cli.cluster.client import PAGE_BYTES, Cluster
+from hetserve.cli.placement.queue_release import gated, release_all
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 
@@ -34,10 +34,10 @@ def real_pod(name: str = "p0", **overrides: Any) -> Json:
 RUN = """
 import sys
 from pathlib import Path
-from hetserve.cli.cluster import Cluster
-from hetserve.cli.queue_release import gated
-from hetserve.cli.snapshot import live_snapshot
-from hetserve.cli.watching import follow
+from hetserve.cli.cluster.client import Cluster
+from hetserve.cli.placement.queue_release import gated
+from hetserve.cli.cluster.snapshot import live_snapshot
+from hetserve.cli.cluster.watch import follow
 
 cluster = Cluster.connect(sys.argv[1], None)
 {work}

@@ -10,7 +10,7 @@ import numba
 import pytest
 
 from hetserve.cli.app import app
-from hetserve.cli.progress import COMPILING, steps
+from hetserve.cli.output.progress import COMPILING, steps
 from hetserve.compiled import compilations
 from hetserve.testing.data import REPOSITORY
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.snapshot import written_time
+from hetserve.cli.cluster.snapshot import written_time
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 

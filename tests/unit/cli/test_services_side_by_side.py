@@ -174,7 +174,7 @@ def test_every_command_of_the_help_can_be_called_and_a_plan_loads_no_other() -> 
     code = (
         "import sys; from click.testing import CliRunner; from hetserve.cli.app import app\n"
         f"assert CliRunner().invoke(app, ['plan', {RM2!r}, '-o', 'json']).exit_code == 0\n"
-        "print([name for name in sys.modules if name in ('hetserve.placement', 'hetserve.cli.gpus')])"
+        "print([name for name in sys.modules if name in ('hetserve.placement', 'hetserve.cli.placement.gpus')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.cli.simulation_options import POLICIES
+from hetserve.cli.capacity.simulation_options import POLICIES
 from hetserve.testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.cli.terminal import Block, text_of
+from hetserve.cli.output.terminal import Block, text_of
 
 LONG = "text " * 40
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.node_rules import against_node
+from hetserve.cli.placement.node_rules import against_node
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.http_api import HttpApi
 

@@ -1,0 +1,1 @@
+"""Commands that plan and simulate capacity: plan, compare, search, simulate."""

@@ -1,0 +1,73 @@
+"""Draws planners x dispatch policies; imports matplotlib, so import it late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+
+from hetserve.cli.capacity.compare_result import Compared
+from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.planning import summary
+from hetserve.planning.formatting import latency_text
+from hetserve.units import format_money
+
+_GROUP = 0.82
+
+
+def draw(results: Sequence[Compared], path: str) -> None:
+    """One panel per service; OSError where the file cannot be written."""
+    shown = [result for result in results if result.entries] or list(results)
+    widest = max(len(result.plans) * len(result.policies) for result in shown)
+    figure = new_figure(max(7.5, 2.5 + 0.62 * widest), 4.8 * len(shown))
+    for result, axes in zip(shown, figure.subplots(len(shown), 1, squeeze=False)[:, 0], strict=True):
+        _panel(result, axes)
+    save(figure, path)
+
+
+def _panel(result: Compared, axes: Axes) -> None:
+    plans, width = result.plans, _GROUP / len(result.policies)
+    for number, policy in enumerate(result.policies):
+        places = [i - _GROUP / 2 + (number + 0.5) * width for i in range(len(plans))]
+        rates = [result.at(plan, policy).rate for plan in plans]
+        bars = axes.bar(places, rates, 0.9 * width, color=COLOURS[number % len(COLOURS)], label=policy)
+        _label(axes, bars, rates, result)
+    for i, plan in enumerate(plans):
+        fluid = result.at(plan, result.policies[0]).held.fluid
+        label = "fluid bound" if i == 0 else "_one of it in the legend is enough"
+        axes.hlines(fluid, i - _GROUP / 2, i + _GROUP / 2, color="black", linestyle="--", linewidth=1, label=label)
+    names = [f"{plan.planner}\n{_wrapped(summary(plan.counts))}\n{format_money(plan.cost)} $/h" for plan in plans]
+    axes.set_xticks(range(len(plans)), names, fontsize=9)
+    slo = result.problem.slo
+    seeds = ", ".join(str(seed) for seed in result.effort.seeds)
+    axes.set_title(
+        f"{result.service}: highest load with {slo.percentile:g} % within {latency_text(slo.latency)}\n"
+        f"{result.effort.queries} queries per run, seeds {seeds}",
+        fontsize=10,
+        loc="left",
+    )
+    axes.set_ylabel("allowable load (queries/s)")
+    axes.set_ylim(0, 1.28 * max([e.rate for e in result.entries] + [e.held.fluid for e in result.entries] + [1e-9]))
+    axes.legend(frameon=False, fontsize=8, ncols=min(len(result.policies) + 1, 3), loc="upper right")
+    quiet(axes)
+
+
+def _label(axes: Axes, bars: BarContainer, rates: Sequence[float], result: Compared) -> None:
+    """Figures inside the bars, where the line of the bound does not cross them; above a bar too short for it."""
+    tall = 0.12 * max(entry.rate for entry in result.entries)
+    inside = [f"{rate:.4g}" if rate >= tall else "" for rate in rates]
+    above = [f"{rate:.4g}" if rate < tall else "" for rate in rates]
+    axes.bar_label(bars, labels=inside, fontsize=8, padding=-11, color="white")
+    axes.bar_label(bars, labels=above, fontsize=8, padding=2)
+
+
+def _wrapped(text: str) -> str:
+    """A long configuration on several lines, broken at its plus signs."""
+    lines = [""]
+    for part in text.split("+"):
+        if lines[-1] and len(lines[-1]) + len(part) > 24:
+            lines[-1] += "+"
+            lines.append("")
+        lines[-1] += ("+" if lines[-1] else "") + part
+    return "\n".join(lines)

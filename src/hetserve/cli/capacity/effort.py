@@ -1,0 +1,149 @@
+"""How much is simulated, and how its queries come: the options, and what they amount to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli.capacity.inputs import FORMATS, Overrides, refuse
+from hetserve.cli.capacity.simulation_options import Decorator, plot_option, upon
+from hetserve.files import UnreadableError
+
+if TYPE_CHECKING:
+    from hetserve.simulation.recording import Recording
+
+ARRIVALS = ("exponential", "integer-poisson")
+"""Those that are drawn; spelled out, since importing them would cost `hetserve --help` the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is simulated: queries per run, seeds, and threads to do it with. asked: queries, where they were
+    raised for overload to show. arrivals: one of ARRIVALS or a recording, which says how many queries there are.
+    warm_up: first queries of a run that are served but do not count."""
+
+    queries: int
+    seeds: tuple[int, ...]
+    jobs: int
+    asked: int | None = None
+    arrivals: str | Recording = ARRIVALS[0]
+    warm_up: int = 0
+
+    @property
+    def recording(self) -> Recording | None:
+        return None if isinstance(self.arrivals, str) else self.arrivals
+
+    @property
+    def arrivals_name(self) -> str:
+        return self.arrivals if isinstance(self.arrivals, str) else "recorded"
+
+    @property
+    def text(self) -> str:
+        raised = "" if self.asked is None else f" ({self.asked} asked: overload takes longer to show)"
+        arrivals = "" if self.arrivals == ARRIVALS[0] else f", {self.arrivals_name} arrivals"
+        warm_up = f", the first {self.warm_up} of them not counted" if self.warm_up else ""
+        seeds = f"seed{'s'[: len(self.seeds) > 1]} {', '.join(map(str, self.seeds))}"
+        return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
+
+
+def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> str | Recording:
+    """How queries arrive, by name or as recorded in a file."""
+    if value in ARRIVALS:
+        return value
+    from pathlib import Path  # noqa: PLC0415
+
+    from hetserve.simulation.recording import read_recording  # noqa: PLC0415
+
+    path = Path(value)
+    if not path.exists() or path.is_dir():
+        raise click.BadParameter(f"{value!r} is neither {' nor '.join(ARRIVALS)} nor a file", ctx, param)
+    try:
+        return read_recording(path)
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
+    except (ValueError, UnreadableError) as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+_arrivals_option = click.option(
+    "--arrivals",
+    metavar="HOW",
+    default=ARRIVALS[0],
+    show_default=True,
+    callback=arrivals,
+    help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
+    "CSV file with a line per query: a column time in seconds and, optionally, batch; it is stretched to each load, "
+    "and --queries does not apply.",
+)
+_warm_up_option = click.option(
+    "--warm-up",
+    type=click.IntRange(0, 100_000_000),
+    default=0,
+    show_default=True,
+    help="First queries of a run that are served but do not count.",
+)
+_seed_option = click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="The first.")
+_jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=lambda: min(os.cpu_count() or 1, 4),
+    help="Threads; the answer does not depend on it. Default: the cores, at most 4.",
+)
+_output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
+
+
+def effort_options(queries: int, seeds: str) -> Decorator:
+    """How much is simulated; `seeds` is the default as the help states it."""
+    queries_option = click.option(
+        "--queries",
+        type=click.IntRange(100, 100_000_000),
+        default=queries,
+        show_default=True,
+        help="Per run; figures for a report need 100000 or more.",
+    )
+    seeds_option = click.option(
+        "--seeds", "runs", type=click.IntRange(1, 30), help=f"How many, SEED and following; default: {seeds}."
+    )
+    options = (
+        queries_option,
+        _arrivals_option,
+        _warm_up_option,
+        _seed_option,
+        seeds_option,
+        _jobs_option,
+        _output_option,
+        plot_option,
+    )
+    return lambda command: upon(command, options)
+
+
+def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
+    """Overrides and effort out of a command's options, which they are removed from."""
+    overrides = Overrides(
+        **{name: options.pop(name) for name in ("budget", "slo", "percentile", "mix", "base") if name in options}
+    )
+    first, count = options.pop("seed"), options.pop("runs") or default_seeds
+    effort = Effort(
+        options.pop("queries"),
+        tuple(range(first, first + count)),
+        options.pop("jobs"),
+        arrivals=options.pop("arrivals"),
+        warm_up=options.pop("warm_up"),
+    )
+    if effort.recording is not None:
+        overrides, effort = _as_recorded(effort.recording, overrides, effort)
+    if effort.warm_up >= effort.queries:
+        refuse(f"--warm-up {effort.warm_up}: must be less than the {effort.queries} queries of a run")
+    return overrides, effort
+
+
+def _as_recorded(recording: Recording, overrides: Overrides, effort: Effort) -> tuple[Overrides, Effort]:
+    """The batches that were recorded are the mix: two would contradict each other."""
+    if recording.mix is not None:
+        if overrides.mix is not None:
+            refuse("--batches and the column batch of --arrivals contradict each other; give one of them")
+        overrides = replace(overrides, mix=recording.mix)
+    return overrides, replace(effort, queries=len(recording))

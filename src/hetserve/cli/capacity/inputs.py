@@ -1,0 +1,103 @@
+"""From the files on the command line to problems: what all commands that decide or simulate begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from hetserve.cli.output import messages
+from hetserve.files import shown_name
+from hetserve.units import MicroDollarsPerHour, Seconds
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
+    from hetserve.demand import BatchMix
+    from hetserve.planning import PlanSettings, Problem, Unplannable
+
+EXIT_INFEASIBLE = 3
+EXIT_BAD_INPUT = 2
+FORMATS = ("table", "json", "yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says instead of the file; None: the file's word, or the default, stands."""
+
+    planner: str | None = None
+    budget: MicroDollarsPerHour | None = None
+    slo: Seconds | None = None
+    percentile: float | None = None
+    base: str | None = None
+    mix: BatchMix | None = None
+    saturation_threshold: float | None = None
+    launch_weight: float | None = None
+    min_instances: dict[str, int] | None = None
+
+    def settings(self) -> PlanSettings:
+        from hetserve.planning import PlanSettings  # noqa: PLC0415
+
+        given = {"saturation_threshold": self.saturation_threshold, "launch_weight": self.launch_weight}
+        return PlanSettings(base=self.base, **{name: value for name, value in given.items() if value is not None})
+
+    def upon(self, problem: Problem) -> Problem:
+        """The problem with the overridden fields."""
+        if self.budget is not None:
+            problem = dataclasses.replace(problem, budget=self.budget)
+        if self.mix is not None:
+            problem = dataclasses.replace(problem, mix=self.mix)
+        slo = dataclasses.replace(
+            problem.slo,
+            latency=problem.slo.latency if self.slo is None else self.slo,
+            percentile=problem.slo.percentile if self.percentile is None else self.percentile,
+        )
+        least = self.min_instances or {}
+        types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
+        return dataclasses.replace(problem, slo=slo, types=tuple(types))
+
+
+def refuse(*errors: str) -> NoReturn:
+    """End with the errors and nothing else."""
+    for error in errors:
+        messages.error(error)
+    sys.exit(EXIT_BAD_INPUT)
+
+
+def read(files: tuple[str, ...]) -> Manifests:
+    """Objects of the files, or the end with every error in them."""
+    from hetserve.api.manifests import ManifestError, read_manifests  # noqa: PLC0415
+
+    try:
+        return read_manifests(files)
+    except ManifestError as error:
+        refuse(*error.errors)
+
+
+def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> list[InferenceService]:
+    """Services of that name (NAME or NAMESPACE/NAME), or all; the end where there is none."""
+    from hetserve.planning.offers import namespace_of  # noqa: PLC0415
+
+    named = [(f"{namespace_of(one)}/{one.metadata.name}", one) for one in manifests.services]
+    if not named:
+        refuse(f"no InferenceService in {', '.join(map(shown_name, files))}")
+    chosen = [one for full, one in named if name is None or name in (full, one.metadata.name)]
+    if not chosen:
+        refuse(f"no InferenceService {name} in the input; there are: {', '.join(full for full, _ in named)}")
+    return chosen
+
+
+def problem_of(service: InferenceService, manifests: Manifests, overrides: Overrides) -> Problem | Unplannable:
+    """The service's problem with the overrides, or why there is none."""
+    from hetserve.planning import Unplannable, build_problem  # noqa: PLC0415
+
+    problem = build_problem(service, manifests.types, manifests.profiles, settings=overrides.settings())
+    if isinstance(problem, Unplannable):
+        return problem
+    known = [option.name for option in problem.types]
+    named = {} if overrides.base is None else {overrides.base: "--base"}
+    for name, option in (dict.fromkeys(overrides.min_instances or {}, "--min-instances") | named).items():
+        if name not in known:
+            refuse(f"{option} {name}: no such type for {service.metadata.name}; there are: {', '.join(known)}")
+    return overrides.upon(problem)

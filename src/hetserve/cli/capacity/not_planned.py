@@ -1,0 +1,81 @@
+"""A service that cannot be planned is said beside the answers of the others, and never takes them away."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from hetserve.api.conditions import Reason
+from hetserve.cli.capacity.inputs import EXIT_BAD_INPUT, EXIT_INFEASIBLE
+from hetserve.cli.output import messages
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.planning import Problem, Unplannable
+
+T = TypeVar("T")
+
+
+class NotPlannedError(Exception):
+    """Why a service has no plan to work on: a reason of hetserve.api.conditions, and one sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message = reason, message
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlanned:
+    """The same, of a service by its name."""
+
+    service: str
+    model: str
+    reason: str
+    message: str
+
+    def document(self) -> dict[str, Any]:
+        """The answer of `-o json` for the service."""
+        outcome = {"feasible": False, "reason": self.reason, "message": self.message}
+        return {"service": self.service, "model": self.model, **outcome}
+
+
+def planned(problem: Problem | Unplannable) -> Problem:
+    """The problem. Raises NotPlannedError with why there is none."""
+    from hetserve.planning import Unplannable  # noqa: PLC0415
+
+    if isinstance(problem, Unplannable):
+        raise NotPlannedError(str(problem.reason), problem.message)
+    return problem
+
+
+def each(services: Iterable[InferenceService], work: Callable[[InferenceService], T]) -> list[T | NotPlanned]:
+    """What the work makes of every service, in their order, or why it makes nothing."""
+    found: list[T | NotPlanned] = []
+    for one in services:
+        try:
+            found.append(work(one))
+        except NotPlannedError as why:
+            found.append(NotPlanned(one.metadata.name, one.spec.model.name, why.reason, why.message))
+    return found
+
+
+def answered(found: Sequence[T | NotPlanned]) -> list[T]:
+    """Those that there is an answer for."""
+    return [one for one in found if not isinstance(one, NotPlanned)]
+
+
+def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
+    """Say what was refused on stderr and end: 2 for bad input, 3 for no (or no feasible) answer, else 0."""
+    refused = [one for one in found if isinstance(one, NotPlanned)]
+    for one in refused:
+        messages.error(f"{one.service}: {one.reason}: {one.message}")
+    sys.exit(exit_code([one.reason for one in refused], infeasible=bool(refused) or not holds))
+
+
+def exit_code(reasons: Iterable[str], *, infeasible: bool) -> int:
+    """Exit code where some services were refused for these reasons: a spec that cannot be used is bad input."""
+    if Reason.SPEC_INVALID in {str(reason) for reason in reasons}:
+        return EXIT_BAD_INPUT
+    return EXIT_INFEASIBLE if infeasible else 0

@@ -1,0 +1,140 @@
+"""`hetserve plan`: what to run, from the manifests that kubectl takes, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read, refuse
+from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
+from hetserve.cli.capacity.plan_options import plan_options
+from hetserve.cli.output import messages
+from hetserve.cli.output.drawing import draw_or_refuse
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
+    from hetserve.cli.capacity.plan_result import Result
+    from hetserve.planning import Plan, Problem
+
+_QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
+"""Of the full simulation of one configuration: at least so many queries, for each of so many seeds."""
+
+
+@click.command()
+@plan_options
+def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
+    """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
+
+    FILE is a manifest as kubectl apply takes it (InferenceService, InstanceType and ModelProfile, in one or
+    several files), a folder of them, or - for standard input. No cluster is needed: of each type there may be
+    as many as maxInstances allows.
+
+    \b
+    Keys of -o json and yaml: service, model, objective, feasible, reason, message, planner,
+      counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
+      scaledQPS (homogeneous: if all the budget were spent),
+      simulatedQPS, evaluated and seed (of planners that simulated), runnerUp {counts, cost, boundQPS, why},
+      ranking [the ten best], refusals [subject, reason], verdict,
+      nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
+    Several services: the same under items.
+
+    \b
+    Exit code: 0 every plan is feasible, 3 some service cannot be planned as asked, 2 bad input.
+
+    \b
+    Examples:
+      hetserve plan manifests/samples/rm2.yaml
+      hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
+      hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
+      hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2 --seed 7
+      hetserve plan manifests/samples/hetsev.yaml --plot plans.png
+      hetserve plan types.yaml profiles/ service.yaml --planner ilp
+      cat *.yaml | hetserve plan - --service resnet50
+    """
+    policy, seed = options.pop("policy"), options.pop("seed")
+    asked, manifests = Overrides(**options), read(files)
+    results = [_decide(one, manifests, asked, policy, seed) for one in choose(manifests, service, files)]
+    if plot is not None and any(result.feasible for result in results):
+        draw_or_refuse(lambda: _draw(results, plot), plot)
+    _answer(results, output, manifests.notes)
+
+
+def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoReturn:
+    """Plans on stdout, everything else on stderr, and the end with the exit code that the help states."""
+    from hetserve.cli.capacity.plan_result import render  # noqa: PLC0415
+
+    text = render(results, output)
+    for note in notes:
+        messages.note(note)
+    if text:
+        click.echo(text, nl=not text.endswith("\n"))
+    refused = [result for result in results if not result.feasible]
+    for result in refused:
+        messages.error(f"{result.service}: {result.reason}: {result.message}")
+    sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
+
+
+def _draw(results: list[Result], path: str) -> None:
+    from hetserve.cli.capacity.plan_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
+def _decide(
+    service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None, seed: int | None
+) -> Result:
+    from hetserve.cli.capacity.plan_result import Result  # noqa: PLC0415
+    from hetserve.planning import Unplannable  # noqa: PLC0415
+    from hetserve.planning import plan as decide  # noqa: PLC0415
+
+    problem = problem_of(service, manifests, overrides)
+    if isinstance(problem, Unplannable):
+        return Result.of_unplannable(service, problem)
+    planner = overrides.planner
+    if policy is None:
+        made = decide(problem, planner, seed=seed)
+    else:
+        made = _evaluated(problem, planner, policy, _seed(policy, seed))
+    return Result(service, problem, made, _seed(policy, seed) if made.evaluated else None)
+
+
+def _seed(policy: str | None, given: int | None) -> int:
+    """Seed of the full simulation under a policy, or of the quick one."""
+    if given is not None or policy is not None:
+        return _FIRST_SEED if given is None else given
+    from hetserve.planning.quick_simulation import SEED  # noqa: PLC0415
+
+    return SEED
+
+
+def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) -> Plan:
+    """Plan by the full simulation under a policy, for the planners that evaluate."""
+    from hetserve.cli.capacity.serving import evaluator  # noqa: PLC0415
+    from hetserve.cli.output.progress import steps  # noqa: PLC0415
+    from hetserve.planning import plan as decide  # noqa: PLC0415
+    from hetserve.planning.registry import DEFAULTS, EVALUATING  # noqa: PLC0415
+
+    planner = planner or DEFAULTS[problem.objective]
+    if planner not in EVALUATING:
+        refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
+    effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
+    with steps(problem.service) as shown:
+        return decide(problem, planner, evaluator(problem, policy, effort, shown))
+
+
+def _long_enough(problem: Problem, effort: Effort) -> Effort:
+    """As many queries as overload needs to show at the highest bound, else any rate of hundreds of instances seems
+    held; the end where that would take minutes."""
+    from hetserve.cli.capacity.serving import long_enough  # noqa: PLC0415
+    from hetserve.planning import plan as decide  # noqa: PLC0415
+
+    highest = max((entry.qps for entry in decide(problem, "kairos").ranking), default=0.0)
+    try:
+        return long_enough(problem, highest, effort, _MOST)
+    except NotPlannedError as why:
+        refuse(f"{problem.service}: {why}")

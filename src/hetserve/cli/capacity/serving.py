@@ -1,0 +1,204 @@
+"""Simulates a service's problem: one configuration under one policy, at a rate or at the highest that it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hetserve.api.conditions import Reason
+from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.output.progress import Steps
+from hetserve.dispatch import Policy, make_policy
+from hetserve.dispatch.hill_climbing import climb
+from hetserve.planning import Counts, Problem, summary
+from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.simulation import (
+    Allowable,
+    Arrivals,
+    Recording,
+    RunReport,
+    System,
+    Trial,
+    allowable_throughput,
+    draw_workload,
+    simulate,
+)
+from hetserve.simulation.allowable import GRID
+from hetserve.simulation.ceiling import ceiling
+from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
+from hetserve.simulation.length import SLOS, fewest_queries
+
+Note = Callable[[Trial], None]
+
+_CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
+
+MOST_AT_A_RATE = 5_000_000
+MOST_TO_FIND = 1_000_000
+MOST_TO_TRY_MANY = 200_000
+"""Most queries per run that a long SLO may ask for: a minute or so for one rate, one scan, a dozen scans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a configuration holds under a policy. fluid: the fluid bound; ceiling: the same however late; reports: at
+    the allowable rate, by seed."""
+
+    allowable: Allowable
+    fluid: float
+    ceiling: float
+    reports: tuple[RunReport, ...]
+
+
+def system_of(problem: Problem) -> System:
+    """The types of a problem at the batches of its mix."""
+    profiles = {option.name: option.profile for option in problem.types}
+    return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
+
+
+def run_at(  # noqa: PLR0917
+    problem: Problem,
+    counts: Mapping[str, int],
+    policy: Policy,
+    rate: float,
+    effort: Effort,
+    shown: Steps | None = None,
+) -> list[RunReport]:
+    """One report per seed."""
+    system = system_of(problem)
+
+    def run(seed: int) -> RunReport:
+        workload = draw_workload(problem.mix, effort.queries, seed, _arrivals(effort))
+        report = simulate(system, counts, policy, workload, rate, warm_up=effort.warm_up)
+        if shown is not None:
+            shown.done(f"seed {seed}")
+        return report
+
+    with ThreadPoolExecutor(effort.jobs) as pool:
+        return list(pool.map(run, effort.seeds))
+
+
+def find_allowable(
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
+) -> Held:
+    """Highest rate at which the SLO holds, and runs at it; with fewer than three seeds each seed is judged alone."""
+    fluid = fluid_rate(problem, counts)
+    found = _allowable(problem, counts, policy, fluid, effort, note)
+    reports = run_at(problem, counts, policy, found.rate, effort) if found.rate > 0 else []
+    return Held(found, fluid, ceiling_rate(problem, counts), tuple(reports))
+
+
+def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
+    """The effort with as many queries as overload needs to show up to this rate [queries/s]; a recording is as long
+    as it is. Raises NotPlannedError where they are more than `most`."""
+    least = fewest_queries(problem.slo.latency, rate) + effort.warm_up
+    if least <= effort.queries or effort.recording is not None:
+        return effort
+    if least > most:
+        slo = latency_text(problem.slo.latency)
+        raise NotPlannedError(
+            str(Reason.SPEC_INVALID),
+            f"at {qps_text(rate)} overload takes {SLOS} x the SLO of {slo} to show: {least} queries a run, of which "
+            f"this command simulates at most {most}; give a shorter SLO, less load or a smaller budget",
+        )
+    return dataclasses.replace(effort, queries=least, asked=effort.queries)
+
+
+def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Rate [queries/s] at which the scan of a configuration starts; the length of its runs goes by it."""
+    return fluid_rate(problem, counts) or _fastest(problem, counts)
+
+
+def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
+    """Policy of that name; the threshold of DeepRecSys is climbed to for this configuration, as published."""
+    if name != "threshold":
+        return make_policy(name)
+    fluid = fluid_rate(problem, counts)
+    effort = long_enough(problem, longest_rate(problem, counts), _CLIMBING, MOST_TO_FIND)
+
+    def measure(size: int) -> float:
+        policy = make_policy(name, size=size)
+        return _allowable(problem, counts, policy, fluid, effort, step=0.02).rate
+
+    sizes = len(problem.mix.batches)
+    return make_policy(name, size=climb(measure, sizes, sizes // 2).size)
+
+
+def most_trials(effort: Effort) -> int:
+    """Rates that a scan tries at most; where each seed is judged alone, each has a scan of its own."""
+    return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
+
+
+def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Fluid bound [queries/s] of a configuration that serves everything; 0 where it cannot within the SLO."""
+    from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
+
+    model = system_of(problem).believed
+    return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
+
+
+def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
+    """Most queries/s that a configuration serves in the long run, however late."""
+    return ceiling(system_of(problem), counts, problem.mix)
+
+
+def _allowable(  # noqa: PLR0917
+    problem: Problem,
+    counts: Mapping[str, int],
+    policy: Policy,
+    fluid: float,
+    effort: Effort,
+    note: Note | None = None,
+    *,
+    step: float = GRID,
+) -> Allowable:
+    criterion: Criterion = Confident() if len(effort.seeds) >= FEWEST_SEEDS else steady_per_seed()
+    start = fluid if fluid > 0 else _fastest(problem, counts)
+    return allowable_throughput(
+        system_of(problem),
+        counts,
+        policy,
+        problem.mix,
+        start,
+        percentile=problem.slo.percentile,
+        seeds=effort.seeds,
+        queries=effort.queries,
+        step=step,
+        criterion=criterion,
+        arrivals=_arrivals(effort),
+        warm_up=effort.warm_up,
+        ceiling=ceiling_rate(problem, counts),
+        threads=effort.jobs,
+        progress=note,
+    )
+
+
+def _arrivals(effort: Effort) -> Arrivals | Recording:
+    return Arrivals(effort.arrivals) if isinstance(effort.arrivals, str) else effort.arrivals
+
+
+def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
+    """A rate to scan down from where some batch is within the SLO nowhere: all instances on their fastest query."""
+    fastest = {
+        option.name: min(mean for b in problem.mix.batches if (mean := option.profile.mean(b)) is not None)
+        for option in problem.types
+    }
+    return math.fsum(count / fastest[name] for name, count in counts.items())
+
+
+def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
+    """Allowable rate of a configuration under a policy, for planners and searches that try; each is simulated once."""
+    known: dict[Counts, float] = {}
+
+    def evaluate(counts: Counts) -> float:
+        if counts not in known:
+            held = dict(counts)
+            chosen, fluid = policy_for(policy, problem, held), fluid_rate(problem, held)
+            known[counts] = _allowable(problem, held, chosen, fluid, effort, shown.tried).rate
+            shown.done(f"{summary(counts)} holds {known[counts]:.4g} q/s")
+        return known[counts]
+
+    return evaluate

@@ -1,0 +1,129 @@
+"""`hetserve simulate`: what a configuration really holds, with the noise of the profiles, without a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli.capacity.effort import Effort, effort_options, take
+from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
+from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
+from hetserve.cli.capacity.simulation_options import POLICIES, counts, manifests_options, rate
+from hetserve.cli.output.drawing import draw_or_refuse
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.cli.capacity.simulate_result import Simulated
+    from hetserve.planning import Problem, Unplannable
+
+_SEEDS_TO_FIND = 3
+
+
+@click.command()
+@manifests_options
+@click.option(
+    "--counts",
+    metavar="TYPE=N,...",
+    callback=counts,
+    help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
+)
+@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@click.option(
+    "--rate", metavar="Q/S", callback=rate, help="Offer this load; default with recorded arrivals: as recorded."
+)
+@click.option("--find-allowable", is_flag=True, help="Find the highest load at which the SLO holds.")
+@effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
+def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
+    """Simulate the queries of every InferenceService in FILE... on a configuration, at a load or at the most it holds.
+
+    Service times vary as the profiles say, arrivals are a Poisson process unless --arrivals says otherwise, and the
+    same seeds give the same answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of
+    the share of late queries is within the percentile, with fewer if that share is, for each seed alone; and in both
+    cases only if the backlog does not grow without end. Runs are as long as 20 times the SLO at least: --queries is
+    raised to it. Recorded arrivals are replayed as they came, or stretched to --rate; of those only late queries count.
+
+    \b
+    Exit code: 0 the SLO holds (at the load given, or at some load), 3 it does not, 2 bad input.
+
+    \b
+    Examples:
+      hetserve simulate manifests/samples/rm2.yaml --rate 120
+      hetserve simulate manifests/samples/rm2.yaml --find-allowable --queries 20000
+      hetserve simulate manifests/samples/rm2.yaml --find-allowable --policy kairos --counts g4dn.xlarge=4
+      hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
+      hetserve simulate manifests/samples/rm2.yaml --arrivals queries.csv --warm-up 1000
+    """
+    offered, find = options.pop("rate"), options.pop("find_allowable")
+    held, policy = options.pop("counts"), options.pop("policy")
+    overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
+    if offered is None and not find and effort.recording is not None:
+        offered = effort.recording.rate
+    if (offered is None) != find:
+        refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
+    manifests = read(files)
+    found = each(
+        choose(manifests, service, files),
+        lambda one: _simulate(one, problem_of(one, manifests, overrides), held, policy, offered, effort),
+    )
+    _write(found, output, plot)
+    finish(found, holds=all(result.holds for result in answered(found)))
+
+
+def _simulate(  # noqa: PLR0917
+    service: InferenceService,
+    problem: Problem | Unplannable,
+    held: dict[str, int] | None,
+    policy: str,
+    offered: float | None,
+    effort: Effort,
+) -> Simulated:
+    from hetserve.cli.capacity import serving  # noqa: PLC0415
+    from hetserve.cli.capacity.simulate_result import Simulated  # noqa: PLC0415
+    from hetserve.cli.output.progress import steps  # noqa: PLC0415
+
+    name, model = service.metadata.name, service.spec.model.name
+    given = planned(problem)
+    counts = configuration(name, given, held)
+    chosen = serving.policy_for(policy, given, counts)
+    if offered is not None:
+        effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
+        with steps(f"{name}: {policy}", len(effort.seeds)) as shown:
+            reports = serving.run_at(given, counts, chosen, offered, effort, shown)
+        most = serving.ceiling_rate(given, counts)
+        return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most)
+    effort = serving.long_enough(given, serving.longest_rate(given, counts), effort, serving.MOST_TO_FIND)
+    with steps(f"{name}: {policy}", serving.most_trials(effort)) as shown:
+        found = serving.find_allowable(given, counts, chosen, effort, shown.each_trial)
+    return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found)
+
+
+def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
+    """Counts of every type: those given, or those of the default plan. Raises NotPlannedError if that is infeasible."""
+    from hetserve.planning import plan  # noqa: PLC0415
+
+    known = [option.name for option in problem.types]
+    if held is not None:
+        for unknown in sorted(set(held) - set(known)):
+            refuse(f"--counts {unknown}: no such instance type for {name}; there are: {', '.join(known)}")
+        return {type_name: held.get(type_name, 0) for type_name in known}
+    decided = plan(problem)
+    if not decided.feasible:
+        raise NotPlannedError(str(decided.reason), decided.message)
+    return dict(decided.counts)
+
+
+def _draw(results: list[Simulated], path: str) -> None:
+    from hetserve.cli.capacity.simulate_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
+
+
+def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.capacity.simulate_result import document, table  # noqa: PLC0415
+    from hetserve.cli.output.documents import answers  # noqa: PLC0415
+
+    results = answered(found)
+    if plot is not None and results:
+        draw_or_refuse(lambda: _draw(results, plot), plot)
+    click.echo(answers(found, output, document, table), nl=False)

@@ -1,0 +1,119 @@
+"""Options that all commands which simulate have in common, checked where they enter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.cli import values
+from hetserve.files import UnreadableError
+
+if TYPE_CHECKING:
+    from hetserve.demand import BatchMix
+
+POLICIES = ("hetserve", "kairos", "fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
+"""Spelled out, since importing them would cost `hetserve --help` the time; a test compares them."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
+    """`g4dn.xlarge=1,r5n.large=13` as a mapping that holds an instance."""
+    found = numbers(ctx, param, value)
+    if found is not None and not any(found.values()):
+        raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
+    return found
+
+
+def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
+    """The same, all of them 0 if one likes."""
+    if value is None:
+        return None
+    found: dict[str, int] = {}
+    for part in value.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
+            raise click.BadParameter(
+                f"{part.strip()!r} is not TYPE=NUMBER; write for example g4dn.xlarge=1,r5n.large=13", ctx, param
+            )
+        if name in found:
+            raise click.BadParameter(f"{name} is there twice", ctx, param)
+        found[name] = int(number)
+    return found
+
+
+def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
+    """A mix of batch sizes by name or from a file."""
+    if value is None:
+        return None
+    from hetserve.simulation.batches import parse_batches  # noqa: PLC0415
+
+    try:
+        return parse_batches(value)
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
+    except (ValueError, UnreadableError) as error:
+        text = str(error) if value in str(error) else f"{value}: {error}"
+        raise click.BadParameter(text, ctx, param) from None
+
+
+def names_of(known: tuple[str, ...]) -> values.Callback:
+    """Callback for a comma-separated list of known names, each once."""
+
+    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        asked = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+        for name in asked:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", ctx, param)
+        return asked
+
+    return convert
+
+
+def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from hetserve.cli.profiles.profile_values import picture  # noqa: PLC0415
+
+    return picture(ctx, param, value)
+
+
+plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
+rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
+percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
+percentile_option = click.option(
+    "--percentile", metavar="P", callback=percentile, help="Instead of the file's, e.g. 99."
+)
+batches_option = click.option(
+    "--batches",
+    "mix",
+    metavar="MIX",
+    callback=batches,
+    help="Instead of the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+    "optionally, weight.",
+)
+
+
+def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What the files say, and what is said instead."""
+    return upon(
+        command,
+        (
+            click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+            click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
+            click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's."),
+            click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's."),
+            percentile_option,
+            batches_option,
+            click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
+        ),
+    )
+
+
+def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+    """The command with these options, in this order in its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command

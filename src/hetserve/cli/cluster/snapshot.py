@@ -1,0 +1,170 @@
+"""Nodes and pods as they were at one time: of a live cluster, or of a file.
+
+A file is what `hetserve placement dump` or `kubectl get nodes,pods -A -o json` wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+from hetserve.api import names
+from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.slim import slim_node, slim_pod
+from hetserve.cli.placement.log_file import MOST_BYTES
+from hetserve.files import UnreadableError, read_text
+from hetserve.units import Seconds
+
+DUMP_KIND: Final = "PlacementDump"
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+PodName = tuple[str, str]
+"""Namespace and name."""
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Nodes and unfinished pods, as they are or without what placement never reads.
+
+    `taken_at` is the time of day [s since 1970], None where a file says none.
+    """
+
+    nodes: tuple[RawObject, ...]
+    pods: tuple[RawObject, ...]
+    taken_at: Seconds | None
+    source: str
+    log: tuple[RawObject, ...] = ()
+    """Records of the placement log that a dump brought along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a command reads from: a live cluster, or the one snapshot of a file."""
+
+    cluster: Cluster | None
+    stored: Snapshot | None
+
+    @classmethod
+    def of(cls, kubeconfig: str | None, context: str | None, file: str | None) -> Source:
+        """Raises ClusterError for a file or a kubeconfig that cannot be used, and for both at once."""
+        if file is None:
+            return cls(Cluster.connect(kubeconfig, context), None)
+        if kubeconfig is not None or context is not None:
+            raise ClusterError("--from reads a file: it cannot be given with --kubeconfig or --context")
+        return cls(None, read_snapshot(file))
+
+    @property
+    def namespace(self) -> str:
+        return "default" if self.cluster is None else self.cluster.namespace
+
+    def snapshot(self, whole: PodName | None = None) -> Snapshot:
+        """The file's snapshot, or the cluster's of now, of which one pod may be wanted whole."""
+        if self.stored is not None:
+            return self.stored
+        return live_snapshot(self.live(), whole)
+
+    def live(self) -> Cluster:
+        """The cluster; raises ClusterError where a file is read."""
+        if self.cluster is None:
+            raise ClusterError("this needs a live cluster: leave --from away")
+        return self.cluster
+
+
+def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
+    """What placement reads of a cluster, and all of the pod `whole`.
+
+    Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there.
+    """
+
+    def pod(raw: RawObject) -> RawObject:
+        metadata = raw["metadata"]
+        return raw if (metadata["namespace"], metadata["name"]) == whole else slim_pod(raw)
+
+    pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
+    nodes = cluster.list(NODES, keep=slim_node)
+    return Snapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
+
+
+def read_snapshot(path: str) -> Snapshot:
+    """Snapshot of a file ("-": standard input). Raises ClusterError, naming the file, for anything else."""
+    try:
+        text = read_text(path, MOST_BYTES)
+    except UnreadableError as error:
+        raise ClusterError(f"--from {error}") from None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ClusterError(f"--from {path}: not JSON: {error}") from None
+    items = content.get("items") if isinstance(content, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ClusterError(f"--from {path}: not a list of nodes and pods; write one with `hetserve placement dump`")
+    log = content.get("log")
+    return _snapshot(items, content.get("takenAt"), path, tuple(log) if isinstance(log, list) else ())
+
+
+def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> Snapshot:
+    by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
+    for number, item in enumerate(items, start=1):
+        kind = item.get("kind")
+        if kind not in by_kind:
+            raise ClusterError(f"--from {path}: item {number} is a {kind!r}; only nodes and pods are wanted")
+        for field, default in (("metadata", None), ("spec", {}), ("status", {})):
+            if not isinstance(item.get(field, default), dict):
+                raise ClusterError(f"--from {path}: item {number}: {field} is not an object")
+        by_kind[kind].append(item)
+    if not by_kind["Node"]:
+        raise ClusterError(f"--from {path}: no nodes; both are needed: kubectl get nodes,pods -A -o json")
+    try:
+        taken = Seconds(datetime.fromisoformat(taken_at).timestamp()) if isinstance(taken_at, str) else None
+    except ValueError:
+        raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
+    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
+
+
+def written_time(at: float | None) -> str | None:
+    """A time of day as Kubernetes writes it, with microseconds."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def dump_document(snapshot: Snapshot) -> dict[str, Any]:
+    """The file form of a snapshot: a List with the time it was taken, of each object what placement reads."""
+    nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
+    pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
+    about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}
+    return {**about, "items": nodes + pods}
+
+
+def system_option(command: _Command) -> _Command:
+    """--system-namespace, as `system_namespace`."""
+    return click.option(
+        "--system-namespace",
+        metavar="NS",
+        default=names.SYSTEM_NAMESPACE,
+        show_default=True,
+        help="Where hetserve is installed: its settings and its log are read there.",
+    )(command)
+
+
+def source_options(command: _Command) -> _Command:
+    """--kubeconfig, --context and --from, as `kubeconfig`, `context` and `file`."""
+    for option in reversed(
+        (
+            click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
+            click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one."),
+            click.option(
+                "--from",
+                "file",
+                metavar="FILE",
+                help="Read a dump, or `kubectl get nodes,pods -A -o json`, instead of a cluster; - is stdin.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command

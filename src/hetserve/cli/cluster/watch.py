@@ -1,0 +1,90 @@
+"""A state machine that follows a live cluster: two list-watches in threads, drawn from after each burst."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final
+
+from urllib3.exceptions import HTTPError
+
+from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.slim import slim_node, slim_pod
+from hetserve.cli.cluster.snapshot import NODES, PODS
+from hetserve.cli.placement.placed import new_placer
+from hetserve.placement import NodeSink, Placer, PodSink
+
+DEBOUNCE: Final = 0.2
+"""Seconds that a burst of events is gathered before it is shown."""
+_PAUSE: Final = 1.0
+_GONE: Final = 410
+Change = Callable[[], None] | ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is followed, how much of each object a list keeps, and where it goes."""
+
+    path: str
+    selector: str | None
+    slim: Callable[[RawObject], RawObject]
+    sink: Any
+
+
+def follow(cluster: Cluster) -> Iterator[Placer]:
+    """The ledger, after the first lists and again after every burst of changes; ends never.
+
+    Raises ClusterError where the cluster refuses; a connection that breaks is made again.
+    """
+    placer = new_placer()
+    changes: SimpleQueue[Change] = SimpleQueue()
+    for kind in (
+        _Kind(NODES, None, slim_node, NodeSink(placer)),
+        _Kind(PODS, UNFINISHED_PODS, slim_pod, PodSink(placer)),
+    ):
+        Thread(target=_keep_up, args=(cluster, kind, changes), daemon=True).start()
+    for _ in (NODES, PODS):
+        _apply(changes.get())
+    while True:
+        yield placer
+        _apply(changes.get())
+        for change in _burst(changes):
+            _apply(change)
+
+
+def _burst(changes: SimpleQueue[Change]) -> Iterator[Change]:
+    until = time.monotonic() + DEBOUNCE
+    while (left := until - time.monotonic()) > 0:
+        try:
+            yield changes.get(timeout=left)
+        except Empty:
+            return
+
+
+def _apply(change: Change) -> None:
+    if isinstance(change, ClusterError):
+        raise change
+    change()
+
+
+def _keep_up(cluster: Cluster, kind: _Kind, changes: SimpleQueue[Change]) -> None:
+    """Put every change of a collection into the queue; the sink is only touched by whoever takes them out."""
+    listed = False
+    while True:
+        try:
+            listing = cluster.list(kind.path, kind.selector, keep=kind.slim)
+            changes.put(lambda items=listing.items: kind.sink.replace(items))  # type: ignore[misc]
+            listed = True
+            for event in cluster.watch(kind.path, listing.revision, kind.selector):
+                if event["type"] != "BOOKMARK":
+                    changes.put(lambda event=event: kind.sink.apply(event["type"], event["object"]))  # type: ignore[misc]
+        except HTTPError:
+            pass
+        except ClusterError as error:
+            if not listed or (error.status and error.status != _GONE):
+                changes.put(error)
+                return
+        time.sleep(_PAUSE)

@@ -1,0 +1,1 @@
+"""How answers are shown: documents, tables, pictures, progress, messages."""

@@ -1,0 +1,1 @@
+"""Commands about placement: gpus, placement, queue, why."""

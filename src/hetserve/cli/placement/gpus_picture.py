@@ -1,0 +1,126 @@
+"""GPUs drawn for a terminal: a bar per GPU as long as its memory, one letter and colour per model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, Final
+
+from rich.table import Table
+
+from hetserve.cli.output.terminal import Block, Styled, styled
+
+BAR: Final = 26
+COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+_LETTERS: Final = ascii_uppercase + ascii_lowercase
+NO_MODEL: Final = "(no model)"
+_FEW_PROBLEMS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """Letter and colour of each model; after 52 models letters repeat, and the table of pods tells them apart."""
+
+    models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, gpus: Sequence[Mapping[str, Any]]) -> Legend:
+        found = {pod["model"] for gpu in gpus for pod in gpu["pods"]}
+        return cls((*sorted(found - {None}), *((NO_MODEL,) if None in found else ())))
+
+    def letter(self, model: str | None) -> str:
+        return "*" if model is None else _LETTERS[self.models.index(model) % len(_LETTERS)]
+
+    def colour(self, model: str | None) -> str:
+        return "white" if model is None else COLOURS[self.models.index(model) % len(COLOURS)]
+
+    def text(self) -> str:
+        named = [f"{self.letter(model)} {model}" for model in self.models if model != NO_MODEL]
+        return "   ".join([*named, *([f"* {NO_MODEL}"] if NO_MODEL in self.models else [])])
+
+
+def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
+    """What `hetserve gpus` shows; `wide` names the pods."""
+    totals, gpus, problems = document["totals"], document["gpus"], document["problems"]
+    legend = Legend.of(gpus)
+    lines = [("memory", _memory(totals)), ("free", _free(totals))]
+    lines += [("models", legend.text())] if legend.models else []
+    lines += [("problem", problem) for problem in problems[:_FEW_PROBLEMS]]
+    if len(problems) > _FEW_PROBLEMS:
+        lines.append(("problem", f"and {len(problems) - _FEW_PROBLEMS} more: -o json lists them all"))
+    title = ", ".join(
+        f"{totals[key]} {what}{'' if totals[key] == 1 else 's'}"
+        for key, what in (("gpus", "GPU"), ("nodes", "node"), ("pods", "pod"))
+    )
+    return [Block(title, tuple(lines), (_table(gpus, legend, wide=wide),) if gpus else ())]
+
+
+def _memory(totals: Mapping[str, Any]) -> str:
+    unhealthy = f", {totals['unhealthyGpus']} unhealthy" if totals["unhealthyGpus"] else ""
+    return f"{totals['memoryMiB']} MiB in all; {totals['idleGpus']} of the GPUs idle{unhealthy}"
+
+
+def _free(totals: Mapping[str, Any]) -> str:
+    text = f"{totals['freeMiB']} MiB, at most {totals['largestFreeMiB']} MiB on one GPU"
+    if totals["fragmentation"] is None:
+        return text
+    median = totals["medianRequestMiB"]
+    return f"{text}; {totals['fragmentation']:.0%} of it where the median pod ({median} MiB) has no room"
+
+
+def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for heading in ("NODE", "GPU", "PRODUCT"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("MEMORY", no_wrap=True)
+    table.add_column("FREE MIB", justify="right", no_wrap=True)
+    table.add_column("PODS" if wide else "HELD MIB", overflow="fold")
+    largest = max(gpu["memoryMiB"] for gpu in gpus)
+    shown = ""
+    for gpu in gpus:
+        node = gpu["node"] if gpu["node"] != shown else ""
+        shown = gpu["node"]
+        product = gpu["product"] if gpu["healthy"] else styled(f"{gpu['product']} unhealthy", "bold red")
+        free = styled(str(gpu["freeMiB"]), "bold red" if gpu["freeMiB"] < 0 else "")
+        held = _pods(gpu) if wide else _held(gpu, legend)
+        table.add_row(node, gpu["gpu"], product, bar(gpu, largest, legend), free, held)
+    return table
+
+
+def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
+    """A GPU's memory as characters: pods by the letters of their models, dots for what is free, ! for over-use.
+
+    What is free and nobody gets is x on an unhealthy GPU, and ? on a node that is closed.
+    """
+    width = max(1, round(BAR * gpu["memoryMiB"] / largest))
+    text, end, cells = styled(""), 0, 0
+    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+        end += gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]
+        # Rounded at the running sum, so that many small pods do not add up to more than the bar.
+        until = max(cells + 1, round(width * end / gpu["memoryMiB"]))
+        text.append(legend.letter(pod["model"]) * (until - cells), legend.colour(pod["model"]))
+        cells = until
+    if gpu["freeMiB"] < 0:
+        text.truncate(width)
+        text.append("!" * min(8, max(1, cells - width)), "bold red")
+        return text
+    text.truncate(width)
+    sign, colour = ("x", "red") if not gpu["healthy"] else ("·", "dim") if gpu["open"] else ("?", "yellow")
+    text.append(sign * (width - len(text)), colour)
+    return text
+
+
+def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
+    if not gpu["pods"]:
+        return styled("idle", "dim")
+    parts = []
+    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+        amount = "whole" if pod["wholeGpu"] else str(pod["memoryMiB"])
+        parts.append(styled(f"{legend.letter(pod['model'])}:{amount}", legend.colour(pod["model"])))
+    return styled(" ").join(parts)
+
+
+def _pods(gpu: Mapping[str, Any]) -> Styled:
+    pods = [styled(f"{pod['namespace']}/{pod['name']}") for pod in gpu["pods"]]
+    return Styled("\n").join(pods) if pods else styled("idle")

@@ -1,0 +1,65 @@
+"""The picture of `hetserve gpus` as a figure: a bar per GPU, a colour per model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.patches import Patch
+
+from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.cli.placement.gpus_picture import NO_MODEL, Legend
+from hetserve.visible import visible
+
+_OVER = "#c00000"
+_FREE = "#eceff1"
+_NO_MODEL = "#222222"
+_HATCH = "#b0b7bd"
+
+
+def draw(document: Mapping[str, Any], path: str) -> None:
+    """Write the picture of a `gpus` document; OSError where the file cannot be written."""
+    gpus = document["gpus"]
+    legend = Legend.of(gpus)
+    figure = new_figure(8.0, max(2.0, 0.9 + 0.24 * len(gpus)))
+    axes = figure.add_subplot()
+    for row, gpu in enumerate(gpus):
+        hatch, edge = (None, "white") if _takes_pods(gpu) else ("////", _HATCH)
+        axes.barh(row, gpu["memoryMiB"] / 1024, color=_FREE, hatch=hatch, edgecolor=edge, linewidth=0)
+        start = 0.0
+        for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+            width = (gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]) / 1024
+            colour = _NO_MODEL if pod["model"] is None else COLOURS[legend.models.index(pod["model"]) % len(COLOURS)]
+            axes.barh(row, width, left=start, color=colour, edgecolor="white", linewidth=0.6)
+            start += width
+        if gpu["freeMiB"] < 0:
+            axes.barh(row, -gpu["freeMiB"] / 1024, left=gpu["memoryMiB"] / 1024, color="none", edgecolor=_OVER, lw=1.5)
+    names = [visible(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus]
+    axes.set_yticks(range(len(gpus)), names, fontsize=7, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel("GiB")
+    axes.spines[["top", "right"]].set_visible(False)
+    patches = _legend(gpus, legend)
+    drawn = figure.legend(
+        handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
+    )
+    for text in drawn.get_texts():  # a model or product may be called what matplotlib takes for a formula
+        text.set_parse_math(False)
+    save(figure, path)
+
+
+def _takes_pods(gpu: Mapping[str, Any]) -> bool:
+    return bool(gpu["healthy"] and gpu["open"])
+
+
+def _legend(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Patch]:
+    """What the colours mean, of those that are there."""
+    named = [model for model in legend.models if model != NO_MODEL]
+    patches = [Patch(color=COLOURS[number % len(COLOURS)], label=visible(model)) for number, model in enumerate(named)]
+    patches += [Patch(color=_NO_MODEL, label="no model")] if NO_MODEL in legend.models else []
+    patches.append(Patch(color=_FREE, label="free"))
+    if not all(map(_takes_pods, gpus)):
+        patches.append(Patch(facecolor=_FREE, edgecolor=_HATCH, hatch="////", linewidth=0, label="takes no pods"))
+    if any(gpu["freeMiB"] < 0 for gpu in gpus):
+        patches.append(Patch(facecolor="none", edgecolor=_OVER, label="more than there is"))
+    return patches

@@ -1,0 +1,74 @@
+"""A snapshot as the ledger sees it: the same code that places pods reads them here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from hetserve.cli.cluster.snapshot import Snapshot, written_time
+from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
+from hetserve.placement.bookings import UNNAMED
+from hetserve.placement.fragmentation import free_memory
+from hetserve.units import Seconds
+
+
+def new_placer() -> Placer:
+    """A state machine that reads only; what it would log as a warning is among its problems."""
+    logging.getLogger("hetserve.placement").addHandler(logging.NullHandler())
+    return Placer(clock=lambda: Seconds(0.0), hold=Seconds(0.0))
+
+
+def placer_of(snapshot: Snapshot) -> Placer:
+    """The ledger of a snapshot. Reservations live in the extender alone: here a pod holds what it is bound to."""
+    placer = new_placer()
+    NodeSink(placer).replace(snapshot.nodes)
+    PodSink(placer).replace(snapshot.pods)
+    return placer
+
+
+def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | None = None) -> dict[str, Any]:
+    """The answer of `hetserve gpus -o json`; `nodes` (none: all) are shown, the totals are over what is shown."""
+    nodes = tuple(nodes)
+    shown = uses_of(placer, nodes)
+    free = free_memory(shown)
+    pods = {booking.request.uid for use in shown for booking in use.bookings}
+    totals = {
+        "nodes": len({use.node for use in shown}.union(nodes)),
+        "gpus": len(shown),
+        "idleGpus": sum(not use.bookings for use in shown),
+        "unhealthyGpus": sum(not use.gpu.healthy for use in shown),
+        "pods": len(pods),
+        "memoryMiB": sum(use.gpu.memory_mib for use in shown),
+        "freeMiB": free.total,
+        "largestFreeMiB": free.largest,
+        "medianRequestMiB": free.median_request,
+        "fragmentation": None if free.fragmentation is None else round(free.fragmentation, 6),
+    }
+    problems = list(placer.problems())
+    gpus = [_gpu(use) for use in shown]
+    return {"takenAt": written_time(taken_at), "totals": totals, "gpus": gpus, "problems": problems}
+
+
+def uses_of(placer: Placer, nodes: Iterable[str] = ()) -> list[GpuUse]:
+    """GPUs of the named nodes (none: of all) in the order of node name and GPU id."""
+    wanted = set(nodes)
+    return [use for use in placer.ledger.gpus() if not wanted or use.node in wanted]
+
+
+def _gpu(use: GpuUse) -> dict[str, Any]:
+    return use.document() | {"pods": [pod_document(booking) for booking in use.bookings]}
+
+
+def pod_document(booking: Booking) -> dict[str, Any]:
+    """A pod on a GPU."""
+    request = booking.request
+    return {
+        "namespace": request.namespace,
+        "name": request.name,
+        "uid": request.uid,
+        "model": request.model,
+        "memoryMiB": None if request.whole else request.memory_mib,
+        "wholeGpu": request.whole,
+        "gpus": [None if gpu == UNNAMED else gpu for gpu in booking.gpus],
+    }

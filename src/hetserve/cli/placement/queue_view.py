@@ -1,0 +1,172 @@
+"""The queues of a snapshot as a document and as tables: the extender's own rounds over the pods at the gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from hetserve.cli.output.terminal import Block
+from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
+from hetserve.placement.gating import in_hand, ours_alone_holds, waiting
+from hetserve.placement.queues import Queue
+from hetserve.units import MiB, Seconds
+
+Json = dict[str, Any]
+
+
+def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, namespace: str | None) -> Json:
+    """The answer of `hetserve queue -o json`; `namespace` (None: all) chooses the pods that are listed.
+
+    The extender alone remembers ids and credits between rounds: here queues are numbered anew, and what is next
+    is what a fresh start would release.
+    """
+    pods = [waiting(pod) for pod in placer.pods.values() if ours_alone_holds(pod)]
+    scheduling = [pod for pod in placer.pods.values() if in_hand(pod)]
+    largest = MiB(int(placer.ledger.index.memory.max(initial=1)))
+    made = next_round(pods, outstanding=0, now=now, largest_gpu=largest, settings=settings)
+    order = {release.pod.uid: number for number, release in enumerate(made.releases)}
+    return {
+        "settings": {"queues": settings.queues, "weights": str(settings.weights), "beta": settings.beta},
+        "waiting": len(pods),
+        "inHand": len(scheduling),
+        "unschedulable": sum(pod.unschedulable for pod in scheduling),
+        "releasesWithin": {str(priority): bound for priority, bound in _bounds(made).items()},
+        "queues": [
+            _queue(queue, made) | {"shapes": _shapes(queue, members), "pods": _pods(members, order, now, namespace)}
+            for queue in made.queues
+            for members in [_members(queue, pods)]
+        ],
+        "heldByOthers": [_held(pod) for pod in _held_by_others(placer.pods.values(), namespace)],
+        "unreadable": [
+            {"namespace": pod.namespace, "name": pod.name, "why": pod.why}
+            for pod in placer.stuck()
+            if namespace in {None, pod.namespace}
+        ],
+        "next": [f"{release.pod.namespace}/{release.pod.name}" for release in made.releases],
+    }
+
+
+def blocks(document: Json, *, wide: bool) -> list[Block]:
+    """The document for people; `wide` lists the pods."""
+    settings = document["settings"]
+    waiting, queues = _counted(document["waiting"], "pod"), _counted(len(document["queues"]), "queue")
+    lines = [
+        ("waiting", f"{waiting} in {queues} (k = {settings['queues']})"),
+        ("in hand", _in_hand(document)),
+        ("next", ", ".join(document["next"]) or "nobody waits"),
+    ]
+    for priority, bound in document["releasesWithin"].items():
+        lines.append(("bound", f"the last pod of priority {priority} is out within {bound} releases of it"))
+    if document["heldByOthers"]:
+        held = ", ".join(f"{pod['namespace']}/{pod['name']} ({', '.join(pod['gates'])})" for pod in _few(document))
+        pods = _counted(len(document["heldByOthers"]), "pod")
+        lines.append(("held", f"{pods} by other gates first: {held}"))
+    unreadable = document["unreadable"]
+    lines += [("stuck", f"{pod['namespace']}/{pod['name']} is in no queue: {pod['why']}") for pod in unreadable]
+    tables = [_queues_table(document)] if document["queues"] else []
+    if wide and document["queues"]:
+        tables.append(_pods_table(document))
+    return [Block("Queues", tuple(lines), tuple(tables))]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _in_hand(document: Json) -> str:
+    """Which of them came past our gate, and so take places, the extender alone knows."""
+    stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
+    beta = document["settings"]["beta"]
+    return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those it let through"
+
+
+def _few(document: Json) -> list[Json]:
+    held: list[Json] = document["heldByOthers"]
+    return held[:3]
+
+
+def _bounds(made: Round) -> dict[int, int]:
+    """As before this round: within how many releases of its priority each last pod is out."""
+    lengths: Counter[int] = Counter()
+    for queue in made.queues:
+        lengths[queue.priority] += queue.length
+    return {priority: made.period * length for priority, length in lengths.items()}
+
+
+def _queue(queue: Queue, made: Round) -> Json:
+    peers = sum(other.weight for other in made.queues if other.priority == queue.priority)
+    return {
+        "id": queue.id,
+        "priority": queue.priority,
+        "length": queue.length,
+        "medianWaitSeconds": round(queue.median_wait, 3),
+        "weight": round(queue.weight, 3),
+        "share": round(queue.weight / peers, 6),
+    }
+
+
+def _members(queue: Queue, pods: Iterable[Waiting]) -> list[Waiting]:
+    """Pods of a queue in its order."""
+    shapes = set(queue.shapes)
+    members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in shapes]
+    return sorted(members, key=lambda pod: (pod.since, pod.namespace, pod.name, pod.uid))
+
+
+def _shapes(queue: Queue, members: Iterable[Waiting]) -> list[Json]:
+    counts = Counter(pod.shape for pod in members)
+    return [
+        {"memoryMiB": shape.memory_mib or None, "model": shape.model or None, "gpus": shape.gpus, "pods": counts[shape]}
+        for shape in queue.shapes
+    ]
+
+
+def _pods(members: Iterable[Waiting], order: Mapping[str, int], now: Seconds, namespace: str | None) -> list[Json]:
+    return [
+        {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "model": pod.model}
+        | {"waitedSeconds": round(max(now - pod.since, 0.0), 3), "turn": order.get(pod.uid)}
+        for pod in members
+        if namespace in {None, pod.namespace}
+    ]
+
+
+def _held_by_others(pods: Iterable[PodView], namespace: str | None) -> list[PodView]:
+    held = [pod for pod in pods if len(pod.gates) > 1 and namespace in {None, pod.request.namespace}]
+    return sorted(held, key=lambda pod: (pod.request.namespace, pod.request.name))
+
+
+def _held(pod: PodView) -> Json:
+    return {"namespace": pod.request.namespace, "name": pod.request.name, "gates": list(pod.gates)}
+
+
+def _queues_table(document: Json) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("QUEUE", "PRIORITY", "PODS", "MEDIAN WAIT", "WEIGHT", "SHARE"):
+        table.add_column(name, justify="right")
+    table.add_column("SHAPES", overflow="fold")
+    for queue in document["queues"]:
+        shapes = ", ".join(_shape(shape) for shape in queue["shapes"])
+        wait, weight, share = f"{queue['medianWaitSeconds']:.0f} s", f"{queue['weight']:.0f}", f"{queue['share']:.0%}"
+        table.add_row(str(queue["id"]), str(queue["priority"]), str(queue["length"]), wait, weight, share, shapes)
+    return table
+
+
+def _pods_table(document: Json) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("QUEUE", "POD", "MODEL", "WAITED", "NEXT ROUND"):
+        table.add_column(name, justify="right" if name in {"QUEUE", "WAITED"} else "left")
+    for queue in document["queues"]:
+        for pod in queue["pods"]:
+            turn = "" if pod["turn"] is None else f"turn {pod['turn'] + 1}"
+            row = (f"{pod['namespace']}/{pod['name']}", pod["model"] or "", f"{pod['waitedSeconds']:.0f} s", turn)
+            table.add_row(str(queue["id"]), *row)
+    return table
+
+
+def _shape(shape: Json) -> str:
+    size = f"{shape['memoryMiB']} MiB" if shape["memoryMiB"] else "whole GPU" if shape["gpus"] else "no GPU"
+    many = f"{shape['gpus']} x " if shape["gpus"] > 1 else ""
+    model = f" of {shape['model']}" if shape["model"] else ""
+    return f"{shape['pods']}: {many}{size}{model}"

@@ -1,0 +1,1 @@
+"""Commands about latency profiles: profile, reference."""

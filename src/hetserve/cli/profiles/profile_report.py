@@ -1,0 +1,59 @@
+"""A fit as a table for a terminal, every column with its unit."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from hetserve.cli.output.terminal import drawn, styled
+from hetserve.profiles.fit import Entry, Fit, thinned
+from hetserve.profiles.samples import Samples
+from hetserve.profiles.to_spec import milliseconds
+
+_COLUMNS = ("min", "p50", "p90", "p99", "max")
+
+
+def as_table(samples: Samples, fit: Fit, title: str) -> str:
+    """What was measured and how far the line is off, batch by batch; coloured only on a terminal."""
+    lines = (
+        ("samples", f"{samples.count} at {len(fit.entries)} batches"),
+        ("kind", f"{fit.kind}: {fit.why}"),
+        ("line", f"{_line(fit)}; worst at batch {fit.worst[0]}: {fit.worst[1] * 100:.1f} % off"),
+    )
+
+    def draw(console: Console) -> None:
+        console.print(styled(f"{title}: {_chosen(fit)}", "bold"))
+        for label, text in lines:
+            console.print(styled(f"  {label:<8} ", "dim"), styled(text), sep="")
+        console.print(Padding(_entries(fit), (1, 0, 0, 2)))
+
+    return drawn(draw)
+
+
+def _chosen(fit: Fit) -> str:
+    return _line(fit) if fit.kind == "linear" else f"table of {len(thinned(fit.entries))} batches"
+
+
+def _line(fit: Fit) -> str:
+    return f"{milliseconds(fit.line.intercept)} + {milliseconds(fit.line.slope)} per item"
+
+
+def _entries(fit: Fit) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for column in ("BATCH", "SAMPLES", "MEAN MS", *(f"{name.upper()} MS" for name in _COLUMNS), "CV", "LINE OFF"):
+        table.add_column(column, justify="right")
+    for entry, error in zip(fit.entries, fit.errors, strict=True):
+        table.add_row(
+            str(entry.batch),
+            str(entry.count),
+            f"{entry.mean * 1e3:.4g}",
+            *(_quantile(entry, name) for name in _COLUMNS),
+            "-" if entry.variation is None else f"{entry.variation * 100:.1f} %",
+            f"{error * 100:.1f} %",
+        )
+    return table
+
+
+def _quantile(entry: Entry, name: str) -> str:
+    return "-" if entry.quantiles is None else f"{entry.quantiles[name] * 1e3:.4g}"
