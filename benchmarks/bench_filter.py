@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetserve.placement.decide import decide, feasible, scores
-from hetserve.placement.inventory import Gpu, NodeInventory
-from hetserve.placement.ledger import Ledger
-from hetserve.placement.requests import GpuRequest, PolicyName
+from hetserve.placement.decision.decide import decide, feasible, scores
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.units import MiB, Seconds
 
 GPUS_PER_NODE = 8

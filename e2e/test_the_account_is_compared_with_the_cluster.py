@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from harness.cluster import Cluster
 from harness.lab import Lab
 from hetserve.placement import Placer
-from hetserve.placement.compare import Difference, Kind
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.ledger.compare import Difference, Kind
 from hetserve.units import Seconds
 from hetserve_extender.api import KubernetesApi
 from hetserve_extender.drift import DriftCheck

@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks.placement.testbed import testbed
 
 from hetserve.placement import GpuRequest, Ledger, NodeInventory, Waiting, decide
-from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 
 STUCK_AFTER: Final = 30.0

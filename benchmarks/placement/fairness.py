@@ -20,9 +20,9 @@ from benchmarks.placement.traces import TRACES
 from benchmarks.reporting import Json, table
 
 from hetserve.placement import QueueSettings
-from hetserve.placement.fairness import jain
-from hetserve.placement.waiting_line import WaitingLine
-from hetserve.placement.weights import Weights
+from hetserve.placement.queues.fairness import jain
+from hetserve.placement.queues.waiting_line import WaitingLine
+from hetserve.placement.queues.weights import Weights
 
 TITLE = "Fairness"
 WORKERS: Final = 3

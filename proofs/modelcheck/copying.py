@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
-from hetserve.placement.index import GpuIndex
+from hetserve.placement.ledger.index import GpuIndex
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
 _ARRAYS: Final = ("free", "pods", "idle", "open", "usable")

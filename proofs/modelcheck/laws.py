@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hetserve.placement import Booking, State
-from hetserve.placement.bookings import UNNAMED
+from hetserve.placement.ledger.bookings import UNNAMED
 from modelcheck.process import Process
 from modelcheck.truth import PodTruth, places
 

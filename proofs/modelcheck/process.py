@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.placement import LedgerError
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Mode, Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer
 from hetserve_extender.bind import Binder

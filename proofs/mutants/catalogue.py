@@ -8,10 +8,10 @@ from mutants.leaders import LEADERS
 from mutants.mutant import Mutant
 from mutants.queueing import QUEUEING
 
-LEDGER: Final = "src/hetserve/placement/ledger.py"
-INDEX: Final = "src/hetserve/placement/index.py"
+LEDGER: Final = "src/hetserve/placement/ledger/ledger.py"
+INDEX: Final = "src/hetserve/placement/ledger/index.py"
 PLACER: Final = "src/hetserve/placement/placer.py"
-PODS: Final = "src/hetserve/placement/pods.py"
+PODS: Final = "src/hetserve/placement/pods/view.py"
 BIND: Final = "scheduler_extender/hetserve_extender/bind.py"
 FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
 
@@ -95,7 +95,7 @@ PLACEMENT: Final = (
     ),
     Mutant(
         "init containers are not counted",
-        "src/hetserve/placement/resources.py",
+        "src/hetserve/objects/resources.py",
         'for container in objects(spec.get("initContainers"), "initContainers"):',
         "for container in ():",
         "tests/unit/placement/test_pod_requests.py",
@@ -215,7 +215,7 @@ PLACEMENT: Final = (
     ),
     Mutant(
         "GPUs of another device plugin are nobody's",
-        "src/hetserve/placement/resources.py",
+        "src/hetserve/objects/resources.py",
         "return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)",
         "return False",
         "tests/unit/placement/test_pods_past_us.py",

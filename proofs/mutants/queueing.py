@@ -13,7 +13,7 @@ ORDER: Final = "tests/properties/test_queue_order_seen.py"
 QUEUEING: Final = (
     Mutant(
         "the queue forgets priority",
-        "src/hetserve/placement/queues.py",
+        "src/hetserve/placement/queues/rounds.py",
         "key=lambda pod: (-pod.priority, *entry(pod)[:-1])",
         "key=lambda pod: (pod.priority, *entry(pod)[:-1])",
         FAIR,
@@ -21,7 +21,7 @@ QUEUEING: Final = (
     ),
     Mutant(
         "the queue lifts foreign gates",
-        "src/hetserve/placement/gating.py",
+        "src/hetserve/placement/pods/scheduling_gate.py",
         "return pod.gates == (names.QUEUE_GATE,) and",
         "return names.QUEUE_GATE in pod.gates and",
         QUEUE,

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.objects.resources import names_gpu
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.placement.pods import PodView, unread_pod
-from hetserve.placement.resources import names_gpu
+from hetserve.placement.pods.view import PodView, unread_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiServer, pod_path
 from hetserve_extender.wire import BindArgs

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api.pages import FIRST_PAGE
-from hetserve.placement.compare import Account, Cluster, Difference, Kind, compare
+from hetserve.placement.ledger.compare import Account, Cluster, Difference, Kind, compare
 from hetserve.placement.placer import Placer
 from hetserve_extender.api import ApiServer, ApiStatusError
 from hetserve_extender.pages import Pages

@@ -17,7 +17,7 @@ import orjson
 
 from hetserve.api import names
 from hetserve.placement.placer import Placer
-from hetserve.placement.reduced import ReducedPod, reduced_pod
+from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
 from hetserve_extender.api import NOT_SENT, Answer, ApiServer
 from hetserve_extender.cluster import Sink
 from hetserve_shell.connection import JSON, RawObject

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from hetserve.api import names
 from hetserve.placement import Waiting
-from hetserve.placement.gating import Stuck
+from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.units import Seconds
 from hetserve.visible import visible
 from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path

@@ -14,9 +14,9 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.placement import PodView, State, Waiting
-from hetserve.placement.gating import in_hand, ours_alone_holds, waiting
 from hetserve.placement.placer import Placer
-from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
+from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import Seconds
 
 SEEN_WITHIN: Final = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetserve.placement.index import GpuIndex
+from hetserve.placement.ledger.index import GpuIndex
 
 
 class LedgerChanges:

@@ -15,10 +15,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
-from hetserve.placement.fragmentation import FreeMemory, FreeMemoryCount
+from hetserve.placement.ledger.allocations import Shelves
+from hetserve.placement.ledger.fragmentation import FreeMemory, FreeMemoryCount
+from hetserve.placement.ledger.unattributed import Cause
 from hetserve.placement.placer import Placer
-from hetserve.placement.shelves import Shelves
-from hetserve.placement.strangers import Cause
 from hetserve_extender.ledger_view import by_node
 from hetserve_extender.slices import Slices
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import orjson
 
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
+from hetserve.placement.ledger.allocations import Shelves
 from hetserve.placement.placer import Placer
-from hetserve.placement.shelves import Shelves
 from hetserve_extender.slices import Shared, Slices
 
 BLOCK: Final = 64 << 10

@@ -21,8 +21,8 @@ import uvicorn
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.units import Seconds
 from hetserve_extender import garbage
 from hetserve_extender.api import LEASE_CONNECTIONS, ApiServer, KubernetesApi

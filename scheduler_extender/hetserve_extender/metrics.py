@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from hetserve.placement import Round
-from hetserve.placement.compare import Kind
+from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
 from hetserve_extender.ledger_metrics import LedgerFigures
 from hetserve_extender.queue_metrics import QueueFigures

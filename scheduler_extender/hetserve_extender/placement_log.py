@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from hetserve.placement.journal import JournaledPlacer, Record
+from hetserve.placement.log.journal import JournaledPlacer, Record
 from hetserve.units import Seconds
 from hetserve_extender.slices import Shared, Slices
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.placement import QueueSettings, Round
-from hetserve.placement.gating import Stuck
 from hetserve.placement.placer import Placer
-from hetserve.placement.queues import OUT_OF_TURN, Release
-from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.pods.scheduling_gate import Stuck
+from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
+from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 from hetserve_extender.api import ApiServer
 from hetserve_extender.gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell

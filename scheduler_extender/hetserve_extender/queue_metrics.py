@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetserve.placement import Round
-from hetserve.placement.fairness import FairnessWindow
+from hetserve.placement.queues.fairness import FairnessWindow
 
 
 class QueueFigures(Collector):

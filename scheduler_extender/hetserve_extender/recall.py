@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hetserve.api import names
-from hetserve.placement.decide import fits
+from hetserve.placement.decision.decide import fits
 from hetserve.placement.placer import Placer, RawObject
-from hetserve.placement.requests import GpuRequest, InvalidObjectError
+from hetserve.placement.pods.requests import GpuRequest, InvalidObjectError
 from hetserve_extender.api import MERGE_PATCH, ApiServer, pod_path
 from hetserve_extender.ledger_changes import LedgerChanges
 from hetserve_extender.slices import Slices

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName, QueueSettings
-from hetserve.placement.weights import Weights
+from hetserve.placement.queues.weights import Weights
 from hetserve.units import Seconds, quantity_to_mib
 from hetserve_extender.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.placement.queues import Release
+from hetserve.placement.queues.rounds import Release
 
 HELD_UP_AT_MOST: Final = 1.0
 """Seconds that a patch without an answer holds up those behind it: one slow webhook must not stop the queues of all."""

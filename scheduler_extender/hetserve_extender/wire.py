@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from hetserve.placement.decide import MAX_SCORE
+from hetserve.placement.decision.decide import MAX_SCORE
 from hetserve.visible import visible
 
 RawObject = dict[str, Any]

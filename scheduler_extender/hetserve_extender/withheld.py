@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.placement.index import GpuIndex, Mask, Numbers
+from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
 
 NONE: Final = b""
 _SPARE: Final = 1024

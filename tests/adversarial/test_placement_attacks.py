@@ -17,7 +17,7 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.check import violations
-from hetserve.placement.decide import UNLISTED_GPU
+from hetserve.placement.decision.decide import UNLISTED_GPU
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import MiB, Seconds
 

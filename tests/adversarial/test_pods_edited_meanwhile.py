@@ -12,9 +12,9 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
-from hetserve.placement.compare import Cluster, Kind, compare
-from hetserve.placement.decide import UNLISTED_GPU
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.ledger.compare import Cluster, Kind, compare
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer

@@ -19,8 +19,8 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.check import RawObject, violations
-from hetserve.placement.requests import MAX_GPUS_PER_NODE, MOST_WISHES
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE, MOST_WISHES
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 

@@ -14,8 +14,8 @@ import pytest
 
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.check import violations
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import ApiServer

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement import parse_node, placer, sinks
+from hetserve.placement import event_handlers, parse_node, placer
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.reduced import view_of
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.pods.reduced import view_of
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -78,7 +78,7 @@ def test_whatever_one_object_raises_the_extender_keeps_the_others(
 
     placement = _placement()
     monkeypatch.setattr(placer, "view_of", raising(view_of))
-    monkeypatch.setattr(sinks, "parse_node", raising(parse_node))
+    monkeypatch.setattr(event_handlers, "parse_node", raising(parse_node))
     PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
     NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
     NodeSink(placement).apply("MODIFIED", gpu_node("odd"))

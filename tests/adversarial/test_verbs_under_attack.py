@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 SERVER = """
 import asyncio, socket, sys, time, orjson, uvloop
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink
+from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.app import Verbs
 from hetserve_extender.bind import Binder

@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.placement.event_handlers import NodeSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.app import Verbs

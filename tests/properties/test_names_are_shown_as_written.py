@@ -18,7 +18,7 @@ from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
-from hetserve.placement.requests import GpuSelector
+from hetserve.placement.pods.requests import GpuSelector
 from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import Finding
 from hetserve.reconcile.status import _condition

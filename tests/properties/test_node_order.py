@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.placement import Gpu, NodeInventory
-from hetserve.placement.choose import best_two, node_order
-from hetserve.placement.index import GpuIndex
+from hetserve.placement.decision.choose import best_two, node_order
+from hetserve.placement.ledger.index import GpuIndex
 from hetserve.units import MiB
 
 NODES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.booleans() | st.just(True)), min_size=1, max_size=6))

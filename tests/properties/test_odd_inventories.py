@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.placement.compare import Cluster, compare
+from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.ledger.compare import Cluster, compare
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink
 from hetserve.units import Seconds
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(

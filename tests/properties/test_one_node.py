@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
-from hetserve.placement.decide import scores
-from hetserve.placement.index import GpuIndex
-from hetserve.placement.strangers import Cause, Stranger
+from hetserve.placement.decision.decide import scores
+from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.unattributed import Cause, Stranger
 from hetserve.units import MiB
 
 NODES = ("n0", "n1", "n2")

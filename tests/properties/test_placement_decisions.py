@@ -22,7 +22,7 @@ from hetserve.placement import (
     feasible,
     scores,
 )
-from hetserve.placement.decide import fits
+from hetserve.placement.decision.decide import fits
 from hetserve.units import MiB, Seconds
 
 NODES = ["n0", "n1", "n2", "n3"]

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import GpuRequest, Ledger, NodeInventory, decide
-from hetserve.placement.explain import able_nodes, explain
-from hetserve.placement.inventory import Gpu
-from hetserve.placement.pods import PodView
-from hetserve.placement.requests import AntiAffinity, GpuSelector
-from hetserve.placement.strangers import Cause
+from hetserve.placement.decision.explain import able_nodes, explain
+from hetserve.placement.ledger.inventory import Gpu
+from hetserve.placement.ledger.unattributed import Cause
+from hetserve.placement.pods.requests import AntiAffinity, GpuSelector
+from hetserve.placement.pods.view import PodView
 from hetserve.units import MiB
 
 IDS = ("0", "1", "2")

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
-from hetserve.placement.compare import Cluster, compare
-from hetserve.placement.index import GpuIndex
-from hetserve.placement.shelves import Shelves
+from hetserve.placement.ledger.allocations import Shelves
+from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.index import GpuIndex
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import MiB, Seconds
 

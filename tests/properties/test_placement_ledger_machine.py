@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
-from hetserve.placement.bookings import UNNAMED
 from hetserve.placement.check import holdings, unsaid, violations
+from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.placer import VERIFY_AFTER, Mode
-from hetserve.placement.reduced import reduced_pod
-from hetserve.placement.sinks import NodeSink
+from hetserve.placement.pods.reduced import reduced_pod
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stranger, stranger

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, State
-from hetserve.placement.journal import JournaledLedger, JournaledPlacer
-from hetserve.placement.journal_values import offered_names, offered_value, plain
+from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer
+from hetserve.placement.log.replay import Player, replay
+from hetserve.placement.log.values import offered_names, offered_value, plain
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods import parse_pod
-from hetserve.placement.replay import Player, replay
+from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 

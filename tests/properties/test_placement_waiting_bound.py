@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import QueueSettings, Waiting
-from hetserve.placement.waiting_line import WaitingLine
-from hetserve.placement.weights import Weights
+from hetserve.placement.queues.waiting_line import WaitingLine
+from hetserve.placement.queues.weights import Weights
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hetserve.api import names
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
-from hetserve.placement.waiting_line import WaitingLine
+from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.gated import Gated

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import QueueSettings
+from hetserve.placement.event_handlers import PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import PodSink
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer

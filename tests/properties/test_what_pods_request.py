@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.placement.resources import gpu_memory
+from hetserve.objects.resources import gpu_memory
 from hetserve.reconcile.observed import pod_fact
 from hetserve.testing.cluster import gpu_pod
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve_extender.bind import Binder
 from hetserve_extender.metrics import Metrics
 from hetserve_extender.testing import FakeApi

@@ -10,8 +10,8 @@ from typing import Any
 from hetserve.api import names
 from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import plugged
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 from hetserve_extender.fence import Revisions

@@ -7,7 +7,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.placement import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.recall import Recall

@@ -6,15 +6,15 @@ which waiting pods come next, and `check.violations` proves a cluster without sh
 
 from __future__ import annotations
 
-from hetserve.placement.bookings import Booking, GpuUse, LedgerError, State
-from hetserve.placement.decide import Candidate, Decision, FreeGpu, Refusal, decide, feasible, scores
-from hetserve.placement.inventory import Gpu, GpuKey, NodeInventory, parse_node
-from hetserve.placement.ledger import Ledger
+from hetserve.placement.decision.decide import Candidate, Decision, FreeGpu, Refusal, decide, feasible, scores
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, State
+from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.placer import Mode, Outcome, Placer
-from hetserve.placement.pods import PodView, parse_pod
-from hetserve.placement.queues import Fairness, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
+from hetserve.placement.pods.view import PodView, parse_pod
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, next_round
 
 __all__ = [
     "AntiAffinity",

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from hetserve.placement.bookings import Booking, LedgerError, State
-from hetserve.placement.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
-from hetserve.placement.fields import mapping
-from hetserve.placement.gating import Stuck, stuck
-from hetserve.placement.ledger import Ledger
-from hetserve.placement.pods import PodView, parse_pod, unread_pod
-from hetserve.placement.reduced import ReducedPod, news, view_of
-from hetserve.placement.requests import GpuRequest, PolicyName
+from hetserve.objects.fields import mapping
+from hetserve.placement.decision.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.reduced import ReducedPod, news, view_of
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.placement.pods.scheduling_gate import Stuck, stuck
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
-from hetserve.placement.inventory import Gpu, parse_node
-from hetserve.placement.pods import PodView, parse_pod, unread_pod
-from hetserve.placement.resources import most_at_once
+from hetserve.objects.resources import most_at_once
+from hetserve.placement.ledger.inventory import Gpu, parse_node
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 RawObject = Mapping[str, Any]

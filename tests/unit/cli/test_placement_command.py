@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.placement import NodeSink, PodSink
-from hetserve.placement.journal import JournaledPlacer
-from hetserve.placement.journal_values import plain
-from hetserve.placement.pods import parse_pod
+from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement.log.values import plain
+from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi
 from hetserve.units import Seconds

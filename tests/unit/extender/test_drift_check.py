@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from hetserve.placement import Placer
-from hetserve.placement.compare import Kind
-from hetserve.placement.sinks import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.ledger.compare import Kind
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.placer import Mode
-from hetserve.placement.queues import QueueSettings
-from hetserve.placement.requests import PolicyName
-from hetserve.placement.weights import Weights
+from hetserve.placement.pods.requests import PolicyName
+from hetserve.placement.queues.rounds import QueueSettings
+from hetserve.placement.queues.weights import Weights
 from hetserve_extender.lease import Terms
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings

@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from hetserve.api import names
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import fencing

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from hetserve.api import names
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.bind import Binder

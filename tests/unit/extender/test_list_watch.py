@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 
 from hetserve.api.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
-from hetserve.placement import PodView, parse_pod, reduced
+from hetserve.placement import PodView, parse_pod
 from hetserve.placement.placer import Placer
+from hetserve.placement.pods import reduced
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer, ApiStatusError

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from hetserve.placement import NodeSink, Placer, PodSink, QueueSettings, Waiting, next_round
-from hetserve.placement.fairness import FairnessWindow, jain
+from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
 from hetserve.units import MiB, Seconds
@@ -152,7 +152,7 @@ async def test_a_round_shows_lengths_waits_and_fairness() -> None:
 
 
 def queue(id_: int, weight: float, released: int, priority: int = 0) -> Any:
-    from hetserve.placement.queues import Queue
+    from hetserve.placement.queues.rounds import Queue
 
     return Queue(id_, priority, (), 10, Seconds(1.0), weight, released)
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.api import Answer

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from hetserve.placement import Mode, NodeSink, PodSink, PolicyName
-from hetserve.placement.journal import JournaledPlacer
-from hetserve.placement.pods import parse_pod
-from hetserve.placement.replay import ReplayError, replay
+from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement.log.replay import ReplayError, replay
+from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.app import Probes

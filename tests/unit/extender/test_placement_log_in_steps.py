@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from hetserve.placement import NodeSink, PodSink
-from hetserve.placement.journal import JournaledPlacer
-from hetserve.placement.replay import replay
+from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement.log.replay import replay
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender import placement_log

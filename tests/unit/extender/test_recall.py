@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Mode
-from hetserve.placement.sinks import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.recall import ANSWERED_WITHIN
 from recall_scene import Scene

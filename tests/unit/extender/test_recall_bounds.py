@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.sinks import NodeSink
+from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender import recall as module
 from hetserve_extender import slices

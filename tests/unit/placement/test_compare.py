@@ -9,8 +9,8 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import Ledger, parse_node, parse_pod
-from hetserve.placement.compare import Cluster, Kind, compare
-from hetserve.placement.pods import unread_pod
+from hetserve.placement.ledger.compare import Cluster, Kind, compare
+from hetserve.placement.pods.view import unread_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hetserve.placement import NodeSink, PodSink
-from hetserve.placement.journal import JournaledPlacer, Record
+from hetserve.placement.log.journal import JournaledPlacer, Record
+from hetserve.placement.log.replay import Player
 from hetserve.placement.placer import Placer
-from hetserve.placement.replay import Player
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.fence import listed_pod

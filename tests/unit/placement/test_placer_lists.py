@@ -10,7 +10,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, PodView, parse_pod
-from hetserve.placement.reduced import ReducedPod, reduced_pod
+from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.fence import listed_pod

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.pods import MAX_MIB, InvalidObjectError, gpu_memory, parse_pod
+from hetserve.placement.pods.view import MAX_MIB, InvalidObjectError, gpu_memory, parse_pod
 from hetserve.testing.cluster import gpu_pod
 
 

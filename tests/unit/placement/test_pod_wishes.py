@@ -6,7 +6,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import AntiAffinity, GpuSelector, PolicyName, parse_pod
-from hetserve.placement.requests import MAX_GPUS_PER_NODE
+from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE
 from hetserve.testing.cluster import gpu_pod
 
 COUNTS: dict[str, tuple[int, int | None, tuple[int, int, bool, bool]]] = {

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.objects.fields import MOST_ITEMS
 from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
-from hetserve.placement.explain import explain
-from hetserve.placement.fields import MOST_ITEMS
-from hetserve.placement.journal import JournaledPlacer
-from hetserve.placement.journal_values import plain
+from hetserve.placement.decision.explain import explain
+from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement.log.replay import replay
+from hetserve.placement.log.values import plain
+from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods import InvalidObjectError
-from hetserve.placement.reduced import reduced_pod
-from hetserve.placement.replay import replay
-from hetserve.placement.what_if import what_if
+from hetserve.placement.pods.reduced import reduced_pod
+from hetserve.placement.pods.view import InvalidObjectError
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 

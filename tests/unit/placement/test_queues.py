@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.clustering import Shape, cluster
-from hetserve.placement.waiting_line import WaitingLine
-from hetserve.placement.weights import Weights
+from hetserve.placement.queues.clustering import Shape, cluster
+from hetserve.placement.queues.waiting_line import WaitingLine
+from hetserve.placement.queues.weights import Weights
 from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)

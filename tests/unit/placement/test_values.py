@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetserve.placement.requests import GpuRequest
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve.units import MiB
 
 REQUEST = GpuRequest("uid", "default", "pod", MiB(4096))

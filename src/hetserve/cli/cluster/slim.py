@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement.reduced import reduced_pod
+from hetserve.placement.pods.reduced import reduced_pod
 
 RawObject = dict[str, Any]
 _RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")

@@ -8,8 +8,8 @@ from typing import Any
 
 from hetserve.cli.cluster.snapshot import Snapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
-from hetserve.placement.bookings import UNNAMED
-from hetserve.placement.fragmentation import free_memory
+from hetserve.placement.ledger.bookings import UNNAMED
+from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.units import Seconds
 
 

@@ -16,7 +16,7 @@ from hetserve.cli.output import messages
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Source
     from hetserve.cli.placement.log_file import Record
-    from hetserve.placement.replay import Replayed
+    from hetserve.placement.log.replay import Replayed
 
 EXIT_DIFFERENT: Final = 1
 
@@ -102,14 +102,14 @@ def replay(log: str, policy: str | None, output: str) -> None:
     """
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.placement.log_file import read_log  # noqa: PLC0415
-    from hetserve.placement.replay import ReplayError  # noqa: PLC0415
+    from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
     records = read_log(log)
     try:
         if policy is not None:
             _compare_policies(records, policy, output)
             return
-        from hetserve.placement.replay import replay as again  # noqa: PLC0415
+        from hetserve.placement.log.replay import replay as again  # noqa: PLC0415
 
         _show(again(records), output)
     except ReplayError as error:
@@ -149,9 +149,9 @@ def _compare_policies(records: list[Record], policy: str, output: str) -> None:
     from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.placement.what_if_table import block  # noqa: PLC0415
-    from hetserve.placement.replay import logged_policy  # noqa: PLC0415
-    from hetserve.placement.requests import PolicyName  # noqa: PLC0415
-    from hetserve.placement.what_if import what_if  # noqa: PLC0415
+    from hetserve.placement.log.replay import logged_policy  # noqa: PLC0415
+    from hetserve.placement.log.what_if import what_if  # noqa: PLC0415
+    from hetserve.placement.pods.requests import PolicyName  # noqa: PLC0415
 
     courses = [what_if(records, one) for one in dict.fromkeys((logged_policy(records), PolicyName(policy)))]
     if output == "text":

@@ -156,7 +156,7 @@ def _settings(
     """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
     from hetserve.cli.cluster.installed import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
-    from hetserve.placement.weights import Weights  # noqa: PLC0415
+    from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
 
     installed = extender_settings(cluster, system_namespace).get("queue") or {}
     defaults = QueueSettings()

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from hetserve.cli.output.terminal import Block
 from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.gating import in_hand, ours_alone_holds, waiting
-from hetserve.placement.queues import Queue
+from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
+from hetserve.placement.queues.rounds import Queue
 from hetserve.units import MiB, Seconds
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Table
 
 from hetserve.cli.output.terminal import Block
-from hetserve.placement.what_if import WhatIf
+from hetserve.placement.log.what_if import WhatIf
 
 _ROWS: Final[tuple[tuple[str, Callable[[WhatIf], str]], ...]] = (
     ("pods that arrived", lambda one: str(one.arrived)),

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.policies import best_fit, spread, worst_fit
 from hetserve.placement.policies.interface import Rank
-from hetserve.placement.requests import PolicyName
 
 RANKS: Final[Mapping[PolicyName, Rank]] = MappingProxyType(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.ledger.index import GpuIndex, Numbers
 from hetserve.placement.policies.interface import MEMORY_BITS
 
 _SHARED: Final = 1 << MEMORY_BITS

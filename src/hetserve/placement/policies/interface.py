@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.ledger.index import GpuIndex, Numbers
 
 MEMORY_BITS: Final = 28
 """Width of a field of MiB: the largest GPU has 2^27."""

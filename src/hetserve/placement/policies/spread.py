@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.placement.index import GpuIndex, Numbers
+from hetserve.placement.ledger.index import GpuIndex, Numbers
 from hetserve.placement.policies.interface import MEMORY_BITS
 
 _NODE_BITS: Final = 18

@@ -1,0 +1,1 @@
+"""Kubernetes objects as values: how fields and resources of any object are read."""

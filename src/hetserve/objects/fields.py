@@ -1,0 +1,96 @@
+"""Reading fields of objects whose types nobody has checked: a wrong type is named with its field and value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from hetserve.placement.pods.requests import InvalidObjectError
+from hetserve.units import Seconds
+
+LONGEST_NAME: Final = 253
+_SHOWN: Final = 60
+MOST_ITEMS: Final = 1000
+"""Entries of a list of which each is read: containers that may give GPUs, gates, conditions; real ones have a few."""
+LISTS: Final = (list, tuple)
+"""What a list may be; to ask for one of a tuple of types costs half as much as for `list | tuple`."""
+
+
+def mapping(value: object, *path: str) -> Mapping[str, Any]:
+    """The object at a path of fields; absent counts as empty."""
+    if type(value) is dict:  # what JSON gives; to ask for the abstract class costs ten times as much
+        return value
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidObjectError(f"{'.'.join(path)}: {short(value)} is not an object")
+    return value
+
+
+def items(value: object, field: str) -> Sequence[Mapping[str, Any]]:
+    """A list of a few objects; absent counts as empty."""
+    if value is None:
+        return ()
+    if isinstance(value, LISTS) and len(value) > MOST_ITEMS:
+        raise InvalidObjectError(f"{field}: {len(value)} entries; at most {MOST_ITEMS} are read")
+    return objects(value, field)
+
+
+def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
+    """A list of objects, however many; absent counts as empty."""
+    if value is None:
+        return ()
+    if type(value) is list and set(map(type, value)) <= {dict}:
+        return value
+    if not isinstance(value, LISTS) or not all(isinstance(item, Mapping) for item in value):
+        raise InvalidObjectError(f"{field}: {short(value)} is not a list of objects")
+    return value
+
+
+def text(value: object, field: str) -> str | None:
+    """A text; absent and empty are None."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise InvalidObjectError(f"{field}: {short(value)} is not a text")
+    return value
+
+
+def required(value: object, field: str) -> str:
+    """A text that is kept as long as the pod is booked, so it must not be long."""
+    found = text(value, field)
+    if found is None:
+        raise InvalidObjectError(f"{field} is missing")
+    if len(found) > LONGEST_NAME:
+        raise InvalidObjectError(f"{field}: {short(found)} has more than {LONGEST_NAME} characters")
+    return found
+
+
+def integer(value: object, field: str) -> int:
+    """A whole number; absent is 0."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidObjectError(f"{field}: {short(value)} is not a whole number")
+    return value
+
+
+def timestamp(value: object, field: str) -> Seconds:
+    """Time of day in seconds; absent is 0."""
+    if value is None:
+        return Seconds(0.0)
+    try:
+        return Seconds(datetime.fromisoformat(str(value)).timestamp())
+    except ValueError:
+        raise InvalidObjectError(f"{field}: {value!r} is not a time") from None
+
+
+def short(value: object) -> str:
+    """A value as it may be shown in an error."""
+    if isinstance(value, str) and len(value) > _SHOWN:  # of megabytes that somebody sent only this much is looked at
+        value = value[:_SHOWN]
+    elif isinstance(value, list | tuple | Mapping) and len(value) > _SHOWN:
+        return f"a {type(value).__name__} of {len(value)} entries"
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

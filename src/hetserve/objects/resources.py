@@ -1,0 +1,181 @@
+"""What a pod's containers ask for, counted as Kubernetes counts a resource: GPU memory, GPUs, and what others give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from hetserve.api import names
+from hetserve.objects.fields import LISTS, MOST_ITEMS, mapping, objects, short
+from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
+from hetserve.units import MiB, parse_quantity
+
+_LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
+_LONGEST: Final = 64
+_UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
+_GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
+_CONTAINERS: Final = ("containers", "initContainers")
+_PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
+_MOST_KEPT: Final = 8
+_LONGEST_KEPT: Final = 80
+"""Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
+
+
+class Asked(NamedTuple):
+    """What a pod asks of GPUs: MiB on each, how many, and the resources of NVIDIA's device plugin, a few of them."""
+
+    memory: MiB = MiB(0)
+    gpus: int = 0
+    through: tuple[str, ...] = ()
+
+
+def asked(spec: Mapping[str, Any]) -> Asked:
+    """All that a pod's containers ask of GPUs; of most pods one look at the names says that it is nothing.
+
+    Raises InvalidObjectError as `peak` does.
+    """
+    for field in _CONTAINERS:
+        if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
+            spec = {**spec, field: _that_matter(found, field)}
+    named = set[str]().union(*_resources(spec))
+    if not any(name.startswith(_GIVERS) for name in named):
+        return Asked()
+    return Asked(
+        gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
+        gpu_count(spec) if names.RESOURCE_GPU in named else 0,
+        _through(spec) if any(map(of_device_plugin, named)) else (),
+    )
+
+
+def gpu_memory(spec: Mapping[str, Any]) -> MiB:
+    """MiB that a pod needs on each of its GPUs. Raises InvalidObjectError as `peak` does."""
+    return MiB(peak(spec, names.RESOURCE_GPU_MEMORY))
+
+
+def gpu_count(spec: Mapping[str, Any]) -> int:
+    """Number of GPUs that a pod names; 0 where it names none. Raises InvalidObjectError as `peak` does."""
+    return peak(spec, names.RESOURCE_GPU)
+
+
+def names_gpu(spec: Mapping[str, Any]) -> bool:
+    """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
+    return any(name in _UNIT for resources in _resources(spec) for name in resources)
+
+
+def may_have_gpus(spec: Mapping[str, Any]) -> bool:
+    """Whether a container names what gives GPUs, were it 0, or cannot be read: it may name anything."""
+    try:
+        return any(gives_gpus(name) for resources in _resources(spec) for name in resources)
+    except InvalidObjectError:
+        return True
+
+
+def gives_gpus(resource: str) -> bool:
+    """Whether a resource is ours, or one of those that NVIDIA's device plugin gives."""
+    return resource.startswith(_GIVERS) and (not resource.startswith(names.NVIDIA) or of_device_plugin(resource))
+
+
+def of_device_plugin(resource: str) -> bool:
+    """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
+    return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
+
+
+def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
+    """Most that a pod's containers ask for at any time, as Kubernetes counts it (component-helpers, PodRequests).
+
+    `amount` is what one container asks for. Containers and sidecars (init containers with restartPolicy Always) run
+    together and are summed; another init container runs alone beside the sidecars started before it, so of those only
+    the largest matters. Raises InvalidObjectError for containers that are no list of objects.
+    """
+    running = sidecars = most = 0
+    for container in objects(spec.get("containers"), "containers"):
+        running += amount(container)
+    for container in objects(spec.get("initContainers"), "initContainers"):
+        if container.get("restartPolicy") == "Always":
+            sidecars += amount(container)
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + amount(container))
+    return max(running + sidecars, most)
+
+
+def peak(spec: Mapping[str, Any], resource: str) -> int:
+    """Most of a resource of ours that a pod needs at any time, on each of its GPUs or in GPUs.
+
+    What RuntimeClasses add (`overhead`) is for sandboxes, which hold no GPU. Raises InvalidObjectError for a quantity
+    that is none or is larger than any node.
+    """
+    total = most_at_once(spec, lambda container: _amount(container, resource))
+    if total > _LARGEST[resource]:
+        unit = _UNIT[resource]
+        raise InvalidObjectError(f"{resource} sums to {total} {unit}; at most {_LARGEST[resource]} {unit} is possible")
+    return total
+
+
+def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Requests and limits of every container, as they are written."""
+    found = []
+    for field in _CONTAINERS:
+        for container in objects(spec.get(field), field):
+            if resources := mapping(container.get("resources"), field, "resources"):
+                found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+    return found
+
+
+def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
+    """Of very many containers those that may have GPUs. Raises InvalidObjectError where these are too many."""
+    found = [container for container in objects(value, field) if may_have_gpus({field: (container,)})]
+    if len(found) > MOST_ITEMS:
+        raise InvalidObjectError(f"{field}: {len(found)} that may have GPUs; at most {MOST_ITEMS} are read")
+    return found
+
+
+def _through(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names.
+
+    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
+    """
+    named = ((name, amount) for resources in _resources(spec) for name, amount in resources.items())
+    found = {name[:_LONGEST_KEPT] for name, amount in named if of_device_plugin(name) and not _is_zero(amount)}
+    return tuple(sorted(found)[:_MOST_KEPT])
+
+
+def _is_zero(amount: object) -> bool:
+    try:
+        return parse_quantity(str(amount)) == 0
+    except ValueError:
+        return False
+
+
+def _amount(container: Mapping[str, Any], resource: str) -> int:
+    resources = mapping(container.get("resources"), "containers.resources")
+    for kind in ("requests", "limits"):
+        value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
+        if value is not None:
+            written = str(value)
+            if len(written) > _LONGEST:  # numbers that were read once are kept
+                raise InvalidObjectError(f"{resource}: {short(written)} has more than {_LONGEST} characters")
+            return _whole_number(written, resource)
+    return 0
+
+
+@lru_cache(maxsize=4096)
+def _whole_number(text: str, resource: str) -> int:
+    try:
+        value = parse_quantity(text)
+    except ValueError as error:
+        raise InvalidObjectError(f"{resource}: {error}") from None
+    if not value.is_finite() or value > _LARGEST[resource]:
+        raise InvalidObjectError(f"{resource}: {text} is too much; {_hint(text, value, resource)}")
+    return int(value.to_integral_value(ROUND_CEILING))
+
+
+def _hint(text: str, value: Decimal, resource: str) -> str:
+    """What would be right: whoever writes 16Gi means 16384 MiB."""
+    unit = _UNIT[resource]
+    mib = value / (1 << 20) if resource == names.RESOURCE_GPU_MEMORY and text[-1:].isalpha() else value
+    if mib.is_finite() and 1 <= mib <= MAX_MIB and mib != value:
+        return f"it counts {unit}: write {int(mib.to_integral_value(ROUND_CEILING))}"
+    return f"it counts {unit}, at most {_LARGEST[resource]}"

@@ -1,0 +1,1 @@
+"""Which GPUs a pod gets, and why each other node was refused."""

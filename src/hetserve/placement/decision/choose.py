@@ -1,0 +1,74 @@
+"""From ranks of GPUs to the GPUs a pod gets: the best one, or the n best of the best node.
+
+Nodes are compared by the ranks of the n GPUs that each would give, the lowest first: a pod on several GPUs
+runs at the pace of its worst one. Where the lowest are equal the next lowest decide, and in the end the name
+of the node. For one GPU this is the order of the GPUs themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
+
+Rows = tuple[int, ...]
+"""Rows of GPUs of one node, in the order of their ids."""
+
+
+def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
+    """The best and the next best: GPUs where one is asked for, nodes where several are."""
+    if count > 1:
+        return _best_two_nodes(index, fits, ranks, count)
+    if not ranks.size:
+        return None, None
+    masked = np.where(fits, ranks, -1)
+    best = int(masked.argmax())  # the first of equals: rows are in the order of names
+    if masked[best] < 0:
+        return None, None
+    masked[best] = -1
+    second = int(masked.argmax())
+    return (best,), ((second,) if masked[second] >= 0 else None)
+
+
+def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """(nodes that can give `count` GPUs, best first; the place of each in that order, equal where ranks are)."""
+    able, keys = _tops(index, fits, ranks, count)
+    if len(able) < 2:  # nothing to sort, which by each of a thousand columns takes as long as a decision may
+        return able, np.zeros(len(able), dtype=np.int64)
+    order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
+    keys = keys[order]
+    steps = np.any(keys[1:] != keys[:-1], axis=1)
+    return able[order], np.concatenate(([0], np.cumsum(steps)))
+
+
+def _best_two_nodes(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
+    nodes, _ = node_order(index, fits, ranks, count)
+    found: list[Rows | None] = [_best_rows(index, fits, ranks, count, int(node)) for node in nodes[:2]]
+    best, second = (*found, None, None)[:2]
+    return best, second
+
+
+def _best_rows(index: GpuIndex, fits: Mask, ranks: Numbers, count: int, node: int) -> Rows:
+    first = int(index.first[node])
+    here = slice(first, first + len(index.nodes[node].gpus))
+    masked = np.where(fits[here], ranks[here], -1)
+    best = np.argsort(-masked, kind="stable")[:count]
+    return tuple(sorted(first + int(row) for row in best))
+
+
+def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """(nodes on which `count` GPUs fit; the highest ranks of each, that many, highest first)."""
+    masked = np.where(fits, ranks, -1)
+    if count == 1 and index.nodes:
+        best = np.maximum.reduceat(masked, index.first)
+        able = np.flatnonzero(best >= 0)
+        return able, best[able, np.newaxis]
+    able = np.flatnonzero(index.on_node(fits) >= count)
+    sizes = index.on_node(index.all)[able]
+    tops = np.empty((len(able), count), dtype=np.int64)
+    # A table for each size of node: one of all would be as wide as a pod asks, or as the largest node is.
+    for size in np.unique(sizes).tolist():
+        here = np.flatnonzero(sizes == size)
+        rows = index.first[able[here], np.newaxis] + np.arange(size)
+        tops[here] = -np.sort(-masked[rows], axis=1)[:, :count]
+    return able, tops

@@ -1,0 +1,69 @@
+"""Where watches put pods and nodes: lists replace what is known, events change it; one bad object raises nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetserve.placement.ledger.inventory import NodeInventory, parse_node
+from hetserve.placement.placer import Placer, RawObject, object_key
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PodSink:
+    """Pods from the watch."""
+
+    placer: Placer
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        self.placer.observe_all(objects)
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        if event == "DELETED":
+            self.placer.unreadable.pop(object_key(raw), None)
+            self.placer.forget(_uid(raw))
+        else:
+            self.placer.observe(raw)
+
+
+@dataclass(slots=True)
+class NodeSink:
+    """Nodes from the watch."""
+
+    placer: Placer
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        nodes = [_node(raw) for raw in objects]
+        for node in nodes:
+            if node.problem:
+                log.warning("%s", node.problem)
+        self.placer.ledger.relist_nodes(nodes)
+        self.placer.on_change()
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        node = _node(raw)
+        ledger = self.placer.ledger
+        if event == "DELETED":
+            ledger.drop_node(node.name, node.uid)
+        elif not ledger.put_node(node):
+            return
+        elif node.problem:
+            log.warning("%s", node.problem)
+        self.placer.on_change()
+
+
+def _node(raw: RawObject) -> NodeInventory:
+    """Inventory of a node; whatever reading it raises becomes its problem, and the other nodes go on."""
+    try:
+        return parse_node(raw)
+    except Exception as error:
+        metadata = raw.get("metadata") or {}
+        name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
+        return NodeInventory(name, uid, problem=f"node {name}: {type(error).__name__}: {error}")
+
+
+def _uid(raw: RawObject) -> str:
+    return str((raw.get("metadata") or {}).get("uid", ""))

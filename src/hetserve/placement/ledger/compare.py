@@ -1,0 +1,194 @@
+"""Every difference between the ledger and the cluster that it stands for.
+
+The cluster's side is what raw pods and nodes say, read and summed by the code of the independent checker: none
+of it is shared with the ledger. What the ledger knows before the cluster does (reservations, binds under way)
+is no difference.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
+from hetserve.placement.ledger.bookings import Booking, State
+from hetserve.placement.ledger.index import Numbers
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest
+
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+class Kind(Enum):
+    """What differs."""
+
+    NOT_IN_CLUSTER = "booked, not in the cluster"
+    NOT_BOOKED = "in the cluster, not booked"
+    OTHER_GPU = "on another GPU"
+    OTHER_MEMORY = "with another memory"
+    OTHER_MODEL = "of another model"
+    NO_GPU = "bound without saying to which GPUs"
+    OTHER_INVENTORY = "GPU known to one only"
+    OTHER_FREE = "free memory differs"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One thing that ledger and cluster see otherwise; `subject` is a pod's UID or a GPU."""
+
+    subject: str
+    kind: Kind = field(compare=False)
+    text: str
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
+
+    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing. `plugged`: those with GPUs
+    that a device plugin chose, by UID, with their names. `there`: UIDs of all pods, also of those that say nothing.
+    """
+
+    pods: dict[str, list[Holding]] = field(default_factory=dict)
+    unsaid: dict[str, str] = field(default_factory=dict)
+    plugged: dict[str, str] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
+    capacity: dict[Place, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> Cluster:
+        cluster = cls()
+        cluster.add_pods(pods)
+        cluster.add_nodes(nodes)
+        return cluster
+
+    def add_pods(self, pods: Iterable[RawObject]) -> None:
+        """Take pods; one that cannot be read holds nothing here, and shows as a difference if it is booked."""
+        for pod in pods:
+            with suppress(*_UNREADABLE):
+                self.there.add(pod["metadata"]["uid"])
+                if plugged(pod):
+                    metadata = pod["metadata"]
+                    self.plugged[metadata["uid"]] = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+                if held := holdings([pod]):
+                    self.pods[held[0].uid] = held
+                if text := unsaid(pod):
+                    uid = pod["metadata"]["uid"]
+                    self.unsaid[uid] = text
+                    self.pods[uid] = list({entry.place: entry for entry in held}.values())
+
+    def add_nodes(self, nodes: Iterable[RawObject]) -> None:
+        """Take nodes; one whose GPUs cannot be read has none, as for the ledger."""
+        for node in nodes:
+            with suppress(*_UNREADABLE):
+                self.capacity |= gpu_capacity([node])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ledger as it is now, in copies that cost next to nothing: comparing takes longer than a verb may wait."""
+
+    bookings: Mapping[str, Booking]
+    rows: Mapping[Place, int]
+    free: Numbers
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Account:
+        return cls(dict(ledger.bookings()), ledger.index.row, ledger.index.free.copy())
+
+
+def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...]:
+    """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
+    account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
+    return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
+
+
+def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
+    yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
+    for uid, booking in bookings.items():
+        if uid not in cluster.unsaid:
+            yield from _booked(uid, booking, cluster)
+    for uid in cluster.pods.keys() - bookings.keys() - cluster.unsaid.keys():
+        held = cluster.pods[uid]
+        text = f"{_who(held[0])} holds {_places(entry.place for entry in held)} and is not booked"
+        yield Difference(uid, Kind.NOT_BOOKED, text)
+    for uid in cluster.plugged.keys() - bookings.keys() - cluster.pods.keys():
+        text = f"pod {cluster.plugged[uid]} has GPUs that a device plugin chose and is not booked"
+        yield Difference(uid, Kind.NOT_BOOKED, text)
+
+
+def _booked(uid: str, booking: Booking, cluster: Cluster) -> Iterator[Difference]:
+    """A booking against what its pod holds in the cluster; what cannot be read only has to be there."""
+    held = cluster.pods.get(uid)
+    known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
+    if held is not None and not booking.unread:
+        yield from _pod(booking, {entry.place: entry.mib for entry in held})
+        yield from _model(booking.request, held[0].model)
+    elif booking.state is State.BOUND and not known:
+        text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
+        yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
+
+
+def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
+    request = booking.request
+    booked = dict(zip(booking.places, booking.mib, strict=True))
+    if booking.through:
+        booked = {place: mib for place, mib in booked.items() if place in booking.named}
+    if set(held) != set(booked):
+        text = f"{_who(request)} is booked on {_places(booked)} and holds {_places(held)}"
+        yield Difference(request.uid, Kind.OTHER_GPU, text)
+    elif not request.whole and held != booked:
+        # A whole GPU is held whole, however much memory the inventory gave it when the pod came.
+        text = f"{_who(request)} is booked with {_amounts(booked)} MiB and holds {_amounts(held)} MiB"
+        yield Difference(request.uid, Kind.OTHER_MEMORY, text)
+
+
+def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
+    if request.model != (labelled or None):
+        text = f"{_who(request)} was bound as model {request.model} and is labelled {labelled or None}"
+        yield Difference(request.uid, Kind.OTHER_MODEL, text)
+
+
+def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
+    free = dict(zip(account.rows, account.free.tolist(), strict=True))
+    for place in free.keys() ^ cluster.capacity.keys():
+        owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
+        yield Difference(_gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}")
+    held = _held(account.bookings, cluster)
+    for place in free.keys() & cluster.capacity.keys():
+        left = cluster.capacity[place] - held[place]
+        if left != free[place]:
+            text = f"{_gpu(place)} has {free[place]} MiB free in the ledger, {left} by the cluster's pods"
+            yield Difference(_gpu(place), Kind.OTHER_FREE, text)
+
+
+def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, int]:
+    """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
+    held: dict[Place, int] = defaultdict(int)
+    for entry in (entry for entries in cluster.pods.values() for entry in entries):
+        held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib
+    for uid, booking in bookings.items():
+        if booking.state is not State.BOUND and uid not in cluster.pods:
+            for place, mib in zip(booking.places, booking.mib, strict=True):
+                held[place] += mib
+    return held
+
+
+def _who(pod: GpuRequest | Holding) -> str:
+    return f"pod {pod.namespace}/{pod.name}"
+
+
+def _amounts(held: Mapping[Place, int]) -> str:
+    return ", ".join(str(held[place]) for place in sorted(held))
+
+
+def _places(places: Iterable[Place]) -> str:
+    return ", ".join(sorted(_gpu(place) for place in places))
+
+
+def _gpu(place: Place) -> str:
+    return f"GPU {place[1]} of node {place[0]}"

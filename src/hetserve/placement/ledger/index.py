@@ -1,0 +1,224 @@
+"""Search structure over all GPUs: one numpy row per GPU, kept current booking by booking.
+
+Rows are sorted by node name and GPU id, so that a row's number is its place in the total order that breaks
+ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.1 ms) instead of a walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.unattributed import UNLISTED, Stranger
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
+
+Place = tuple[str, str]
+"""Node name and GPU id: what a bound pod names, whatever the UID of the node is by now."""
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+
+_NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
+_NOTHING: Final[Collection[Stranger]] = ()
+
+
+class GpuIndex:
+    """Rows of all GPUs of the cluster; the ledger changes them, `decide` and the policies read them."""
+
+    def __init__(self, inventories: Iterable[NodeInventory]) -> None:
+        inventories = list(inventories)
+        self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
+        self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
+        self.node_row = {node.name: row for row, node in enumerate(self.nodes)}
+        self.gpus: list[Gpu] = [gpu for node in self.nodes for gpu in node.gpus]
+        places = [(node.name, gpu.id) for node in self.nodes for gpu in node.gpus]
+        self.row: dict[Place, int] = {place: row for row, place in enumerate(places)}
+        counts = [len(node.gpus) for node in self.nodes]
+        self.node_of: Numbers = np.repeat(np.arange(len(self.nodes)), counts)
+        self.first: Numbers = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
+        self.free: Numbers = np.array([gpu.memory_mib for gpu in self.gpus], dtype=np.int64)
+        self.memory = self.free.copy()
+        self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
+        self.idle = np.ones(len(self.gpus), dtype=np.bool_)
+        self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
+        self.open = np.ones(len(self.gpus), dtype=np.bool_)
+        """False on every GPU of a node where pods hold GPUs of which nobody knows which of the listed ones they are."""
+        self.usable = self.healthy.copy()
+        """Open and healthy: kept, for every decision asks for both."""
+        self.all = np.ones(len(self.gpus), dtype=np.bool_)
+        self.all.setflags(write=False)
+        self.content = 0
+        """Equal where what lies on the GPUs is equal to every decision, whatever came and went meanwhile: a sum of
+        hashes over the bookings, which means nothing beside other GPUs or in another process."""
+        self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
+        self._strangers: dict[str, dict[Stranger, int]] = {}
+        self._holders: dict[tuple[str, bool], dict[int, int]] = {}
+
+    def book(self, place: Place, request: GpuRequest, sign: int, strangers: Collection[Stranger] = UNLISTED) -> None:
+        """Take (1) or give back (-1) what a pod holds on a GPU; one that the inventory does not list closes its node.
+
+        A whole GPU counts with all its memory, so that whoever else holds some of it shows as over-use. `strangers`
+        says why it may be one that is not listed.
+        """
+        row = self.row.get(place)
+        if row is None:
+            self._book_strangers(place[0], strangers, sign)
+            return
+        self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
+        self.pods[row] += sign
+        self.idle[row] = self.pods[row] == 0
+        hard = request.anti_affinity is AntiAffinity.HARD
+        self.content += sign * hash((row, request.memory_mib, request.whole, request.model, hard))
+        if request.model is not None:
+            self._book_model(request.model, row, sign, hard=hard)
+
+    def keep_from(self, place: Place, model: str, sign: int) -> None:
+        """Keep a GPU from a model beside those of its bookings (1), or let it in again (-1)."""
+        row = self.row.get(place)
+        if row is not None:
+            self.content += sign * hash((row, model))
+            self._book_model(model, row, sign, hard=True)
+
+    def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
+        """Whether a GPU on which the request is booked also holds a pod that must not be beside it."""
+        row = self.row[place]
+        hard, soft = (self._holders.get((request.model or "", hard), {}).get(row, 0) for hard in (True, False))
+        return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
+
+    def _book_model(self, model: str, row: int, sign: int, *, hard: bool) -> None:
+        holders = self._holders.setdefault((model, hard), {})
+        holders[row] = holders.get(row, 0) + sign
+        if holders[row] <= 0:
+            del holders[row]
+        if not holders:
+            del self._holders[model, hard]
+
+    def strangers(self, node: str) -> Collection[Stranger]:
+        """What closes a node to new pods; nothing does where it is open."""
+        return self._strangers.get(node, _NOTHING)
+
+    def _book_strangers(self, node: str, strangers: Collection[Stranger], pods: int) -> None:
+        """Close a node while pods hold unlisted GPUs there: which of the listed ones these really are nobody knows."""
+        row = self.node_row.get(node)
+        if row is None:
+            return
+        here = self._strangers.get(node, {})
+        was_closed = bool(here)
+        for one in strangers:
+            here[one] = here.get(one, 0) + pods
+            if here[one] <= 0:
+                del here[one]
+        self._strangers[node] = here
+        if not here:
+            del self._strangers[node]
+        if was_closed == bool(here):  # one pod may name a thousand
+            return
+        self.content += hash(node) if here else -hash(node)
+        first = int(self.first[row])
+        rows = slice(first, first + len(self.nodes[row].gpus))
+        self.open[rows] = not here
+        self.usable[rows] = self.open[rows] & self.healthy[rows]
+
+    # Conditions, as masks over the rows
+
+    def offered(self, names: Sequence[str]) -> Mask:
+        """Which GPUs lie on the named nodes, to be read only; names of nodes without GPUs select nothing."""
+        if not self.nodes:
+            return self.all
+        on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
+        on_node[self.rows_of(names)] = True
+        here: Mask = self.all if on_node[:-1].all() else on_node[self.node_of]
+        return here
+
+    def rows_of(self, names: Sequence[str]) -> Numbers:
+        """Row of each named node, -1 for one without GPUs; to be read only.
+
+        Those of the last tuple are kept: a call asks several times, and prioritize what filter has asked.
+        """
+        known, rows = self._rows_of
+        if known is names:
+            return rows
+        rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
+        if isinstance(names, tuple):  # nothing else is sure to be the same the next time
+            self._rows_of = names, rows
+        return rows
+
+    def selected(self, selector: GpuSelector) -> Mask:
+        """Which GPUs a selector accepts."""
+        mask = np.ones(len(self.gpus), dtype=np.bool_)
+        if selector.products:
+            mask &= self._any_of(self._rows_of_product, selector.products)
+        if selector.products_excluded:
+            mask &= ~self._any_of(self._rows_of_product, selector.products_excluded)
+        if selector.ids:
+            mask &= self._any_of(self._rows_of_id, selector.ids)
+        if selector.ids_excluded:
+            mask &= ~self._any_of(self._rows_of_id, selector.ids_excluded)
+        return mask
+
+    def without_model(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask less the GPUs with an instance of the request's model, unless it and they agree to share."""
+        if request.model is None:
+            return mask
+        left = mask.copy()
+        for hard in (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,):
+            self._keep_off(left, request.model, hard=hard)
+        return left
+
+    def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
+        """Take the GPUs that hold a model out of a mask."""
+        if holders := self.holders(model, hard=hard):
+            mask[list(holders)] = False
+
+    def holders(self, model: str, *, hard: bool) -> Mapping[int, int]:
+        """Rows with pods of a model that share with none of their kind (hard), or with those that share too."""
+        return self._holders.get((model, hard), _NOBODY)
+
+    def _any_of(self, rows: Mapping[str, Numbers], wanted: Sequence[str]) -> Mask:
+        """Rows under any of these keys; a pod may list a thousand that no GPU has, and those cost a look each."""
+        mask = np.zeros(len(self.gpus), dtype=np.bool_)
+        for key in wanted:
+            if (found := rows.get(key)) is not None:
+                mask[found] = True
+        return mask
+
+    @cached_property
+    def _rows_of_id(self) -> dict[str, Numbers]:
+        return _rows_by(gpu.id for gpu in self.gpus)
+
+    @cached_property
+    def _rows_of_product(self) -> dict[str, Numbers]:
+        return _rows_by(gpu.product for gpu in self.gpus)
+
+    # Counts per node
+
+    def on_node(self, mask: Mask) -> Numbers:
+        """Per node: for how many of its GPUs does the mask hold?"""
+        if not self.nodes:
+            return np.zeros(0, dtype=np.int64)
+        counted: Numbers = np.add.reduceat(mask, self.first, dtype=np.int64)
+        return counted
+
+    @property
+    def node_pods(self) -> Numbers:
+        """Per GPU: how many places pods hold on its node."""
+        if not self.nodes:
+            return self.pods
+        held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]
+        return held
+
+
+def _rows_by(keys: Iterable[str]) -> dict[str, Numbers]:
+    """Rows of each key, of one key per row."""
+    rows: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}

@@ -1,0 +1,58 @@
+"""Which pods wait at our gate, which the scheduler has in hand, and a pod as the queues see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hetserve.api import names
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A pod at our gate that cannot be read: it is in no queue, so nothing would ever release it; `why` says what."""
+
+    uid: str
+    namespace: str
+    name: str
+    why: str
+
+
+def stuck(raw: Mapping[str, Any], why: str) -> Stuck | None:
+    """A pod that could not be read, where our gate holds it; None for every other, whatever its shape."""
+    try:
+        metadata = raw["metadata"]
+        gates = {gate.get("name") for gate in raw["spec"].get("schedulingGates") or ()}
+        found = Stuck(str(metadata["uid"]), str(metadata["namespace"]), str(metadata["name"]), why)
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return found if names.QUEUE_GATE in gates else None
+
+
+def ours_alone_holds(pod: PodView) -> bool:
+    """Whether only our gate holds a pod back: pods with other gates wait for those first."""
+    return pod.gates == (names.QUEUE_GATE,) and not pod.terminating
+
+
+def in_hand(pod: PodView) -> bool:
+    """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
+    ours = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu
+    return ours and pod.node is None and not pod.gates and not pod.terminating
+
+
+def waiting(pod: PodView) -> Waiting:
+    """A pod as the queues see it; one that needs no GPU has none."""
+    request = pod.request
+    return Waiting(
+        uid=request.uid,
+        namespace=request.namespace,
+        name=request.name,
+        memory_mib=request.memory_mib,
+        model=request.model,
+        since=pod.created_at,
+        priority=request.priority,
+        gpus=request.gpus if request.needs_gpu else 0,
+    )

@@ -1,0 +1,260 @@
+"""Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
+
+Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`, kept stable
+by `partition`); line 3 picks up to beta of them by weight (`Weights`), paid out by credits.
+
+**Bound on waiting.** The last of every p releases of a priority (`oldest_every`, 2) goes to whoever waits longest
+there. So a pod with n older ones of its priority is released within p x (n + 1) releases of that priority,
+whatever arrives, however shapes and queues change, and however many pods are outstanding or stuck: those
+decide when there is a release, not whose it is. Higher priorities go first, without a bound for lower ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from types import MappingProxyType
+from typing import Final
+
+from hetserve.placement.queues.clustering import Queues, Shape
+from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
+from hetserve.placement.queues.weights import Weights, weight
+from hetserve.units import MiB, Seconds
+
+OLDEST_EVERY: Final = 2
+"""Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
+OUT_OF_TURN: Final = -1
+"""The queue of a release that no queue decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pod at the gate: MiB on each of its GPUs (0: whole ones), creation time [s]."""
+
+    uid: str
+    namespace: str
+    name: str
+    memory_mib: MiB
+    model: str | None
+    since: Seconds
+    priority: int = 0
+    gpus: int = 1
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.memory_mib, self.model or "", self.gpus)
+
+
+Entry = tuple[float, str, str, str, Waiting]
+"""A pod behind what sorts it, longest wait first: names and UID make the order total."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """k queues ("auto": by silhouette), beta released and unbound pods at most, seed of the clustering.
+
+    `weights` is what is due to a queue; the longest waiting pod of a priority has every `oldest_every`-th of its
+    releases (1: all, plain order of age). Raises ValueError for `oldest_every` < 1.
+    """
+
+    queues: Queues = 4
+    beta: int = 8
+    seed: int = 0
+    weights: Weights = Weights.HETSEV
+    oldest_every: int = OLDEST_EVERY
+
+    def __post_init__(self) -> None:
+        if self.oldest_every < 1:
+            raise ValueError(f"oldest_every: {self.oldest_every} gives the oldest pod no turn; at least 1 is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue of a round: `length` pods before it, `released` of them by it, `weight` in seconds."""
+
+    id: int
+    priority: int
+    shapes: tuple[Shape, ...]
+    length: int
+    median_wait: Seconds
+    weight: float
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A pod to release, and why it is its turn.
+
+    A `WaitingLine`, which knows since when the pod waits, also says which release of its priority this is, and by which
+    one the pod is due by the bound on waiting.
+    """
+
+    pod: Waiting
+    queue: int
+    reason: str
+    number: int = field(default=0, compare=False)
+    due: int = field(default=0, compare=False)
+
+    @property
+    def out_of_turn(self) -> bool:
+        return self.queue == OUT_OF_TURN
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """What a round leaves to the next: per priority the queues and the releases since the oldest pod's turn;
+    credit per queue id."""
+
+    partitions: Mapping[int, Partition] = field(default_factory=lambda: MappingProxyType({}))
+    credit: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    since_oldest: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Releases in their order, the queues they came from, and the state for the next round."""
+
+    releases: tuple[Release, ...]
+    queues: tuple[Queue, ...]
+    fairness: Fairness
+    reason: str
+    period: int
+
+    def wait_bounds(self) -> Mapping[int, int]:
+        """Per priority: within how many releases of it the youngest pod still waiting is out."""
+        waiting: dict[int, int] = {}
+        for queue in self.queues:
+            left = queue.length - queue.released
+            waiting[queue.priority] = waiting.get(queue.priority, 0) + left
+        return MappingProxyType({priority: self.period * left for priority, left in waiting.items()})
+
+
+def next_round(
+    waiting: Iterable[Waiting],
+    *,
+    outstanding: int,
+    now: Seconds,
+    largest_gpu: MiB,
+    settings: QueueSettings,
+    fairness: Fairness | None = None,
+) -> Round:
+    """Pods to release now, so that at most beta are released and not yet bound.
+
+    `outstanding` counts the released and unbound pods (those that stay unschedulable excluded); `now` is on
+    the clock of `Waiting.since`; `largest_gpu` scales the memory feature. Higher priorities go first.
+    This is the definition; `waiting_line.WaitingLine` makes the same rounds over pods that come and go.
+    """
+    slots = max(settings.beta - outstanding, 0)
+    turns = RoundInProgress(now, settings, slots, fairness or Fairness())
+    pods = sorted(waiting, key=lambda pod: (-pod.priority, *entry(pod)[:-1]))
+    for priority, group in groupby(pods, key=lambda pod: pod.priority):
+        members = [entry(pod) for pod in group]
+        counts: dict[Shape, int] = {}
+        for *_, pod in members:
+            counts[pod.shape] = counts.get(pod.shape, 0) + 1
+        partition = turns.partition(priority, counts, largest_gpu)
+        lines: dict[int, list[Entry]] = {}
+        for member in members:
+            lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
+        turns.release(priority, counts, lines)
+    return turns.result(f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait")
+
+
+def entry(pod: Waiting) -> Entry:
+    return pod.since, pod.namespace, pod.name, pod.uid, pod
+
+
+@dataclass(slots=True)
+class RoundInProgress:
+    """A round as it is made: priority by priority, highest first, `partition` and then `release`."""
+
+    now: Seconds
+    settings: QueueSettings
+    slots: int
+    before: Fairness
+    credit: dict[int, float] = field(init=False)
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    since_oldest: dict[int, int] = field(default_factory=dict)
+    releases: list[Release] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.credit = dict(self.before.credit)
+
+    def partition(self, priority: int, counts: Mapping[Shape, int], largest_gpu: MiB) -> Partition:
+        """The queues of a priority with so many pods per shape; its credits follow the pods to their new queues."""
+        before = self.before.partitions.get(priority)
+        others = {**self.before.partitions, **self.partitions}
+        taken = {id_ for level, other in others.items() if level != priority for id_ in other.ids()}
+        after = renewed(before, counts, Clustering(self.settings.queues, largest_gpu, self.settings.seed), taken)
+        if before is not None and after is not before:
+            moved = carried(self.credit, before, after, counts)
+            for old in before.ids():
+                self.credit.pop(old, None)
+            self.credit.update(moved)
+        self.partitions[priority] = after
+        return after
+
+    def release(self, priority: int, counts: Mapping[Shape, int], lines: Mapping[int, Sequence[Entry]]) -> None:
+        """Release from the queues of a priority, given by id, each with its pods in order."""
+        shapes: dict[int, list[Shape]] = {}
+        for shape in sorted(counts):
+            shapes.setdefault(self.partitions[priority].queue_of[shape], []).append(shape)
+        rule = self.settings.weights
+        lanes = [_Lane.of(id_, tuple(shapes[id_]), lines[id_], self.now, rule) for id_ in sorted(shapes)]
+        take = min(self.slots - len(self.releases), sum(len(lane.pods) for lane in lanes))
+        since = self.before.since_oldest.get(priority, 0)
+        self.since_oldest[priority] = since if take <= 0 else self._pick(lanes, take, since)
+        self.queues += [lane.queue(priority) for lane in lanes]
+
+    def result(self, reason: str) -> Round:
+        held = {queue.id: queue.length - queue.released for queue in self.queues}
+        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # empty: no credit, no debt
+        state = Fairness(
+            MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
+        )
+        return Round(tuple(self.releases), tuple(self.queues), state, reason, self.settings.oldest_every)
+
+    def _pick(self, lanes: Sequence[_Lane], take: int, since: int) -> int:
+        """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
+        period, credit = self.settings.oldest_every, self.credit
+        for _ in range(take):
+            live = [lane for lane in lanes if lane.next < len(lane.pods)]
+            total = sum(lane.weight for lane in live)
+            for lane in live:
+                credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
+            since = (since + 1) % period
+            if since == 0:
+                lane, reason = min(live, key=_Lane.head), "has waited longest"
+            else:
+                lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
+                reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
+            credit[lane.id] -= 1.0
+            self.releases.append(Release(lane.head()[-1], lane.id, reason))
+            lane.next += 1
+        return since
+
+
+@dataclass(slots=True)
+class _Lane:
+    """A queue while a round is picked from it; what it gives is always its head."""
+
+    id: int
+    shapes: tuple[Shape, ...]
+    pods: Sequence[Entry]
+    median_wait: Seconds
+    weight: float
+    next: int = 0
+
+    @classmethod
+    def of(cls, id_: int, shapes: tuple[Shape, ...], pods: Sequence[Entry], now: Seconds, rule: Weights) -> _Lane:
+        middle = pods[(len(pods) - 1) // 2 : len(pods) // 2 + 1]
+        wait = Seconds(sum(max(now - since, 0.0) for since, *_ in middle) / len(middle))
+        return cls(id_, shapes, pods, wait, weight(rule, len(pods), wait))
+
+    def head(self) -> Entry:
+        return self.pods[self.next]
+
+    def queue(self, priority: int) -> Queue:
+        return Queue(self.id, priority, self.shapes, len(self.pods), self.median_wait, self.weight, self.next)
