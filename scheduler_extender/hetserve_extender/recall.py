@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hetserve.api import names
+from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import fits
 from hetserve.placement.placer import Placer, RawObject
-from hetserve.placement.pods.requests import GpuRequest, InvalidObjectError
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve_extender.api import MERGE_PATCH, ApiServer, pod_path
 from hetserve_extender.ledger_changes import LedgerChanges
 from hetserve_extender.slices import Slices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
+from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import (
     Booking,
     GpuRequest,
@@ -20,7 +21,7 @@ from hetserve.placement import (
 )
 from hetserve.placement.check import RawObject, violations
 from hetserve.placement.event_handlers import NodeSink, PodSink
-from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE, MOST_WISHES
+from hetserve.placement.pods.requests import MOST_WISHES
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 

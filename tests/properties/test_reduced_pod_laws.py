@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.objects.fields import MOST_ITEMS
+from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.placement.pods.reduced import read_once, reduced_pod
-from hetserve.placement.pods.view import InvalidObjectError, parse_pod, unread_pod
+from hetserve.placement.pods.view import parse_pod, unread_pod
 from hetserve.testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]

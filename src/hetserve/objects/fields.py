@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from hetserve.placement.pods.requests import InvalidObjectError
 from hetserve.units import Seconds
 
 LONGEST_NAME: Final = 253
@@ -15,6 +14,10 @@ MOST_ITEMS: Final = 1000
 """Entries of a list of which each is read: containers that may give GPUs, gates, conditions; real ones have a few."""
 LISTS: Final = (list, tuple)
 """What a list may be; to ask for one of a tuple of types costs half as much as for `list | tuple`."""
+
+
+class InvalidObjectError(ValueError):
+    """A pod or node that cannot be read; the text names the field, the value and what would be right."""
 
 
 def mapping(value: object, *path: str) -> Mapping[str, Any]:

@@ -8,10 +8,13 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.objects.fields import LISTS, MOST_ITEMS, mapping, objects, short
-from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
+from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mapping, objects, short
 from hetserve.units import MiB, parse_quantity
 
+MAX_MIB: Final = 1 << 27
+"""128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
+MAX_GPUS_PER_NODE: Final = 128
+"""16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _LONGEST: Final = 64
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hetserve.api.instance_type import InstanceType
-from hetserve.placement.pods.requests import MAX_MIB
+from hetserve.objects.resources import MAX_MIB
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import Resources

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetserve.placement.pods.view import gpu_memory
+from hetserve.objects.resources import gpu_memory
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.decision import Decision
 from hetserve.reconcile.diff import Target

@@ -12,8 +12,8 @@ import json
 from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.resources import gpu_memory
 from hetserve.placement.ledger.inventory import parse_node
-from hetserve.placement.pods.view import gpu_memory
 from hetserve.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]

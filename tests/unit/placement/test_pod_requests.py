@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.pods.view import MAX_MIB, InvalidObjectError, gpu_memory, parse_pod
+from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.resources import MAX_MIB, gpu_memory
+from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_pod
 
 

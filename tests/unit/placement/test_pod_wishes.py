@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
+from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import AntiAffinity, GpuSelector, PolicyName, parse_pod
-from hetserve.placement.pods.requests import MAX_GPUS_PER_NODE
 from hetserve.testing.cluster import gpu_pod
 
 COUNTS: dict[str, tuple[int, int | None, tuple[int, int, bool, bool]]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.objects.fields import MOST_ITEMS
+from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.decision.explain import explain
@@ -19,7 +19,6 @@ from hetserve.placement.log.values import plain
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.reduced import reduced_pod
-from hetserve.placement.pods.view import InvalidObjectError
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.compare import Cluster, compare
 from hetserve.placement.ledger.index import GpuIndex
-from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MAX_GPUS_PER_NODE, MOST_WISHES, GpuSelector
+from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MOST_WISHES, GpuSelector
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 MANY = ",".join(f"{number:x}" for number in range(50_000))

@@ -10,12 +10,13 @@ from hetserve.cli.cluster.snapshot import Snapshot
 from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
+from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement import Booking, Decision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import ours_alone_holds
-from hetserve.placement.pods.view import InvalidObjectError, parse_pod, unread_pod
+from hetserve.placement.pods.view import parse_pod, unread_pod
 
 RawObject = Mapping[str, Any]
 Json = dict[str, Any]

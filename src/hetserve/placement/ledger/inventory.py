@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.objects.fields import short
-from hetserve.placement.pods.requests import LONGEST_GPU_ID, MAX_GPUS_PER_NODE, MAX_MIB, InvalidObjectError
+from hetserve.objects.fields import InvalidObjectError, short
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
+from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
 from hetserve.units import MiB
 

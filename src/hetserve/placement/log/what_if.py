@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.fragmentation import free_memory
@@ -22,7 +23,7 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record
 from hetserve.placement.log.values import offered_names
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.placement.pods.view import InvalidObjectError, PodView, parse_pod, unread_pod
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import MiB, Seconds
 
 

@@ -8,16 +8,8 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from hetserve.api import names
-from hetserve.objects.fields import short, text
-from hetserve.placement.pods.requests import (
-    ANY_GPU,
-    LONGEST_WISHES,
-    MOST_WISHES,
-    AntiAffinity,
-    GpuSelector,
-    InvalidObjectError,
-    PolicyName,
-)
+from hetserve.objects.fields import InvalidObjectError, short, text
+from hetserve.placement.pods.requests import ANY_GPU, LONGEST_WISHES, MOST_WISHES, AntiAffinity, GpuSelector, PolicyName
 
 _LISTS: Final = (
     names.ANNOTATION_GPU_PRODUCT,

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement.values import value
 from hetserve.units import MiB
 from hetserve.visible import visible
 
-MAX_MIB: Final = 1 << 27
-"""128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
-MAX_GPUS_PER_NODE: Final = 128
-"""16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 LONGEST_GPU_ID: Final = 63
 """Characters; the UUID of a MIG device has 48."""
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
@@ -26,10 +23,6 @@ They are kept as long as the pod is there, and a pod that waits at a gate costs 
 """
 _SHOWN: Final = 3
 _LONG: Final = 63
-
-
-class InvalidObjectError(ValueError):
-    """A pod or node that cannot be read; the text names the field, the value and what would be right."""
 
 
 class AntiAffinity(Enum):

@@ -11,17 +11,20 @@ from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.objects.fields import LONGEST_NAME, integer, items, mapping, required, short, text, timestamp
-from hetserve.objects.resources import Asked, asked, gpu_memory, may_have_gpus
-from hetserve.placement.pods.preferences import preferences
-from hetserve.placement.pods.requests import (
-    LONGEST_GPU_ID,
-    LONGEST_LIST,
-    MAX_GPUS_PER_NODE,
-    MAX_MIB,
-    GpuRequest,
+from hetserve.objects.fields import (
+    LONGEST_NAME,
     InvalidObjectError,
+    integer,
+    items,
+    mapping,
+    required,
+    short,
+    text,
+    timestamp,
 )
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB, Asked, asked, gpu_memory, may_have_gpus
+from hetserve.placement.pods.preferences import preferences
+from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_LIST, GpuRequest
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
