@@ -12,9 +12,9 @@ from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Difference, Kind
 from hetserve.units import Seconds
-from hetserve_extender.api import KubernetesApi
-from hetserve_extender.drift import DriftCheck
-from hetserve_shell.connection import ApiConnection
+from hetserve_extender.observe.drift import DriftCheck
+from hetserve_shell.kube.client import KubernetesApi
+from hetserve_shell.kube.connection import ApiConnection
 
 PODS = 8
 

@@ -17,7 +17,7 @@ import orjson
 
 from harness.cluster import Cluster
 from hetserve.api.names import LABEL_MODEL, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
-from hetserve_shell.connection import ApiConnection
+from hetserve_shell.kube.connection import ApiConnection
 
 NAMESPACE: Final = "bench"
 MODELS: Final = 20

@@ -18,11 +18,11 @@ import orjson
 import uvloop
 
 from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY
-from hetserve_extender import wire
-from hetserve_extender.api import KubernetesApi, pod_path
-from hetserve_extender.http_limits import Handler, Routes
-from hetserve_extender.http_server import HttpServer
-from hetserve_shell.connection import ApiConnection
+from hetserve_extender.verbs import wire
+from hetserve_shell.http.limits import Handler, Routes
+from hetserve_shell.http.server import HttpServer
+from hetserve_shell.kube.client import KubernetesApi, pod_path
+from hetserve_shell.kube.connection import ApiConnection
 
 SHAPES = ("one", "all", "bind")
 

@@ -21,9 +21,9 @@ from benchmarks.reporting import Json, table, verdict
 from harness.cluster import Cluster
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 from hetserve.placement.queues.rounds import OLDEST_EVERY
-from hetserve_extender.api import KubernetesApi
-from hetserve_extender.cluster import Reflector
-from hetserve_shell.connection import ApiConnection
+from hetserve_shell.kube.client import KubernetesApi
+from hetserve_shell.kube.connection import ApiConnection
+from hetserve_shell.kube.informer import Reflector
 
 TITLE: Final = "Queues: gated pods released and bound"
 

@@ -29,7 +29,7 @@ from hetserve_operator.api import (
     events_path,
     service_path,
 )
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.connection import RawObject
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _READABLE: Final = 50

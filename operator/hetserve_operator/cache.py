@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
 from hetserve_operator.queue import Key
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.connection import RawObject
 
 log = logging.getLogger(__name__)
 

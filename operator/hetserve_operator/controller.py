@@ -35,7 +35,7 @@ from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.queue import Key
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
 

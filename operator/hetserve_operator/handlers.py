@@ -15,7 +15,7 @@ from hetserve.api import names
 from hetserve.reconcile.observed import PodFact
 from hetserve_operator.cache import Cache
 from hetserve_operator.queue import Key
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.connection import RawObject
 
 SERVER_TIMEOUT: Final = 240
 CLIENT_TIMEOUT: Final = 270

@@ -27,9 +27,9 @@ from hetserve_operator.probes import start_probes
 from hetserve_operator.queue import Key, WorkQueue
 from hetserve_operator.settings import Settings
 from hetserve_shell import process
-from hetserve_shell.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.guard import GuardLimits
+from hetserve_shell.http.guard import GuardLimits
+from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

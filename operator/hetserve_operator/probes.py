@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from hetserve_operator.metrics import Metrics
-from hetserve_shell.guard import BACKLOG, Guard, GuardLimits
+from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
 
 
 @dataclass(frozen=True, slots=True)

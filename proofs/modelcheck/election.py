@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import orjson
 
-from hetserve_extender.api import Answer
-from hetserve_extender.election import Elector
-from hetserve_extender.lease import Candidate, Terms
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 
 TERMS: Final = Terms()
 OVER: Final = TERMS.duration + 1.0

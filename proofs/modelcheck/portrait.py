@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from hetserve.placement import Booking, GpuRequest, PodView, State
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.api import Answer
-from hetserve_extender.fencing import Fence
-from hetserve_extender.wire import BindArgs
+from hetserve_extender.leader.fencing import Fence
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import Answer
 from modelcheck.process import HOLD, Memory, Process
 from modelcheck.takeover import Takeover
 

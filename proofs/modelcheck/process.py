@@ -15,11 +15,11 @@ from hetserve.placement import LedgerError
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Mode, Placer
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer, ApiServer
-from hetserve_extender.bind import Binder
-from hetserve_extender.fence import FencedApi, Revisions
-from hetserve_extender.wire import BindArgs
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.leader.fence import FencedApi, Revisions
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import Answer, ApiServer
+from hetserve_shell.kube.connection import ApiUnreachableError
 from modelcheck.election import Contender, Election, identity
 from modelcheck.loop import StepLoop
 from modelcheck.takeover import Takeover

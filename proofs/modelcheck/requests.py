@@ -7,7 +7,7 @@ from functools import cache
 
 import orjson
 
-from hetserve_extender.api import Answer
+from hetserve_shell.kube.client import Answer
 from modelcheck.process import Sent, Ticket
 from modelcheck.truth import PodTruth, Shape
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hetserve.placement.placer import Placer
-from hetserve_extender.api import ApiServer
-from hetserve_extender.fence import FencedApi, Revisions
-from hetserve_extender.leader import Leadership
+from hetserve_extender.leader.fence import FencedApi, Revisions
+from hetserve_extender.leader.leadership import Leadership
+from hetserve_shell.kube.client import ApiServer
 from modelcheck.election import NOBODY, Election
 from modelcheck.loop import StepLoop
 

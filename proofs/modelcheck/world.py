@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from hetserve.api import names
-from hetserve_extender.api import Answer
+from hetserve_shell.kube.client import Answer
 from modelcheck.automaton import Automaton, Known, retired
 from modelcheck.requests import Request, answer, found, refused
 from modelcheck.truth import NodeTruth, PodTruth, Scope

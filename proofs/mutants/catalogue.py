@@ -12,8 +12,8 @@ LEDGER: Final = "src/hetserve/placement/ledger/ledger.py"
 INDEX: Final = "src/hetserve/placement/ledger/index.py"
 PLACER: Final = "src/hetserve/placement/placer.py"
 PODS: Final = "src/hetserve/placement/pods/view.py"
-BIND: Final = "scheduler_extender/hetserve_extender/bind.py"
-FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
+BIND: Final = "scheduler_extender/hetserve_extender/verbs/bind.py"
+FENCE: Final = "scheduler_extender/hetserve_extender/leader/fence.py"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 UNIT: Final = "tests/unit/placement/test_ledger.py"
@@ -87,7 +87,7 @@ PLACEMENT: Final = (
     ),
     Mutant(
         "a list leaves the watch of before running",
-        "scheduler_extender/hetserve_extender/cluster.py",
+        "shell_kit/hetserve_shell/kube/informer.py",
         "self._following.reschedule(loop.time())",
         "loop.time()",
         "tests/unit/extender/test_list_watch_orders.py",

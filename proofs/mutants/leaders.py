@@ -6,14 +6,14 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-FENCE: Final = "scheduler_extender/hetserve_extender/fence.py"
+FENCE: Final = "scheduler_extender/hetserve_extender/leader/fence.py"
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
 
 LEADERS: Final = (
     Mutant(
         "two leaders: no fence",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "if self.elector.candidate.handed_over:",
         "if self.elector.candidate:",
         FAULT,
@@ -21,7 +21,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: served before the watch has shown the fence",
-        "scheduler_extender/hetserve_extender/fencing.py",
+        "scheduler_extender/hetserve_extender/leader/fencing.py",
         "return await self._write_all(start) and await self._all_shown()",
         "return await self._write_all(start)",
         FAULT,
@@ -29,7 +29,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: a take-over goes on although another may have led",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "if known is None or not self.elector.continues(known.term):",
         "if known is None:",
         TAKE_OVER,
@@ -37,7 +37,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: the lease is given away in a take-over",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "        if self.refusal():\n            log",
         "        if not self:\n            log",
         TAKE_OVER,
@@ -45,7 +45,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: the lease is given away before binds are answered",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "        if open_binds:\n",
         "        if open_binds < 0:\n",
         FAULT,
@@ -53,7 +53,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: a fence that a lapse interrupts passes for put up",
-        "scheduler_extender/hetserve_extender/fencing.py",
+        "scheduler_extender/hetserve_extender/leader/fencing.py",
         "        if self._start is None:\n",
         "        if self._start is not None:\n            self._left.clear()\n        if self._start is None:\n",
         FAULT,
@@ -61,7 +61,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: a leader that is ending still binds",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "        self._serving = 0  # from",
         "        # from",
         FAULT,
@@ -69,7 +69,7 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: a bind of an earlier term is sent in a take-over",
-        "scheduler_extender/hetserve_extender/leader.py",
+        "scheduler_extender/hetserve_extender/leader/leadership.py",
         "return term if term == self._serving else None",
         "return term",
         TAKE_OVER,

@@ -29,7 +29,7 @@ QUEUEING: Final = (
     ),
     Mutant(
         "the queue's patch takes any pod of that name",
-        "scheduler_extender/hetserve_extender/gate.py",
+        "scheduler_extender/hetserve_extender/queue/scheduling_gate.py",
         '        {"op": "test", "path": "/metadata/uid", "value": pod.uid},\n',
         "",
         QUEUE,
@@ -37,7 +37,7 @@ QUEUEING: Final = (
     ),
     Mutant(
         "patches pass that of the longest waiting pod",
-        "scheduler_extender/hetserve_extender/turns.py",
+        "scheduler_extender/hetserve_extender/queue/patch_order.py",
         "for due, other in others if due < release.number)",
         "for due, other in others if due < 0)",
         ORDER,

@@ -24,13 +24,13 @@ from starlette.types import Receive, Scope, Send
 from hetserve.placement import LedgerError
 from hetserve.placement.placer import Placer
 from hetserve.visible import visible
-from hetserve_extender import wire
-from hetserve_extender.bind import Binder
-from hetserve_extender.http_limits import HttpError, LastAnswer, Routes
-from hetserve_extender.ledger_view import LedgerTexts
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement_log import PlacementLog
-from hetserve_extender.recall import Recall
+from hetserve_extender.observe.ledger_view import LedgerTexts
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.verbs import wire
+from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.http.limits import HttpError, LastAnswer, Routes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -24,30 +24,30 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
-from hetserve_extender import garbage
-from hetserve_extender.api import LEASE_CONNECTIONS, ApiServer, KubernetesApi
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
-from hetserve_extender.bind import Binder
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
-from hetserve_extender.drift import DriftCheck
-from hetserve_extender.duties import kept_up
-from hetserve_extender.election import Elector
-from hetserve_extender.fence import FencedApi, Revisions, listed_pod
-from hetserve_extender.fitness import Fitness, reach
-from hetserve_extender.http_limits import Limits
-from hetserve_extender.http_server import HttpServer
-from hetserve_extender.label import LeaderLabel
-from hetserve_extender.leader import Leadership
-from hetserve_extender.lease import Candidate
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement_log import PlacementLog
-from hetserve_extender.queue import QueueController
-from hetserve_extender.recall import Recall
+from hetserve_extender.leader.fence import FencedApi, Revisions, listed_pod
+from hetserve_extender.leader.fitness import Fitness, reach
+from hetserve_extender.leader.label import LeaderLabel
+from hetserve_extender.leader.leadership import Leadership
+from hetserve_extender.observe.drift import DriftCheck
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
+from hetserve_extender.verbs.bind import Binder
 from hetserve_shell import process
-from hetserve_shell.connection import ApiConnection
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.guard import BACKLOG, Guard, GuardLimits
+from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
+from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.server import HttpServer
+from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, KubernetesApi
+from hetserve_shell.kube.connection import ApiConnection
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate
+from hetserve_shell.tasks import garbage
+from hetserve_shell.tasks.supervisor import kept_up
 
 log = logging.getLogger(__name__)
 

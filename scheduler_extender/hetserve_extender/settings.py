@@ -10,7 +10,7 @@ from hetserve.api import names
 from hetserve.placement import Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve.units import Seconds, quantity_to_mib
-from hetserve_extender.lease import Terms
+from hetserve_shell.leader.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 

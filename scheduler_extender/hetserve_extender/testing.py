@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 import orjson
 
 from hetserve.api import names
-from hetserve_extender.api import NOT_SENT, Answer
-from hetserve_shell.connection import JSON, ApiUnreachableError, RawObject
+from hetserve_shell.kube.client import NOT_SENT, Answer
+from hetserve_shell.kube.connection import JSON, ApiUnreachableError, RawObject
 
 Fault = Literal["lost before", "lost after"] | int
 """What happens to a request: its answer is lost before or after it is carried out, or this status is answered."""

@@ -17,11 +17,11 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Cluster, Kind, compare
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
-from hetserve_extender.bind import Binder
-from hetserve_extender.fence import FencedApi, Revisions
+from hetserve_extender.leader.fence import FencedApi, Revisions
 from hetserve_extender.testing import FakeApi
-from hetserve_extender.wire import BindArgs
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import Answer
 
 Json = dict[str, Any]
 

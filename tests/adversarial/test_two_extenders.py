@@ -18,15 +18,15 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import ApiServer
-from hetserve_extender.bind import Binder
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
-from hetserve_extender.election import Elector
-from hetserve_extender.fence import Revisions
-from hetserve_extender.leader import Leadership
-from hetserve_extender.lease import Candidate, Terms
+from hetserve_extender.leader.fence import Revisions
+from hetserve_extender.leader.leadership import Leadership
 from hetserve_extender.testing import FakeApi, released_lease
-from hetserve_extender.wire import BindArgs
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 
 NODES = 10
 GPUS = 4

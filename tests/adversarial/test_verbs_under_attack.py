@@ -26,11 +26,11 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.app import Verbs
-from hetserve_extender.bind import Binder
-from hetserve_extender.election import Elector
-from hetserve_extender.http_server import HttpServer
-from hetserve_extender.lease import Candidate, Terms
-from hetserve_extender.metrics import Metrics
+from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.http.server import HttpServer
+from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import FakeApi, released_lease
 
 longest = 0.0

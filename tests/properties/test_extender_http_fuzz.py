@@ -23,11 +23,11 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.app import Verbs
-from hetserve_extender.bind import Binder
-from hetserve_extender.http_limits import Limits
-from hetserve_extender.http_server import HttpServer
-from hetserve_extender.metrics import Metrics
+from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import FakeApi
+from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.server import HttpServer
 
 LIMITS = Limits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r]+\r\n((?:[^\r\n]+\r\n)*)\r\n")

@@ -16,10 +16,10 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve_extender.api import Answer
-from hetserve_extender.election import Elector
-from hetserve_extender.lease import Candidate, Terms
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 
 TERMS = Terms(duration=3.0, renew_deadline=2.0, retry_period=0.5)
 RATES = st.floats(0.85, 1.15)  # 1.15 / 0.85 < duration / renew_deadline

@@ -24,7 +24,7 @@ from hetserve.reconcile.decision import Finding
 from hetserve.reconcile.status import _condition
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.visible import visible
-from hetserve_extender import wire
+from hetserve_extender.verbs import wire
 
 Json = dict[str, Any]
 TOKENS = ("[/red]", "[b]", "[", "]", "/", "\\", ":smile:", "a", "Z9", " ", "$x$", "$", "é", "界", "%s", "{0}")

@@ -21,7 +21,7 @@ from hetserve.placement.event_handlers import PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue import QueueController
+from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.testing import FakeApi
 
 START: Final = 1_800_000_000

@@ -23,11 +23,11 @@ from hetserve.placement.event_handlers import PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
-from hetserve_extender.queue import QueueController
+from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST
 from hetserve_extender.testing import FakeApi
-from hetserve_extender.turns import HELD_UP_AT_MOST
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.kube.connection import ApiUnreachableError
 from virtual_time import virtually
 
 START: Final = 1_800_000_000

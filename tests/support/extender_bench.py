@@ -9,9 +9,9 @@ import httpx
 
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
-from hetserve_extender.bind import Binder
-from hetserve_extender.metrics import Metrics
+from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import FakeApi
+from hetserve_extender.verbs.bind import Binder
 
 
 @dataclass

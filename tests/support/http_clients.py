@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hetserve_extender.http_limits import Limits
-from hetserve_extender.http_server import HttpServer
+from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.server import HttpServer
 
 LIMITS = Limits(
     head=4096, body=200_000, bodies=300_000, connections=8, waiting=0.4, idle=0.6, unread=0.4, lingering=0.4

@@ -14,7 +14,7 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
-from hetserve_extender.fence import Revisions
+from hetserve_extender.leader.fence import Revisions
 
 NODES = ("n0", "n1")
 GPUS = ("0", "1")

@@ -9,7 +9,7 @@ from typing import Any
 from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender.queue import QueueController
+from hetserve_extender.queue.controller import QueueController
 
 GATED = (names.QUEUE_GATE,)
 

@@ -10,7 +10,7 @@ from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.recall import Recall
+from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.testing import FakeApi
 
 Json = dict[str, Any]

@@ -18,12 +18,12 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
-from hetserve_extender.bind import Binder
-from hetserve_extender.http_limits import HttpError, Limits
-from hetserve_extender.http_server import HttpServer
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.queue import QueueController
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.testing import FakeApi
+from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.http.limits import HttpError, Limits
+from hetserve_shell.http.server import HttpServer
 from http_clients import LIMITS, Served, until
 
 
@@ -62,7 +62,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 @pytest_asyncio.fixture
 async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    monkeypatch.setattr("hetserve_extender.http_server.TICK", 0.02)
+    monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
     made: Served
 
     def echo(body: bytes) -> bytes:

@@ -12,10 +12,10 @@ from hetserve.placement import NodeSink, Placer, PodSink, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
-from hetserve_extender.bind import Binder
 from hetserve_extender.testing import FakeApi
-from hetserve_extender.wire import BindArgs
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import Answer
 
 ARGS = BindArgs("p0", "default", "uid-p0", "n0")
 

@@ -15,11 +15,11 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Kind
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer, ApiStatusError
-from hetserve_extender.drift import BOUND_PODS, DriftCheck
-from hetserve_extender.metrics import Metrics
+from hetserve_extender.observe.drift import BOUND_PODS, DriftCheck
+from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import FakeApi
-from hetserve_shell.connection import JSON
+from hetserve_shell.kube.client import Answer, ApiStatusError
+from hetserve_shell.kube.connection import JSON
 
 Json = dict[str, Any]
 SIZE = 2

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.duties import AT_MOST, kept_up
-from hetserve_extender.gated import Gated
 from hetserve_extender.main import Extender
-from hetserve_extender.queue import QueueController
-from hetserve_extender.recall import Recall
+from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.queue.gated import Gated
+from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
 
 
 async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:

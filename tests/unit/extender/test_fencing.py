@@ -17,14 +17,14 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender import fencing
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
-from hetserve_extender.election import Elector
-from hetserve_extender.fence import Revisions, listed_pod
-from hetserve_extender.fencing import LANDED_BY, Fence, bindable, stamp_of
-from hetserve_extender.leader import Leadership
-from hetserve_extender.lease import Candidate, Terms
+from hetserve_extender.leader import fencing
+from hetserve_extender.leader.fence import Revisions, listed_pod
+from hetserve_extender.leader.fencing import LANDED_BY, Fence, bindable, stamp_of
+from hetserve_extender.leader.leadership import Leadership
 from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 
 
 @pytest.fixture

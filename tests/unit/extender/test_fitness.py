@@ -10,12 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from hetserve_extender import fitness, main
-from hetserve_extender.election import Elector
-from hetserve_extender.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.lease import Candidate, Terms
+from hetserve_extender import main
+from hetserve_extender.leader import fitness
+from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
 from hetserve_extender.main import Extender, listen
 from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 from leadership_scene import FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 from virtual_time import virtually
 

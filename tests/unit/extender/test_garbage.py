@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender import garbage
-from hetserve_extender.cluster import Reflector
 from hetserve_extender.testing import FakeApi
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.informer import Reflector
+from hetserve_shell.tasks import garbage
 
 
 @pytest.mark.parametrize("was_on", [True, False])

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hetserve_extender import http_client
-from hetserve_extender.http_client import ConnectionEndedError, HttpClient, NotSentError
-from hetserve_extender.http_server import HttpServer
+from hetserve_shell.http.client import ConnectionEndedError, HttpClient, NotSentError
+from hetserve_shell.http.server import HttpServer
 
 Answering = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
@@ -222,7 +221,7 @@ async def test_a_connection_that_lay_idle_too_long_is_not_used(monkeypatch: pyte
     async with server_of(answer) as (base, numbers):
         client = HttpClient(base, None, 1)
         await ask(client)
-        monkeypatch.setattr(http_client, "KEPT_FOR", -1.0)
+        monkeypatch.setattr("hetserve_shell.http.client.KEPT_FOR", -1.0)
         await ask(client)
         assert len(numbers) == 2
         client.close()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hetserve_extender.http_limits import LastAnswer
+from hetserve_shell.http.limits import LastAnswer
 from http_clients import Client, Served, post
 
 

@@ -13,10 +13,10 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.bind import Binder
-from hetserve_extender.fence import TRIES, FencedApi, Revisions
+from hetserve_extender.leader.fence import TRIES, FencedApi, Revisions
 from hetserve_extender.testing import BusyApi, FakeApi
-from hetserve_extender.wire import BindArgs
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.wire import BindArgs
 
 
 @dataclass

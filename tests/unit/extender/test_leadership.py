@@ -9,13 +9,14 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender import leader, main
-from hetserve_extender.election import Elector
-from hetserve_extender.label import LeaderLabel
-from hetserve_extender.lease import Candidate, Terms
+from hetserve_extender import main
+from hetserve_extender.leader import leadership
+from hetserve_extender.leader.label import LeaderLabel
 from hetserve_extender.main import Extender, listen
 from hetserve_extender.settings import LeaderElectionOptions
 from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate, Terms
 from leadership_scene import BIND, FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 
 
@@ -155,7 +156,7 @@ async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_proce
     lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the elector would win the Lease again, nobody would serve, and nothing would be seen to be wrong."""
-    monkeypatch.setattr(leader, "ENDS_WITHIN", 0.02)
+    monkeypatch.setattr(leadership, "ENDS_WITHIN", 0.02)
     came = list[asyncio.CancelledError]()
 
     async def stubborn() -> None:
@@ -169,10 +170,10 @@ async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_proce
     leading, over = asyncio.create_task(stubborn()), asyncio.create_task(asyncio.sleep(0))
     await asyncio.sleep(0)
     if lost < 2:
-        await leader._end(leading, over)
+        await leadership._end(leading, over)
     else:
         with pytest.raises(RuntimeError, match="does not end"):
-            await leader._end(leading, over)
+            await leadership._end(leading, over)
         leading.cancel()
         await asyncio.wait([leading])
     assert leading.cancelled()

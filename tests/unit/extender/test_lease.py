@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetserve_extender.lease import Candidate, Lease, Terms
+from hetserve_shell.leader.lease import Candidate, Lease, Terms
 
 
 def lease(holder: str, version: str, *, used: bool = True) -> Lease:

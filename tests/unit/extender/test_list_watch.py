@@ -18,12 +18,12 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.pods import reduced
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer, ApiStatusError
-from hetserve_extender.cluster import FREED_TURN, Reflector
-from hetserve_extender.fence import listed_pod
-from hetserve_extender.pages import LISTED_TURN, PAGE_BYTES
+from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.testing import FakeApi, Fault
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.client import Answer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.informer import FREED_TURN, Reflector
+from hetserve_shell.kube.pages import LISTED_TURN, PAGE_BYTES
 
 
 @dataclass

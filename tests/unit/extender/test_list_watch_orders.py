@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hetserve_extender import cluster
-from hetserve_extender.api import Answer
-from hetserve_extender.cluster import Reflector
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube import informer
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.informer import Reflector
 
 State = dict[str, str]
 """Objects by name, each with the revision of its last change."""
@@ -230,7 +230,7 @@ async def test_who_asks_for_a_list_while_the_last_is_being_dropped_makes_no_even
     turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next list fails: the watch must go on from the one that was taken, not from that before it."""
-    monkeypatch.setattr(cluster, "FREED_TURN", 1)
+    monkeypatch.setattr(informer, "FREED_TURN", 1)
     bench = Bench()
     for step in ("write a", "page", "write b", "write c", "delete a", "write d", "relist", "page"):
         await bench.step(lambda step=step: STEPS[step](bench))  # type: ignore[misc]

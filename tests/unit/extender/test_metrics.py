@@ -15,8 +15,8 @@ from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
 from hetserve.units import MiB, Seconds
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.queue_metrics import QueueFigures
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import Metrics as OperatorMetrics
 
 Described = dict[str, tuple[str, frozenset[str]]]

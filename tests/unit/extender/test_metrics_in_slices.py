@@ -7,9 +7,9 @@ import asyncio
 from hetserve.placement import NodeSink, Placer, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.ledger_metrics import LedgerFigures
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.slices import SLICE, Slices
+from hetserve_extender.observe.ledger_metrics import LedgerFigures
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_shell.tasks.slices import SLICE, Slices
 
 
 def crowded() -> Placer:

@@ -10,9 +10,9 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
-from hetserve_extender.bind import READ_AT_ONCE, Binder
 from hetserve_extender.testing import FakeApi
+from hetserve_extender.verbs.bind import READ_AT_ONCE, Binder
+from hetserve_shell.kube.client import Answer
 from virtual_time import virtually
 
 SLOW = 10.0

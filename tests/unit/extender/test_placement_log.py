@@ -13,8 +13,8 @@ from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.app import Probes
-from hetserve_extender.metrics import Metrics
-from hetserve_extender.placement_log import PlacementLog
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.placement_log import PlacementLog
 
 
 def started(limit: int = 1 << 20, **settings: Any) -> tuple[PlacementLog, JournaledPlacer]:

@@ -11,7 +11,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue import QueueController
+from hetserve_extender.queue.controller import QueueController
 from queue_scene import GATED, add_gated, patched, release, turns_until
 
 

@@ -16,10 +16,10 @@ from hetserve.placement.event_handlers import PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer
-from hetserve_extender.queue import QueueController
+from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.testing import FakeApi
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.kube.connection import ApiUnreachableError
 from virtual_time import virtually
 
 GATED = (names.QUEUE_GATE,)

@@ -8,7 +8,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue import FAIL_OPEN_AT_ONCE, QueueController
+from hetserve_extender.queue.controller import FAIL_OPEN_AT_ONCE, QueueController
 from queue_scene import GATED, SlowApi, fill_beta, release, turns_until
 
 

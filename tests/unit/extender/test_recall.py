@@ -9,7 +9,7 @@ import pytest
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Mode
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve_extender.recall import ANSWERED_WITHIN
+from hetserve_extender.requeue.requeuer import ANSWERED_WITHIN
 from recall_scene import Scene
 
 

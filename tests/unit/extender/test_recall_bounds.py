@@ -11,10 +11,10 @@ import pytest
 from hetserve.api import names
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender import recall as module
-from hetserve_extender import slices
-from hetserve_extender.duties import kept_up
-from hetserve_extender.recall import LONGEST_UID, REMEMBERED, SEEN_WITHIN, SETTLE
+from hetserve_extender.requeue import requeuer as module
+from hetserve_extender.requeue.requeuer import LONGEST_UID, REMEMBERED, SEEN_WITHIN, SETTLE
+from hetserve_shell.tasks import slices
+from hetserve_shell.tasks.supervisor import kept_up
 from recall_scene import Scene
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender.api import Answer
-from hetserve_extender.recall import ANSWERED_WITHIN, AT_ONCE, RETRY_AFTER, RETRY_AFTER_AT_MOST, SEEN_WITHIN
+from hetserve_extender.requeue.requeuer import ANSWERED_WITHIN, AT_ONCE, RETRY_AFTER, RETRY_AFTER_AT_MOST, SEEN_WITHIN
+from hetserve_shell.kube.client import Answer
 from recall_scene import Scene
 
 

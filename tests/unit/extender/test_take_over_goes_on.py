@@ -18,17 +18,17 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender import fencing
-from hetserve_extender.api import NOT_SENT, Answer, pod_path
-from hetserve_extender.cluster import UNFINISHED_PODS, Reflector
-from hetserve_extender.election import Elector
-from hetserve_extender.fence import ListedPod, Revisions, listed_pod
-from hetserve_extender.fencing import LANDED_BY
-from hetserve_extender.leader import Leadership
-from hetserve_extender.lease import NEVER, Candidate, Terms
-from hetserve_extender.pages import LISTED_TURN
+from hetserve_extender.leader import fencing
+from hetserve_extender.leader.fence import ListedPod, Revisions, listed_pod
+from hetserve_extender.leader.fencing import LANDED_BY
+from hetserve_extender.leader.leadership import Leadership
 from hetserve_extender.testing import FakeApi, released_lease
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.client import NOT_SENT, Answer, pod_path
+from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.kube.pages import LISTED_TURN
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import NEVER, Candidate, Terms
 
 TERMS: Final = Terms()
 SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN

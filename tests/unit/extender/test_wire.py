@@ -13,7 +13,7 @@ import pytest
 
 from extender_bench import Bench
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender import wire
+from hetserve_extender.verbs import wire
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extender"
 CASES = sorted(path.name.removesuffix(".request.json") for path in GOLDEN.glob("*.request.json"))

@@ -10,7 +10,7 @@ import pytest
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import CrashError, Lab
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import Lab
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]

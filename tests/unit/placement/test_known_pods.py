@@ -12,7 +12,7 @@ from hetserve.placement.log.replay import Player
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.fence import listed_pod
+from hetserve_extender.leader.fence import listed_pod
 
 HOLD = Seconds(30.0)
 

@@ -13,7 +13,7 @@ from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, P
 from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.fence import listed_pod
+from hetserve_extender.leader.fence import listed_pod
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ from aiohttp import web
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException
 
-from hetserve_extender.api import ApiStatusError
-from hetserve_extender.api import KubernetesApi as ExtenderApi
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.api import KubernetesApi as OperatorApi
-from hetserve_shell.connection import NO_ANSWER, ApiConnection, ApiUnreachableError
+from hetserve_shell.kube.client import ApiStatusError
+from hetserve_shell.kube.client import KubernetesApi as ExtenderApi
+from hetserve_shell.kube.connection import NO_ANSWER, ApiConnection, ApiUnreachableError
 
 SOON = aiohttp.ClientTimeout(total=10.0)
 

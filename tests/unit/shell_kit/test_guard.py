@@ -16,8 +16,8 @@ from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import FakeApi
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.probes import start_probes
-from hetserve_shell import guard
-from hetserve_shell.guard import Guard, GuardLimits
+from hetserve_shell.http import guard
+from hetserve_shell.http.guard import Guard, GuardLimits
 from http_clients import Client, until
 
 LIMITS = GuardLimits(connections=8, waiting=0.4, answering=1.6, unanswered=4096)

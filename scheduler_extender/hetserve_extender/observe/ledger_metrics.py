@@ -19,8 +19,8 @@ from hetserve.placement.ledger.allocations import Shelves
 from hetserve.placement.ledger.fragmentation import FreeMemory, FreeMemoryCount
 from hetserve.placement.ledger.unattributed import Cause
 from hetserve.placement.placer import Placer
-from hetserve_extender.ledger_view import by_node
-from hetserve_extender.slices import Slices
+from hetserve_extender.observe.ledger_view import by_node
+from hetserve_shell.tasks.slices import Slices
 
 _PER_GPU: Final[Sequence[tuple[str, str, Callable[[GpuUse], int]]]] = (
     ("hetserve_gpu_free_mib", "MiB free on a GPU (negative: over-used).", lambda use: use.free_mib),

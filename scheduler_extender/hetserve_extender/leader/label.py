@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api import names
-from hetserve_extender.api import MERGE_PATCH, Answer, ApiServer, pod_path
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import MERGE_PATCH, Answer, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import httptools
 
-from hetserve_extender.http_limits import Budget, Handler, HttpError, Limits, Routes
+from hetserve_shell.http.limits import Budget, Handler, HttpError, Limits, Routes
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
-from hetserve_extender.api import Answer, ApiServer
-from hetserve_extender.lease import Candidate, Lease, Write, parse_lease
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import Answer, ApiServer
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.leader.lease import Candidate, Lease, Write, parse_lease
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from hetserve_extender.http_client import HttpClient, NotSentError
-from hetserve_shell.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
+from hetserve_shell.http.client import HttpClient, NotSentError
+from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -15,11 +15,11 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
-from hetserve_extender.http_limits import CONTINUE, HttpError, LastAnswer, error_answer, kept_answer, last_answer
-from hetserve_extender.http_reader import Request, RequestReader
+from hetserve_shell.http.limits import CONTINUE, HttpError, LastAnswer, error_answer, kept_answer, last_answer
+from hetserve_shell.http.reader import Request, RequestReader
 
 if TYPE_CHECKING:
-    from hetserve_extender.http_server import HttpServer
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 

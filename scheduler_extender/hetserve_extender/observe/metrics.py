@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from hetserve.placement import Round
 from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
-from hetserve_extender.ledger_metrics import LedgerFigures
-from hetserve_extender.queue_metrics import QueueFigures
-from hetserve_extender.slices import Shared
+from hetserve_extender.observe.ledger_metrics import LedgerFigures
+from hetserve_extender.observe.queue_metrics import QueueFigures
+from hetserve_shell.tasks.slices import Shared
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 
 import orjson
 
-from hetserve_extender import garbage
-from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_extender.pages import Pages
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.pages import Pages
+from hetserve_shell.tasks import garbage
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ import orjson
 from hetserve.api import names
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
-from hetserve_extender.api import NOT_SENT, Answer, ApiServer
-from hetserve_extender.cluster import Sink
-from hetserve_shell.connection import JSON, RawObject
+from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer
+from hetserve_shell.kube.connection import JSON, RawObject
+from hetserve_shell.kube.informer import Sink
 
 TRIES: Final = 3
 

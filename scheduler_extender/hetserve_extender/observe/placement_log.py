@@ -16,7 +16,7 @@ import orjson
 
 from hetserve.placement.log.journal import JournaledPlacer, Record
 from hetserve.units import Seconds
-from hetserve_extender.slices import Shared, Slices
+from hetserve_shell.tasks.slices import Shared, Slices
 
 _OVERHEAD: Final = 64
 """Bytes that Python keeps for a line beside its text."""

@@ -12,11 +12,11 @@ from typing import Final, Protocol
 
 from hetserve.placement import State
 from hetserve.placement.placer import Placer
-from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_extender.election import Elector
-from hetserve_extender.fence import FencedApi, Revisions
-from hetserve_extender.fencing import Fence, bindable, stamp_of
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.leader.fence import FencedApi, Revisions
+from hetserve_extender.leader.fencing import Fence, bindable, stamp_of
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.leader.elector import Elector
 
 log = logging.getLogger(__name__)
 

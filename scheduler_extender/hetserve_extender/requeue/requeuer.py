@@ -21,11 +21,11 @@ from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import fits
 from hetserve.placement.placer import Placer, RawObject
 from hetserve.placement.pods.requests import GpuRequest
-from hetserve_extender.api import MERGE_PATCH, ApiServer, pod_path
-from hetserve_extender.ledger_changes import LedgerChanges
-from hetserve_extender.slices import Slices
-from hetserve_extender.withheld import NodeBits
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.requeue.excluded_nodes import NodeBits
+from hetserve_extender.requeue.occupancy import LedgerChanges
+from hetserve_shell.kube.client import MERGE_PATCH, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.tasks.slices import Slices
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from collections.abc import Coroutine, Iterable
 from email.utils import formatdate
 from typing import Any, Final
 
-from hetserve_extender.http_connection import Connection
-from hetserve_extender.http_limits import Budget, Limits, Routes
+from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.limits import Budget, Limits, Routes
 
 log = logging.getLogger(__name__)
 

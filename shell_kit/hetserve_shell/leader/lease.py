@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from hetserve_shell.connection import RawObject
+from hetserve_shell.kube.connection import RawObject
 
 NEVER: Final = -math.inf
 Write = Literal["create", "take", "renew"]

@@ -15,9 +15,9 @@ from typing import Final
 from hetserve.api.pages import FIRST_PAGE
 from hetserve.placement.ledger.compare import Account, Cluster, Difference, Kind, compare
 from hetserve.placement.placer import Placer
-from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_extender.pages import Pages
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.kube.pages import Pages
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import orjson
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.ledger.allocations import Shelves
 from hetserve.placement.placer import Placer
-from hetserve_extender.slices import Shared, Slices
+from hetserve_shell.tasks.slices import Shared, Slices
 
 BLOCK: Final = 64 << 10
 """Bytes, at least, of the blocks in which the text is handed on."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve_extender.http_client import HttpClient
+from hetserve_shell.http.client import HttpClient
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
 from hetserve.units import Seconds
-from hetserve_extender.api import Answer, ApiServer, pod_path
-from hetserve_extender.wire import BindArgs
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import Answer, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
-from hetserve_extender.api import ApiServer
-from hetserve_extender.gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
-from hetserve_extender.gated import Gated
-from hetserve_extender.turns import Turn, Turns, end
+from hetserve_extender.queue.gated import Gated
+from hetserve_extender.queue.patch_order import Turn, Turns, end
+from hetserve_extender.queue.scheduling_gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
+from hetserve_shell.kube.client import ApiServer
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve_extender.api import MERGE_PATCH, ApiServer, pod_path
-from hetserve_extender.fence import Revisions, Unbound, nobody
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_extender.leader.fence import Revisions, Unbound, nobody
+from hetserve_shell.kube.client import MERGE_PATCH, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

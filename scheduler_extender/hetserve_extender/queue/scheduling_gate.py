@@ -11,8 +11,8 @@ from hetserve.placement import Waiting
 from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.units import Seconds
 from hetserve.visible import visible
-from hetserve_extender.api import JSON_PATCH, ApiServer, pod_path
-from hetserve_shell.connection import ApiUnreachableError
+from hetserve_shell.kube.client import JSON_PATCH, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 

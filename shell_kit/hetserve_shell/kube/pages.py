@@ -13,9 +13,9 @@ from typing import Final
 import orjson
 
 from hetserve.api.pages import FIRST_PAGE, next_page
-from hetserve_extender import garbage
-from hetserve_extender.api import ApiServer, ApiStatusError
-from hetserve_shell.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.tasks import garbage
 
 PAGE_BYTES: Final = 512 << 10
 """What a page of a list should have: a few milliseconds of work, between which verbs and probes are answered."""

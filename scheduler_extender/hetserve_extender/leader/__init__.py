@@ -1,0 +1,1 @@
+"""What a leader does before it serves, and how it ends: take-over, fence, label."""

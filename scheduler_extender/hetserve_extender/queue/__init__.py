@@ -1,0 +1,1 @@
+"""Pods at our scheduling gate: who is next, and the patches that lift it."""

@@ -1,0 +1,1 @@
+"""Pods that the scheduler tries again because GPUs came free."""

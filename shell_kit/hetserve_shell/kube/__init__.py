@@ -1,0 +1,1 @@
+"""The API server: connection, client, paged lists, list and watch."""

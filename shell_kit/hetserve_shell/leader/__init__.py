@@ -1,0 +1,1 @@
+"""Leader election over a Lease of coordination.k8s.io."""

@@ -1,0 +1,1 @@
+"""Tasks of one event loop: supervision, time slices, garbage collection."""
