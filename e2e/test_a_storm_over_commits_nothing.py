@@ -17,12 +17,12 @@ import pytest
 
 from harness.account import shares, shares_of
 from harness.cluster import Cluster
+from harness.gpu_faults import Ward
+from harness.invariant_monitor import Witness, watching
 from harness.kube import Manifest
 from harness.lab import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
-from harness.sickness import Ward
 from harness.waiting import Unmet, wait_until
-from harness.witness import Witness, watching
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 SECONDS: Final = float(os.environ.get("HETSERVE_STORM_SECONDS", "20"))

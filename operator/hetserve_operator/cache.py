@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 
 log = logging.getLogger(__name__)

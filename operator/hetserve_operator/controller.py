@@ -34,7 +34,7 @@ from hetserve_operator.apply import StrangerError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import kopf
 from hetserve.api import names
 from hetserve.reconcile.observed import PodFact
 from hetserve_operator.cache import Cache
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 
 SERVER_TIMEOUT: Final = 240

@@ -24,8 +24,8 @@ from hetserve_operator.handlers import Feed, build_registry, kopf_settings
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.probes import start_probes
-from hetserve_operator.queue import Key, WorkQueue
 from hetserve_operator.settings import Settings
+from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.guard import GuardLimits

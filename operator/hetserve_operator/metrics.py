@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hetserve.reconcile import Request
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 
 
 class Metrics:

@@ -27,7 +27,7 @@ from hetserve_operator.api import (
 )
 from hetserve_operator.cache import Cache, Store, list_version
 from hetserve_operator.memory import Memory
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 
 GROUP_PATH: Final = "/apis/hetserve.io/v1alpha1"

@@ -20,7 +20,7 @@ from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
-from hetserve_operator.queue import Key
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from modelcheck.explore import Finding, explore
 from modelcheck.scopes import DEEP, SCOPES, UNFENCED
-from modelcheck.telling import HEAD, row, story
+from modelcheck.trace import HEAD, row, story
 from modelcheck.truth import Scope
 
 

@@ -1,7 +1,8 @@
 """What a process does with each input, worked out once: its states and the steps between them, as a table.
 
 The same few states of a process meet again in many states of the world. Two are one where their portraits are equal
-(modelcheck.portrait), and what a state does with an input is a function of both: the shipped code runs once for each.
+(modelcheck.state_fingerprint), and what a state does with an input is a function of both: the shipped code runs once
+for each.
 Coroutines cannot be copied: a state is kept as bytes of the last state without any and the inputs since, some as
 processes that wait for their next input.
 """
@@ -16,8 +17,8 @@ from typing import Final, NamedTuple
 from hetserve.placement import Booking
 from modelcheck.copying import dumps, loads
 from modelcheck.laws import broken_within
-from modelcheck.portrait import Portrait, numbered, portrait
 from modelcheck.process import Input, Memory, Process, Sent
+from modelcheck.state_fingerprint import Portrait, numbered, portrait
 from modelcheck.truth import Scope
 
 LIVE: Final = 3_000

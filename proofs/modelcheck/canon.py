@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any
 
-from modelcheck.portrait import numbered, without_name
 from modelcheck.requests import Request
+from modelcheck.state_fingerprint import numbered, without_name
 from modelcheck.world import World
 
 Parts = tuple[Hashable, tuple[int, ...]]

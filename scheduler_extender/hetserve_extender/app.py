@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from hetserve.placement import LedgerError
 from hetserve.placement.placer import Placer
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 from hetserve_extender.observe.ledger_view import LedgerTexts
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
@@ -126,7 +126,7 @@ class Verbs:
             return self._error(text)
         self.metrics.decisions.labels("error").inc()
         log.warning("filter: %s", text)
-        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, visible(text)))
+        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, sanitize(text)))
 
     def _error(self, text: str) -> bytes:
         self.metrics.decisions.labels("error").inc()

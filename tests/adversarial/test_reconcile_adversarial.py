@@ -12,8 +12,8 @@ from hetserve.reconcile.staging import Holding, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve.units import MicroDollarsPerHour
-from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.workqueue import Key
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))

@@ -6,7 +6,7 @@ import pytest
 
 from modelcheck.explore import explore
 from modelcheck.scopes import SCOPES, UNFENCED
-from modelcheck.telling import story
+from modelcheck.trace import story
 from modelcheck.truth import Scope
 
 

@@ -12,7 +12,7 @@ from modelcheck.canon import key, parts
 from modelcheck.changes import retire_followers
 from modelcheck.explore import explore
 from modelcheck.scopes import ALL, ALONE, CHANGE, END, FAILOVER, LAPSE, ONE_GPU, ONE_NODE, UNFENCED
-from modelcheck.telling import story
+from modelcheck.trace import story
 from modelcheck.truth import Scope, Shape
 from modelcheck.world import World
 

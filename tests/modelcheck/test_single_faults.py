@@ -6,7 +6,7 @@ import pytest
 
 from modelcheck.explore import explore
 from modelcheck.scopes import ALONE, ONE_NODE, OTHER, SMALL
-from modelcheck.telling import story
+from modelcheck.trace import story
 from modelcheck.truth import PodSpec, Scope, Shape
 
 ONE_GPU = {"n0": 1}

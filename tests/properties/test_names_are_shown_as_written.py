@@ -19,11 +19,11 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
-from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import Finding
+from hetserve.reconcile.events import announcements
 from hetserve.reconcile.status import _condition
+from hetserve.sanitize import sanitize
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.visible import visible
 from hetserve_extender.verbs import wire
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ def shows(result: Result, *texts: str) -> None:
     assert not unseen, f"the terminal is given {unseen}"
     flat = "".join(result.output.split())
     for text in texts:
-        assert "".join(visible(text).split()) in flat, f"{text!r} is not in\n{result.output}"
+        assert "".join(sanitize(text).split()) in flat, f"{text!r} is not in\n{result.output}"
 
 
 @given(product=hostile, id_=ids, model=hostile, name=hostile, node=hostile, words=hostile)
@@ -76,15 +76,15 @@ def test_a_block_shows_its_title_and_lines_as_written(title: str, label: str, te
     shown = text_of([Block(title, ((label, text),))])
     flat = "".join(shown.split())
     for part in (title, text):
-        assert "".join(visible(part).split()) in flat
+        assert "".join(sanitize(part).split()) in flat
     assert {one for one in shown if not one.isprintable()} <= {"\n"}
 
 
 @given(st.text())
 def test_what_shows_is_left_alone_and_all_else_is_told_apart(text: str) -> None:
-    shown = visible(text)
+    shown = sanitize(text)
     assert shown.isprintable()
-    assert visible(shown) == shown
+    assert sanitize(shown) == shown
     assert (shown == text) == text.isprintable()
 
 
@@ -123,14 +123,14 @@ def refused(result: Result, text: str) -> None:
     assert result.exit_code == 2, result.output + repr(result.exception)
     lines = result.stderr.removesuffix("\n").split("\n")
     assert all(line.startswith(("Error: ", "note: ")) and line.isprintable() for line in lines), lines
-    assert any("".join(visible(text).split()) in "".join(line.split()) for line in lines), (text, lines)
+    assert any("".join(sanitize(text).split()) in "".join(line.split()) for line in lines), (text, lines)
 
 
 def test_a_condition_and_its_event_show_what_they_quote() -> None:
     name = "a\x1b[31m\nb\u202e"
     finding = Finding("False", Reason.TEMPLATE_INVALID, f"the API server refuses it: {name}")
     condition = _condition(ConditionType.PLANNED, finding, None, 1, "2026-01-01T00:00:00Z")
-    assert condition["message"] == f"the API server refuses it: {visible(name)}"
+    assert condition["message"] == f"the API server refuses it: {sanitize(name)}"
     (news,) = announcements({}, {"conditions": [{**condition, "message": finding.message}]})
     assert news.note == condition["message"]
 
@@ -142,7 +142,7 @@ def test_what_the_extender_tells_the_scheduler_shows_too(words: str) -> None:
     """Its words become events of pods: what a pod asks for, and what is said of an object that cannot be read."""
     assert str(GpuSelector(products=(words,), ids_excluded=(words,))).isprintable()
     for answer in (wire.bind_result(words), wire.filter_error(words)):
-        assert json.loads(answer)["Error"] == visible(words)
+        assert json.loads(answer)["Error"] == sanitize(words)
 
 
 def test_errors_and_notes_go_out_by_one_module() -> None:

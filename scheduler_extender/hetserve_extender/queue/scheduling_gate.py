@@ -9,8 +9,8 @@ from typing import Final, Literal
 from hetserve.api import names
 from hetserve.placement import Waiting
 from hetserve.placement.pods.scheduling_gate import Stuck
+from hetserve.sanitize import sanitize
 from hetserve.units import Seconds
-from hetserve.visible import visible
 from hetserve_shell.kube.client import JSON_PATCH, ApiServer, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
 
@@ -55,7 +55,7 @@ async def tell(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, 
         },
         "type": "Warning",
         "reason": reason,
-        "message": visible(message),
+        "message": sanitize(message),
         "source": {"component": "hetserve-extender"},
         "firstTimestamp": at,
         "lastTimestamp": at,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from hetserve.placement.decision.decide import MAX_SCORE
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 RawObject = dict[str, Any]
 MAX_NAME = 253
@@ -165,7 +165,7 @@ def filter_error(text: str) -> bytes:
             "NodeNames": None,
             "FailedNodes": {},
             "FailedAndUnresolvableNodes": {},
-            "Error": visible(text),
+            "Error": sanitize(text),
         }
     )
 
@@ -177,7 +177,7 @@ def priorities(scores: Mapping[str, int]) -> bytes:
 
 def bind_result(error: str) -> bytes:
     """ExtenderBindingResult; an empty text means bound."""
-    return orjson.dumps({"Error": visible(error)})
+    return orjson.dumps({"Error": sanitize(error)})
 
 
 def _check_size(body: bytes) -> None:

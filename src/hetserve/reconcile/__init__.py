@@ -1,6 +1,6 @@
 """From what is declared and what exists to the next request: pure, one request per step."""
 
-from hetserve.reconcile.announce import Announcement, announcements
+from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,

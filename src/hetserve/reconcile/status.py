@@ -15,8 +15,8 @@ from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.staging import Holding, hourly_cost
 from hetserve.reconcile.world import Json, RawObject
+from hetserve.sanitize import sanitize
 from hetserve.units import format_money
-from hetserve.visible import visible
 
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5
@@ -77,7 +77,7 @@ def _condition(
     kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None, generation: int, stamp: str
 ) -> Json:
     kept = before is not None and before.get("status") == finding.status and before.get("lastTransitionTime")
-    message = visible(finding.message)
+    message = sanitize(finding.message)
     return {
         "type": kind.value,
         "status": finding.status,

@@ -15,7 +15,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile.announce import Announcement
+from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact
 
 Json = dict[str, Any]

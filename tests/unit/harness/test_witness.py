@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.account import broken, capacities
-from harness.sickness import KNOWN_WITHIN, Illness, Ward
-from harness.witness import Witness
+from harness.gpu_faults import KNOWN_WITHIN, Illness, Ward
+from harness.invariant_monitor import Witness
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Pod = dict[str, Any]

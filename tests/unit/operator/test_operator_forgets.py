@@ -17,9 +17,9 @@ from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.queue import Key
 from hetserve_operator.settings import Settings
 from hetserve_operator.testing import path_of
+from hetserve_operator.workqueue import Key
 from virtual_time import virtually
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from hetserve.reconcile.progress import words_of
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 

@@ -13,8 +13,8 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.cache import Cache, Store
 from hetserve_operator.handlers import Feed
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
-from hetserve_operator.queue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
 from hetserve_operator.settings import Settings
+from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
 from hetserve_shell.settings import SettingsError, load_settings
 
 A, B = Key("ns", "a"), Key("ns", "b")

@@ -9,8 +9,8 @@ import pytest
 
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.metrics import Metrics
-from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab
+from hetserve_operator.workqueue import Key
 from operator_scene import PLANNED, SERVICE
 
 Json = dict[str, Any]

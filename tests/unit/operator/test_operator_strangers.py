@@ -12,8 +12,8 @@ from hetserve.api import names
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.queue import Key
 from hetserve_operator.testing import Lab
+from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hetserve.api.conditions import DOCS, ConditionType, Reason
 from hetserve.planning.plan import Plan
-from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
 from hetserve.reconcile.diff import Work
+from hetserve.reconcile.events import announcements
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_record import plan_record
 from hetserve.reconcile.progress import TypeState

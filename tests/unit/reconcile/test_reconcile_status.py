@@ -8,8 +8,8 @@ from pathlib import Path
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.conditions import DOCS, Reason
 from hetserve.planning.plan import Candidate, Plan
-from hetserve.reconcile.announce import announcements
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
+from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plan_record import plan_record, read_record
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.units import QPS, MicroDollarsPerHour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 
 def error(message: str) -> None:
@@ -18,4 +18,4 @@ def note(message: str) -> None:
 
 
 def _say(line: str) -> None:
-    click.echo(visible(line), err=True)
+    click.echo(sanitize(line), err=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -58,7 +58,7 @@ class _Shown(Steps):
         self.bar.refresh()  # the compiler lets no other thread draw for seconds
 
     def _say(self, text: str, advance: int = 0) -> None:
-        self.bar.update(self.task, description=visible(f"{self.label}: {text}"), advance=advance)
+        self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
     from hetserve.compiled import compilations  # noqa: PLC0415
 
     with _progress() as bar:
-        shown = _Shown(label, bar, bar.add_task(visible(label), total=None, most=""))
+        shown = _Shown(label, bar, bar.add_task(sanitize(label), total=None, most=""))
         if most is not None:
             shown.at_most(most)
         with compilations(shown.compiling):

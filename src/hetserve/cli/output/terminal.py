@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 _PLAIN_WIDTH: Final = 120
 _INDENT: Final = "  "
@@ -72,11 +72,11 @@ def drawn(draw: Callable[[Console], None]) -> str:
 
 def styled(text: str, style: str = "") -> Styled:
     """Text in a colour."""
-    return Text(visible(text), style)
+    return Text(sanitize(text), style)
 
 
 class _Console(Console):
     """Takes every plain text as it is; measuring a table's cells goes through here, too."""
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
-        return Text(visible(text), style, justify=justify, overflow=overflow)
+        return Text(sanitize(text), style, justify=justify, overflow=overflow)

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.placement.gpus_picture import NO_MODEL, Legend
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 _OVER = "#c00000"
 _FREE = "#eceff1"
@@ -34,7 +34,7 @@ def draw(document: Mapping[str, Any], path: str) -> None:
             start += width
         if gpu["freeMiB"] < 0:
             axes.barh(row, -gpu["freeMiB"] / 1024, left=gpu["memoryMiB"] / 1024, color="none", edgecolor=_OVER, lw=1.5)
-    names = [visible(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus]
+    names = [sanitize(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus]
     axes.set_yticks(range(len(gpus)), names, fontsize=7, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("GiB")
@@ -55,7 +55,7 @@ def _takes_pods(gpu: Mapping[str, Any]) -> bool:
 def _legend(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Patch]:
     """What the colours mean, of those that are there."""
     named = [model for model in legend.models if model != NO_MODEL]
-    patches = [Patch(color=COLOURS[number % len(COLOURS)], label=visible(model)) for number, model in enumerate(named)]
+    patches = [Patch(color=COLOURS[number % len(COLOURS)], label=sanitize(model)) for number, model in enumerate(named)]
     patches += [Patch(color=_NO_MODEL, label="no model")] if NO_MODEL in legend.models else []
     patches.append(Patch(color=_FREE, label="free"))
     if not all(map(_takes_pods, gpus)):

@@ -11,7 +11,7 @@ import click
 from hetserve.cli.cluster.client import Cluster, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
     from hetserve.cli.placement.queue_release import Outcome
@@ -147,7 +147,7 @@ def _say(outcome: Outcome) -> None:
     if outcome.error:
         messages.error(str(outcome))
     else:
-        click.echo(visible(str(outcome)))
+        click.echo(sanitize(str(outcome)))
 
 
 def _settings(

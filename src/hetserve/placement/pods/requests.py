@@ -8,8 +8,8 @@ from typing import Final
 
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement.values import value
+from hetserve.sanitize import sanitize
 from hetserve.units import MiB
-from hetserve.visible import visible
 
 LONGEST_GPU_ID: Final = 63
 """Characters; the UUID of a MIG device has 48."""
@@ -66,7 +66,7 @@ class GpuSelector:
             (self.ids, "with id {}"),
             (self.ids_excluded, "with another id than {}"),
         ]
-        return visible(" and ".join(words.format(_few(values)) for values, words in parts if values))
+        return sanitize(" and ".join(words.format(_few(values)) for values, words in parts if values))
 
 
 def _few(values: tuple[str, ...]) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import httpx
 
 from harness.account import broken, capacities
+from harness.gpu_faults import Ward
 from harness.kube import Kube, Manifest
-from harness.sickness import Ward
 from hetserve.api import names
 from hetserve.placement.check import violations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def visible(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""A text whose every character shows: others (ESC, a newline, what turns the direction) are written as \x1b."""
     if text.isprintable():
         return text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.visible import visible
+from hetserve.sanitize import sanitize
 
 _MAX_NOTE = 1024
 _WATCHED = (ConditionType.PLANNED, ConditionType.FEASIBLE, ConditionType.PROGRESSING, ConditionType.PODS_OWNED)
@@ -52,7 +52,7 @@ def announcements(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[
 
 
 def _said(warning: bool, reason: str, note: str) -> Announcement:
-    note = visible(note)
+    note = sanitize(note)
     return Announcement(warning, reason, note if len(note) <= _MAX_NOTE else note[: _MAX_NOTE - 3] + "...")
 
 
