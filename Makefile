@@ -134,3 +134,7 @@ modelcheck: setup ## Visit every state of placement in small clusters with few f
 .PHONY: mutants
 mutants: setup ## Plant known bugs into copies of the source and show the test that catches each
 	PYTHONPATH=proofs $(BIN)/python -m mutants $(FLAGS)
+
+.PHONY: house
+house: setup ## Measure sizes, import circles, prose and repeated code, beside the tree before (FLAGS="--before REV --files")
+	@PYTHONPATH=proofs $(BIN)/python -m house $(FLAGS)
