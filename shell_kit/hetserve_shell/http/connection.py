@@ -13,23 +13,52 @@ import logging
 from collections import deque
 from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
-from hetserve_shell.http.limits import CONTINUE, HttpError, LastAnswer, error_answer, kept_answer, last_answer
+from hetserve_shell.http.limits import (
+    CONTINUE,
+    BodyBudget,
+    HttpError,
+    LastAnswer,
+    Limits,
+    Routes,
+    error_answer,
+    kept_answer,
+    last_answer,
+)
 from hetserve_shell.http.reader import Request, RequestReader
-
-if TYPE_CHECKING:
-    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
 
+class Server(Protocol):
+    """What a connection needs of the server that accepted it."""
+
+    routes: Routes
+    limits: Limits
+    budget: BodyBudget
+    now: float
+    """Time of the last tick [s]."""
+    date: bytes
+    """The same time, as the Date header has it."""
+
+    def opened(self, connection: Connection) -> None:
+        """Admit a connection; the server may close another one for it."""
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection."""
+
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` and keep a reference to its task."""
+        ...
+
+
 class Connection(asyncio.Protocol):
-    """State of one connection; the server asks for `overdue` now and then."""
+    """State of one connection; the server calls `check_time` at every tick."""
 
-    _transport: asyncio.Transport
+    transport: asyncio.Transport
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._reader = RequestReader(
             server.routes,
@@ -75,7 +104,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         if self._open:
-            self._transport.abort()
+            self.transport.abort()
 
     def check_time(self, now: float) -> None:
         """End what takes too long."""
@@ -91,12 +120,12 @@ class Connection(asyncio.Protocol):
                 self._reader.drop()
                 self._enqueue(HttpError(HTTPStatus.REQUEST_TIMEOUT, text))
         elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
-            self._transport.close()
+            self.transport.close()
 
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)
         self._open = True
         self._server.opened(self)
 
@@ -145,7 +174,7 @@ class Connection(asyncio.Protocol):
     def _proceed(self) -> None:
         # Behind an answer that is still to come it could be taken for that one; the client sends in the end anyway.
         if not self._busy:
-            self._transport.write(CONTINUE)
+            self.transport.write(CONTINUE)
 
     # Inside
 
@@ -197,7 +226,7 @@ class Connection(asyncio.Protocol):
             self._await_turn()
         elif self._open and self._paused and not self._busy:
             self._paused = False
-            self._transport.resume_reading()
+            self.transport.resume_reading()
         self._close_if_done()
 
     def _answer(self, body: bytes, keep: bool) -> None:
@@ -207,12 +236,12 @@ class Connection(asyncio.Protocol):
         self.idle_since = self._server.now
         keep = keep and not isinstance(body, LastAnswer)
         if keep and not (self._finishing and not self._queue and not self._reader.receiving):
-            self._transport.write(kept_answer(body, self._server.date))
+            self.transport.write(kept_answer(body, self._server.date))
         else:
             self._reader.drop()  # what is behind it would be carried out and never answered
             self._forget_queue()
-            self._transport.write(last_answer(body, self._server.date))
-            self._transport.close()
+            self.transport.write(last_answer(body, self._server.date))
+            self.transport.close()
 
     def _refuse(self, error: HttpError) -> None:
         """The last answer: then close our side and read what still comes for a moment, or a reset overtakes it."""
@@ -222,18 +251,18 @@ class Connection(asyncio.Protocol):
         if not self._open:
             return
         self._until = self._server.now + self._server.limits.lingering
-        self._transport.write(error_answer(error, self._server.date))
-        if self._finishing or not self._transport.can_write_eof():
-            self._transport.close()
+        self.transport.write(error_answer(error, self._server.date))
+        if self._finishing or not self.transport.can_write_eof():
+            self.transport.close()
             return
-        self._transport.write_eof()
+        self.transport.write_eof()
         if self._paused:
             self._paused = False
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
     def _close_if_done(self) -> None:
         if self._finishing and self._open and self.idle and self._until is None:
-            self._transport.close()
+            self.transport.close()
 
     def _forget_queue(self) -> None:
         self._server.budget.used -= sum(len(item.body) for item in self._queue if isinstance(item, Request))
@@ -242,7 +271,7 @@ class Connection(asyncio.Protocol):
     def _pause(self) -> None:
         if not self._paused and self._open:
             self._paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
 
 def _as_http_error(error: Exception) -> HttpError:

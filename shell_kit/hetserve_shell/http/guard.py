@@ -7,12 +7,11 @@ descriptors. The guard stands between the event loop and their protocols: it see
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-log = logging.getLogger(__name__)
+from hetserve_shell.http.admission import Admission
 
 TICK: Final = 0.5
 """Seconds between two looks at the clock: time limits are as coarse as this."""
@@ -44,15 +43,13 @@ class Guard:
 
     def __init__(self, limits: GuardLimits, name: str) -> None:
         self.limits = limits
-        self._name = name
-        self._connections: set[_Guarded] = set()
+        self.admission: Admission[_Guarded] = Admission(limits.connections, name)
         self._ticker: asyncio.TimerHandle | None = None
-        self._dropped = 0
 
     @property
     def connections(self) -> int:
         """How many connections are open."""
-        return len(self._connections)
+        return len(self.admission)
 
     def over(self, protocol: asyncio.BaseProtocol) -> asyncio.Protocol:
         """What the event loop gets in the place of a server's protocol."""
@@ -61,29 +58,22 @@ class Guard:
     # Called by connections
 
     def opened(self, connection: _Guarded) -> None:
-        if len(self._connections) >= self.limits.connections:
-            least = min(self._connections, key=lambda other: other.worth)
-            self._connections.discard(least)  # its end is only noticed in the next turn of the loop
-            least.abort()
-            self._dropped += 1
-        self._connections.add(connection)
+        self.admission.admit(connection)
         if self._ticker is None:
             self._ticker = asyncio.get_running_loop().call_later(TICK, self._tick)
 
     def closed(self, connection: _Guarded) -> None:
-        self._connections.discard(connection)
+        self.admission.release(connection)
 
     # Inside
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for connection in [one for one in self._connections if one.overdue(now)]:
+        for connection in [one for one in self.admission if one.overdue(now)]:
             connection.abort()
-        if self._dropped:
-            log.warning("%s: more than %d connections: %d closed", self._name, self.limits.connections, self._dropped)
-            self._dropped = 0
-        self._ticker = loop.call_later(TICK, self._tick) if self._connections else None
+        self.admission.log_dropped()
+        self._ticker = loop.call_later(TICK, self._tick) if len(self.admission) else None
 
 
 class _Guarded(asyncio.Protocol):

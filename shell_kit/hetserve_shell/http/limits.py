@@ -57,7 +57,7 @@ class HttpError(Exception):
 
 
 @dataclass(slots=True)
-class Budget:
+class BodyBudget:
     """Bytes held for requests that are not served yet, over all connections."""
 
     limit: int

@@ -15,7 +15,7 @@ from typing import Final
 
 import httptools
 
-from hetserve_shell.http.limits import Budget, Handler, HttpError, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, Routes
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class RequestReader:
         self,
         routes: Routes,
         limits: Limits,
-        budget: Budget,
+        budget: BodyBudget,
         *,
         now: Callable[[], float],
         take: Callable[[Request], None],

@@ -13,8 +13,9 @@ from collections.abc import Coroutine, Iterable
 from email.utils import formatdate
 from typing import Any, Final
 
+from hetserve_shell.http.admission import Admission
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.limits import Budget, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Limits, Routes
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +31,17 @@ class HttpServer:
     `now` is the loop's clock of the last tick [s], `date` the same for the Date header.
     """
 
-    def __init__(self, routes: Routes, limits: Limits | None = None) -> None:
+    def __init__(self, routes: Routes, limits: Limits | None = None, name: str = "verbs") -> None:
         self.routes = routes
         self.limits = limits or Limits()
-        self.budget = Budget(self.limits.bodies)
+        self.budget = BodyBudget(self.limits.bodies)
         self.now = 0.0
         self.date = b""
-        self._connections: set[Connection] = set()
+        self.admission: Admission[Connection] = Admission(self.limits.connections, name)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
-        self._dropped = 0
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which is ours from now on."""
@@ -57,14 +57,14 @@ class HttpServer:
             return
         self._server.close()
         self._server = None
-        for connection in list(self._connections):
+        for connection in self.admission:
             connection.finish()
         try:
             async with asyncio.timeout(within):
                 await self._wait_until_empty()
         except TimeoutError:
-            log.info("%d connections are closed unanswered", len(self._connections))
-        for connection in list(self._connections):
+            log.info("%d connections are closed unanswered", len(self.admission))
+        for connection in self.admission:
             connection.abort()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -75,7 +75,7 @@ class HttpServer:
         A request that is on its way meanwhile gets an answer, the last one: the scheduler's client does not repeat a
         POST that was cut off, and its words tell less.
         """
-        parting = list(self._connections)
+        parting = list(self.admission)
         for connection in parting:
             connection.part()
         asyncio.get_running_loop().call_later(PARTING, _finish, parting)
@@ -83,23 +83,17 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """How many connections are open."""
-        return len(self._connections)
+        return len(self.admission)
 
     # Called by connections
 
     def opened(self, connection: Connection) -> None:
-        """One more. At the limit the one worth least goes: silent clients must not shut the scheduler out."""
-        if len(self._connections) >= self.limits.connections:
-            least = min(self._connections, key=lambda other: other.worth)
-            self._connections.discard(least)  # its end is only noticed in the next turn of the loop
-            least.abort()
-            self._dropped += 1
-        self._connections.add(connection)
+        self.admission.admit(connection)
         self._empty.clear()
 
     def closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        if not self._connections:
+        self.admission.release(connection)
+        if not self.admission:
             self._empty.set()
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -112,17 +106,15 @@ class HttpServer:
     # Inside
 
     async def _wait_until_empty(self) -> None:
-        while self._connections:
+        while self.admission:
             await self._empty.wait()
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self.now = loop.time()
         self.date = formatdate(usegmt=True).encode()
-        for connection in list(self._connections):
+        for connection in self.admission:
             connection.check_time(self.now)
-        if self._dropped:
-            log.warning("more than %d connections: %d were closed", self.limits.connections, self._dropped)
-            self._dropped = 0
+        self.admission.log_dropped()
         self._ticker = loop.call_later(TICK, self._tick, loop)
 
 

@@ -80,13 +80,13 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(served: Serve
 
 
 async def test_answers_leave_without_waiting_for_an_acknowledgement(served: Served) -> None:
-    before = set(served.server._connections)
+    before = set(served.server.admission)
     await served.connect()
     client = await served.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
-    (connection, *_) = served.server._connections - before
-    sock = connection._transport.get_extra_info("socket")
+    (connection, *_) = set(served.server.admission) - before
+    sock = connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0, "every answer costs 40 ms more"
 
 

@@ -193,7 +193,7 @@ async def test_blank_lines_before_a_head_are_no_head(silent: Port, sent: tuple[b
         await client.send(piece)
         await asyncio.sleep(0.02)
     assert silent.guard is not None
-    assert [one.worth[0] for one in silent.guard._connections] == [False]
+    assert [one.worth[0] for one in silent.guard.admission] == [False]
     await ended(client)
     assert asyncio.get_running_loop().time() - start < LIMITS.answering / 2
 
@@ -204,10 +204,10 @@ async def test_a_head_after_blank_lines_is_a_head_however_it_comes(silent: Port,
     client, data = await silent.connect(), blank + ASK
     for begin in range(0, len(data), size):
         assert silent.guard is not None
-        assert not any(one.worth[0] for one in silent.guard._connections)
+        assert not any(one.worth[0] for one in silent.guard.admission)
         await client.send(data[begin : begin + size])
         await asyncio.sleep(0.001)
-    await until(lambda: silent.guard is not None and any(one.worth[0] for one in silent.guard._connections))
+    await until(lambda: silent.guard is not None and any(one.worth[0] for one in silent.guard.admission))
 
 
 async def test_who_has_asked_stays_where_who_has_not_goes(silent: Port) -> None:
