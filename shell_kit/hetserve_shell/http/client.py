@@ -1,23 +1,26 @@
-"""Short requests to one server over kept connections: a bind costs the loop a third of what a client library takes.
+"""Short requests to one server over kept connections, at a third of the processor time of a client library.
 
-The filter of the next pod waits behind every bind on the same loop, so their processor time is the rate. No
-redirects, proxies, cookies or compression: the API server needs none of them.
+The filter of the next pod waits behind every bind on the same loop, so this time limits the rate (decision 0032).
+No redirects, cookies or compression: the API server needs none of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httptools
 
 CONNECT_WITHIN: Final = 10.0
 KEPT_FOR: Final = 30.0
 """Seconds without use after which a connection is not used again: the server may be closing it as we send."""
+_LONGEST_HEAD: Final = 16 * 1024
+"""Bytes of a proxy's answer."""
 
 
 class ConnectionEndedError(OSError):
@@ -89,15 +92,52 @@ class _Exchange(asyncio.Protocol):
         self._answer = None
 
 
-class HttpClient:
-    """Requests to `base` (scheme, host and port), at most `connections` at once; later ones wait their turn."""
+class _Tunnel(asyncio.Protocol):
+    """The answer of a proxy to CONNECT (RFC 9110, section 9.3.6); what follows it belongs to the tunnel."""
 
-    def __init__(self, base: str, tls: ssl.SSLContext | None, connections: int) -> None:
+    def __init__(self) -> None:
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._head = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._head += data
+        if self.opened.done() or (b"\r\n\r\n" not in self._head and len(self._head) < _LONGEST_HEAD):
+            return
+        line = self._head.partition(b"\r\n")[0]
+        status = line.split(b" ")[1:2]
+        if status and status[0].startswith(b"2"):
+            self.opened.set_result(None)
+        else:
+            self.opened.set_exception(ConnectionError(f"the proxy refused: {line[:100].decode(errors='replace')}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(ConnectionError(str(exc or "the proxy closed the connection")))
+
+
+class HttpClient:
+    """Requests to `base` (scheme, host and port), at most `connections` at once; later ones wait their turn.
+
+    server_name: name to expect in the server's certificate; None: the host of `base`. proxy: URL (http) of a proxy to
+    tunnel through, with user and password if it needs them.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        tls: ssl.SSLContext | None,
+        connections: int,
+        *,
+        server_name: str | None = None,
+        proxy: str | None = None,
+    ) -> None:
         parts = urlsplit(base)
         secure = parts.scheme == "https"
         self._host = parts.hostname or "localhost"
         self._port = parts.port or (443 if secure else 80)
         self._tls = tls if secure else None
+        self._server_name = (server_name or self._host) if self._tls else None
+        self._proxy = urlsplit(proxy) if proxy else None
         self._authority = parts.netloc
         self._prefix = parts.path.rstrip("/")
         self._idle: deque[_Exchange] = deque()
@@ -182,17 +222,56 @@ class HttpClient:
         return self._idle.pop() if self._idle else None
 
     async def _connect(self, limit: float) -> _Exchange:
-        name = self._host if self._tls else None
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(limit, CONNECT_WITHIN)):
-                _, connection = await loop.create_connection(
-                    lambda: _Exchange(self), self._host, self._port, ssl=self._tls, server_hostname=name
-                )
+                return await (self._connect_directly() if self._proxy is None else self._connect_through(self._proxy))
         except OSError as error:
             words = str(error) or "nobody answers"
             raise ConnectionError(f"Cannot connect to {self._authority}: {words}") from error
+
+    async def _connect_directly(self) -> _Exchange:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: _Exchange(self), self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+        )
         return connection
+
+    async def _connect_through(self, proxy: SplitResult) -> _Exchange:
+        loop = asyncio.get_running_loop()
+        transport, tunnel = await loop.create_connection(_Tunnel, proxy.hostname or "", proxy.port or 80)
+        try:
+            transport.write(_connect_request(_authority(self._host, self._port), proxy))
+            await tunnel.opened
+            return await self._over(transport)
+        except BaseException:
+            transport.abort()
+            raise
+
+    async def _over(self, tunnel: asyncio.Transport) -> _Exchange:
+        """The connection inside a tunnel, with TLS if the server has it."""
+        connection = _Exchange(self)
+        tunnel.set_protocol(connection)
+        if self._tls is None:
+            connection.connection_made(tunnel)
+            return connection
+        secured = await asyncio.get_running_loop().start_tls(
+            tunnel, connection, self._tls, server_hostname=self._server_name
+        )
+        if secured is None:
+            raise ConnectionError("the server closed the connection")
+        connection.connection_made(secured)
+        return connection
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _connect_request(target: str, proxy: SplitResult) -> bytes:
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.username:
+        user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(user.encode()).decode()}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
 def _give_up(answer: asyncio.Future[tuple[int, bytes]], seconds: float) -> None:

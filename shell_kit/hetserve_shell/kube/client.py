@@ -99,7 +99,9 @@ class KubernetesApi:
 
     def __init__(self, connection: ApiConnection, connections: int = CONNECTIONS) -> None:
         self._connection = connection
-        self._client = HttpClient(connection.base, connection.tls, connections)
+        self._client = HttpClient(
+            connection.base, connection.tls, connections, server_name=connection.server_name, proxy=connection.proxy
+        )
 
     def close(self) -> None:
         """End the kept connections of short requests."""

@@ -18,7 +18,7 @@ from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.api import KubernetesApi as OperatorApi
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.client import KubernetesApi as ExtenderApi
-from hetserve_shell.kube.connection import NO_ANSWER, ApiConnection, ApiUnreachableError
+from hetserve_shell.kube.connection import LARGEST_KUBECONFIG, NO_ANSWER, ApiConnection, ApiUnreachableError
 
 SOON = aiohttp.ClientTimeout(total=10.0)
 
@@ -128,6 +128,19 @@ async def test_credentials_that_cannot_be_read_are_not_taken_for_a_lost_answer(m
 async def test_a_kubeconfig_that_does_not_exist_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigException):
         await ApiConnection.connect(tmp_path / "absent", user_agent="hetserve-test")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "large"])
+async def test_what_cannot_be_a_kubeconfig_is_not_read_whole(tmp_path: Path, path: str) -> None:
+    (tmp_path / "large").write_bytes(b"#" * (LARGEST_KUBECONFIG + 1))
+    with pytest.raises(ConfigException, match=path):
+        await ApiConnection.connect(tmp_path / path, user_agent="hetserve-test")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1080", "https://127.0.0.1", "127.0.0.1:3128"])
+def test_a_proxy_of_another_kind_is_refused_at_the_start(proxy: str) -> None:
+    with pytest.raises(ConfigException, match="only proxies of the form http://HOST:PORT"):
+        ApiConnection(Configuration(host="http://127.0.0.1:1", proxy=proxy), user_agent="hetserve-test")
 
 
 async def test_where_nobody_listens_both_shells_say_unreachable_and_the_operator_names_the_request() -> None:
