@@ -19,16 +19,9 @@ from hetserve.reconcile import (
     Request,
     WriteStatus,
 )
-from hetserve_operator.api import (
-    APPLY,
-    JSON_PATCH,
-    MERGE,
-    Api,
-    ApiRefusalError,
-    deployments_path,
-    events_path,
-    service_path,
-)
+from hetserve_operator.paths import deployments_path, events_path, service_path
+from hetserve_operator.refusals import is_of_the_content
+from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
@@ -51,7 +44,7 @@ def unused_name(render: Render) -> str:
 class Writer:
     """Performs requests; every method can be repeated without harm."""
 
-    def __init__(self, api: Api, instance: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
         self._api = api
         self._instance = instance
         self._now = now
@@ -59,7 +52,7 @@ class Writer:
     async def perform(self, request: Request) -> RawObject:
         """Perform one request and return the object as it is afterwards.
 
-        Raises ApiRefusalError, ApiUnreachableError, or StrangerError.
+        Raises ApiStatusError, ApiUnreachableError, or StrangerError.
         """
         match request:
             case Render():
@@ -103,8 +96,8 @@ class Writer:
             },
         }
         try:
-            await self._api.request("POST", events_path(meta["namespace"]), query=MANAGER, body=body)
-        except ApiRefusalError as error:
+            (await self._api.request("POST", events_path(meta["namespace"]), query=MANAGER, body=body)).content()
+        except ApiStatusError as error:
             if error.status != 409:
                 raise
 
@@ -112,7 +105,7 @@ class Writer:
         """Dry run of the verb that will write: a creation by POST takes what apply then refuses."""
         try:
             return await self._dry_apply(request.manifest, unused_name(request))
-        except ApiRefusalError as error:
+        except ApiStatusError as error:
             if error.status != 403:
                 raise
             return await self._render_in_place(request, error)
@@ -121,9 +114,9 @@ class Writer:
         body = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
         path = deployments_path(body["metadata"]["namespace"], name)
         query = {**MANAGER, "force": "true", "dryRun": "All"}
-        return await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        return (await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)).content()
 
-    async def _render_in_place(self, request: Render, denied: ApiRefusalError) -> RawObject:
+    async def _render_in_place(self, request: Render, denied: ApiStatusError) -> RawObject:
         """A used-up quota denies even a dry run of a creation; a change of what is there counts nothing.
 
         Apply merges what others added, so it only says whether it takes the manifest; the replacement is the answer.
@@ -133,9 +126,9 @@ class Writer:
         try:
             await self._dry_apply(request.manifest, meta["name"])
             query = {**MANAGER, "dryRun": "All"}
-            return await self._api.request("PUT", path, query=query, body=request.manifest)
-        except ApiRefusalError as error:
-            if error.of_the_content:
+            return (await self._api.request("PUT", path, query=query, body=request.manifest)).content()
+        except ApiStatusError as error:
+            if is_of_the_content(error):
                 raise
             raise denied from None
 
@@ -145,8 +138,8 @@ class Writer:
         query = {**MANAGER, "fieldValidation": "Strict"}
         try:
             path = deployments_path(manifest["metadata"]["namespace"])
-            return await self._api.request("POST", path, query=query, body=manifest)
-        except ApiRefusalError as error:
+            return (await self._api.request("POST", path, query=query, body=manifest)).content()
+        except ApiStatusError as error:
             if error.status != 409:
                 raise
         return await self._label(manifest["metadata"], await self._uid_if_ours(manifest["metadata"]))
@@ -155,10 +148,10 @@ class Writer:
         """Only what makes a Deployment of ours visible again: how many replicas it may have was decided without it."""
         path = deployments_path(meta["namespace"], meta["name"])
         body = {"metadata": {"uid": uid, "labels": meta["labels"]}}
-        return await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE)
+        return (await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE_PATCH)).content()
 
     async def _uid_if_ours(self, meta: RawObject) -> str:
-        found = await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))
+        found = (await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))).content()
         ours = meta["ownerReferences"][0]["uid"]
         owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
         if [o.get("uid") for o in owners] != [ours]:
@@ -172,7 +165,7 @@ class Writer:
         body = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
         path = deployments_path(body["metadata"]["namespace"], body["metadata"]["name"])
         query = {**MANAGER, "force": "true"}
-        return await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        return (await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)).content()
 
     async def _hand_over(self, request: HandOver) -> RawObject:
         patch = [
@@ -180,12 +173,12 @@ class Writer:
             {"op": "replace", "path": "/metadata/managedFields", "value": request.managed_fields},
         ]
         path = deployments_path(request.namespace, request.name)
-        return await self._api.request("PATCH", path, query=MANAGER, body=patch, content_type=JSON_PATCH)
+        return (await self._api.request("PATCH", path, query=MANAGER, body=patch, content_type=JSON_PATCH)).content()
 
     async def _replace(self, request: Replace) -> RawObject:
         meta = request.manifest["metadata"]
         path = deployments_path(meta["namespace"], meta["name"])
-        return await self._api.request("PUT", path, query=MANAGER, body=request.manifest)
+        return (await self._api.request("PUT", path, query=MANAGER, body=request.manifest)).content()
 
     async def _delete(self, request: Delete) -> RawObject:
         body = {
@@ -195,7 +188,7 @@ class Writer:
             "preconditions": {"uid": request.uid},
         }
         path = deployments_path(request.namespace, request.name)
-        return await self._api.request("DELETE", path, body=body)
+        return (await self._api.request("DELETE", path, body=body)).content()
 
     async def _write_status(self, request: WriteStatus) -> RawObject:
         # A merge patch with resourceVersion: apply would refuse a stored spec that does not fit its schema,
@@ -208,4 +201,4 @@ class Writer:
             "status": status,
         }
         path = f"{service_path(request.namespace, request.name)}/status"
-        return await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE)
+        return (await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE_PATCH)).content()

@@ -29,12 +29,13 @@ from hetserve.reconcile import (
     step,
 )
 from hetserve.reconcile.build import manifest_digest
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import StrangerError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
+from hetserve_operator.refusals import is_of_the_content
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class Controller:
         except StrangerError as error:
             memory.keep_refused(request.key, str(error), self._clock())
             return True
-        except ApiRefusalError as error:
+        except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
@@ -157,15 +158,15 @@ class Controller:
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
 
-    def _refused(self, request: Request, error: ApiRefusalError, memory: Memory) -> bool:
+    def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
             return False
-        if isinstance(request, WriteStatus) or not (error.status == 403 or error.of_the_content):
+        if isinstance(request, WriteStatus) or not (error.status == 403 or is_of_the_content(error)):
             if self._is_told(request, error, memory):
                 return True
             raise error
         words = _own_words(error.message, request) if isinstance(request, Render) else error.message
-        if isinstance(request, Render | Create) and error.of_the_content:
+        if isinstance(request, Render | Create) and is_of_the_content(error):
             digest = manifest_digest(request.manifest)
             memory.keep_rendered(digest, Rendered(refusal=words), self._clock())
         else:
@@ -186,7 +187,7 @@ class Controller:
         for news in all_news:
             try:
                 await self._writer.announce(dict(world.service), news)
-            except (ApiRefusalError, ApiUnreachableError) as error:
+            except (ApiStatusError, ApiUnreachableError) as error:
                 # An event is a courtesy; the status has the same words.
                 log.warning("event %s not posted: %s", news.reason, error)
 

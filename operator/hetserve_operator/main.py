@@ -16,7 +16,6 @@ from typing import Any, Final
 import click
 import kopf
 
-from hetserve_operator.api import Api, ApiRefusalError, KubernetesApi
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
@@ -29,6 +28,7 @@ from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.guard import GuardLimits
+from hetserve_shell.kube.client import ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 CAPACITY_DELAY: Final = 1.0
 """Seconds for which changes of capacity are gathered: every bound pod is one, for every service."""
 SYNC_RETRY: Final = 1.0
+API_TIMEOUT: Final = 30.0
+"""Seconds for a request: an admission webhook may take as long."""
 
 
 @click.command()
@@ -57,16 +59,18 @@ def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int |
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
+    api = KubernetesApi(connection, timeout=API_TIMEOUT)
     try:
-        await Operator(settings, KubernetesApi(connection), kubeconfig).run()
+        await Operator(settings, api, kubeconfig).run()
     finally:
+        api.close()
         await connection.close()
 
 
 class Operator:
     """All parts put together."""
 
-    def __init__(self, settings: Settings, api: Api, kubeconfig: Path | None) -> None:
+    def __init__(self, settings: Settings, api: ApiServer, kubeconfig: Path | None) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
@@ -134,7 +138,7 @@ class Operator:
                 await self.observer.relist()
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
-                expected = isinstance(error, ApiRefusalError | ApiUnreachableError)
+                expected = isinstance(error, ApiStatusError | ApiUnreachableError)
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
@@ -161,7 +165,7 @@ class Operator:
         except Exception as error:
             self.metrics.errors.labels(type(error).__name__).inc()
             delay = self.queue.failed(key)
-            expected = isinstance(error, ApiRefusalError | ApiUnreachableError | StuckError)
+            expected = isinstance(error, ApiStatusError | ApiUnreachableError | StuckError)
             log.warning("%s: %s; again in %.1f s", key, error, delay, exc_info=not expected)
             return
         self.queue.done(key)

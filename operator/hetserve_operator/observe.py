@@ -17,17 +17,11 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
 from hetserve.reconcile.observed import Owner, PodFact, pod_fact, read_profiles, read_types
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
-from hetserve_operator.api import (
-    Api,
-    ApiRefusalError,
-    deployments_path,
-    pods_path,
-    replica_sets_path,
-    service_path,
-)
 from hetserve_operator.cache import Cache, Store, list_version
 from hetserve_operator.memory import Memory
+from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
 
 GROUP_PATH: Final = "/apis/hetserve.io/v1alpha1"
@@ -37,7 +31,7 @@ PAGE: Final = 500
 class Observer:
     """Reads for all services."""
 
-    def __init__(self, api: Api, cache: Cache, planning: PlanSettings, now: Callable[[], datetime]) -> None:
+    def __init__(self, api: ApiServer, cache: Cache, planning: PlanSettings, now: Callable[[], datetime]) -> None:
         self._api = api
         self._cache = cache
         self._planning = planning
@@ -116,8 +110,8 @@ class Observer:
 
     async def _find(self, path: str) -> RawObject | None:
         try:
-            return await self._api.request("GET", path)
-        except ApiRefusalError as error:
+            return (await self._api.request("GET", path)).content()
+        except ApiStatusError as error:
             if error.status == 404:
                 return None
             raise
@@ -130,7 +124,7 @@ class Observer:
         items: list[RawObject] = []
         page = {"limit": str(PAGE), **(query or {})}
         while True:
-            listing = await self._api.request("GET", path, query=page)
+            listing = (await self._api.request("GET", path, query=page)).content()
             items += listing.get("items") or []
             rest = listing["metadata"].get("continue")
             if not rest:

@@ -53,7 +53,7 @@ class PlayedLease:
         query: Mapping[str, str] | None = None,  # noqa: ARG002
         body: Any = None,
         content_type: str = "",  # noqa: ARG002
-        timeout: float = 0.0,  # noqa: ARG002, ASYNC109
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109
         unless: object = None,  # noqa: ARG002
     ) -> Answer:
         if method == "PUT":

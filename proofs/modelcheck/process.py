@@ -173,7 +173,7 @@ class Process:
         query: Mapping[str, str] | None = None,  # noqa: ARG002
         body: Any = None,
         content_type: str = "",  # noqa: ARG002
-        timeout: float = 0.0,  # noqa: ARG002, ASYNC109
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109
         unless: object = None,  # noqa: ARG002  (asked before it is sent; the check makes everything happen after)
     ) -> Answer:
         """Send a request and wait until the check answers it."""

@@ -115,7 +115,7 @@ class FencedApi:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
-        timeout: float = 10.0,  # noqa: ASYNC109  (the transport's own)
+        timeout: float | None = None,  # noqa: ASYNC109  (the transport's own)
         unless: Callable[[], str] | None = None,
     ) -> Answer:
         """As the API server's own; a Binding is fenced."""
@@ -128,7 +128,7 @@ class FencedApi:
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         return self.api.watch(path, query)
 
-    async def _bind(self, path: str, body: Any, limit: float) -> Answer:
+    async def _bind(self, path: str, body: Any, limit: float | None) -> Answer:
         term = self.term()  # read with no pause since the GPU was booked: the booking is of this term
         uid = str(body["metadata"]["uid"])
         revision, wrong = self.revisions.get(uid), ""

@@ -1,4 +1,4 @@
-"""The API server as this component needs it: one request, and the lines of a watch."""
+"""The API server as components see it: one request, and the lines of a watch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import orjson
 from hetserve_shell.http.client import HttpClient, NotSentError
 from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
+APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 CONNECTIONS: Final = 64
@@ -22,16 +23,21 @@ LEASE_CONNECTIONS: Final = 2
 """Of the elector alone: a renewal must not wait behind slow binds, or these would depose a healthy leader."""
 NOT_SENT: Final = 421
 """Status of a request that was withdrawn before it was sent."""
+TIMEOUT: Final = 10.0
+"""Seconds for a short request."""
+_SHOWN: Final = 500
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
 
 
 class ApiStatusError(Exception):
-    """An answer other than success to a request that must succeed."""
+    """An answer other than success: its status, its reason (`Conflict`) and the server's message."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
         self.status = status
+        self.reason = reason
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +53,33 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The server's own words, else the status."""
-        try:
-            content = orjson.loads(self.body)
-        except orjson.JSONDecodeError:
-            content = None
-        text = content.get("message") if isinstance(content, dict) else None
-        return str(text or f"the API server answered {self.status}")
+        """The server's own words; of a body that is no Status its beginning, else the status."""
+        return self.error().message
+
+    def content(self) -> RawObject:
+        """The object of a success; raises ApiStatusError for any other answer, JSONDecodeError for no JSON."""
+        if not self.ok:
+            raise self.error()
+        return self.json()
 
     def json(self) -> RawObject:
+        """The body, whatever the status. Raises JSONDecodeError."""
         content: RawObject = orjson.loads(self.body)
         return content
 
+    def error(self) -> ApiStatusError:
+        """An answer other than success as an exception."""
+        try:
+            found = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            found = {"message": self.body[:_SHOWN].decode(errors="replace")}
+        status: RawObject = found if isinstance(found, dict) else {}
+        message = str(status.get("message") or f"the API server answered {self.status}")
+        return ApiStatusError(self.status, str(status.get("reason") or ""), message)
+
 
 class ApiServer(Protocol):
-    """What the rest of this component sees of the API server; tests put their own in its place."""
+    """What components see of the API server; tests put a server in memory in its place."""
 
     async def request(
         self,
@@ -71,19 +89,19 @@ class ApiServer(Protocol):
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout: float = 10.0,  # noqa: ASYNC109  (the transport's own)
+        timeout: float | None = None,  # noqa: ASYNC109  (the transport's own)
         unless: Callable[[], str] | None = None,
     ) -> Answer:
-        """One request. Raises ApiUnreachableError where no answer came within `timeout` seconds.
+        """One request. Raises ApiUnreachableError if no answer came within `timeout` seconds (None: the client's own).
 
-        `unless` is asked right before the request goes out; where it gives a text, that is answered, with NOT_SENT.
+        `unless` is called right before the request goes out; a text that it returns is the answer, with NOT_SENT.
         """
         ...
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Lines of a watch until the server ends it.
 
-        Raises ApiStatusError where it is refused, ApiUnreachableError where the connection breaks.
+        Raises ApiStatusError if the server refuses it, ApiUnreachableError if the connection breaks.
         """
         ...
 
@@ -95,10 +113,14 @@ def pod_path(namespace: str, name: str, subresource: str = "") -> str:
 
 
 class KubernetesApi:
-    """The real API server; at most `connections` short requests are under way at once."""
+    """The real API server; at most `connections` short requests are under way at once.
 
-    def __init__(self, connection: ApiConnection, connections: int = CONNECTIONS) -> None:
+    timeout: seconds for a request that names none.
+    """
+
+    def __init__(self, connection: ApiConnection, connections: int = CONNECTIONS, timeout: float = TIMEOUT) -> None:
         self._connection = connection
+        self._timeout = timeout
         self._client = HttpClient(
             connection.base, connection.tls, connections, server_name=connection.server_name, proxy=connection.proxy
         )
@@ -115,7 +137,7 @@ class KubernetesApi:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout: float = 10.0,  # noqa: ASYNC109
+        timeout: float | None = None,  # noqa: ASYNC109
         unless: Callable[[], str] | None = None,
     ) -> Answer:
         headers = await self._connection.headers()
@@ -125,12 +147,17 @@ class KubernetesApi:
         content = b"" if body is None else orjson.dumps(body)
         try:
             status, found = await self._client.request(
-                method, target, headers=headers, body=content, timeout=timeout, unless=unless
+                method,
+                target,
+                headers=headers,
+                body=content,
+                timeout=self._timeout if timeout is None else timeout,
+                unless=unless,
             )
         except NotSentError as error:
             return Answer(NOT_SENT, orjson.dumps({"message": str(error)}))
         except OSError as error:  # no way there, no time left, no whole answer
-            raise ApiUnreachableError(_words(error)) from error
+            raise ApiUnreachableError(f"{method} {path}: {_words(error)}") from error
         return Answer(status, found)
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -139,13 +166,12 @@ class KubernetesApi:
         try:
             async with exchange as response:
                 if response.status != 200:
-                    answer = Answer(response.status, await response.read())
-                    raise ApiStatusError(answer.status, answer.message)
+                    raise Answer(response.status, await response.read()).error()
                 async with aclosing(_lines(response.content)) as lines:
                     async for line in lines:
                         yield line
         except NO_ANSWER as error:
-            raise ApiUnreachableError(_words(error)) from error
+            raise ApiUnreachableError(f"watch of {path}: {_words(error)}") from error
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

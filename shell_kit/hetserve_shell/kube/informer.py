@@ -200,7 +200,8 @@ class Reflector:
     def _take(self, event: RawObject) -> None:
         kind, raw = event["type"], event["object"]
         if kind == "ERROR":
-            raise ApiStatusError(int(raw.get("code") or 500), str(raw.get("message") or "the watch failed"))
+            message = str(raw.get("message") or "the watch failed")
+            raise ApiStatusError(int(raw.get("code") or 500), str(raw.get("reason") or ""), message)
         self._pause = _FIRST_PAUSE
         if kind != "BOOKMARK":
             self.sink.apply(kind, raw)

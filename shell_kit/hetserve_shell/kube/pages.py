@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from hetserve.api.pages import FIRST_PAGE, next_page
-from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.tasks import garbage
 
@@ -56,7 +56,7 @@ class Pages:
         """Objects of one page, and the metadata of the list."""
         answer = await self.api.request("GET", self.path, query=query, timeout=_TIMEOUT)
         if not answer.ok:
-            raise ApiStatusError(answer.status, answer.message)
+            raise answer.error()
         try:
             with garbage.paused():
                 content = answer.json()

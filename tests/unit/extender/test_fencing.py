@@ -65,8 +65,8 @@ class LateLines(asyncio.Queue[Any]):
 
     def __init__(self, api: FakeApi) -> None:
         super().__init__()
-        collection, self._open = api._watchers[-1]  # those before have ended
-        api._watchers[:] = [(collection, self)]
+        collection, self._open = api.watchers[-1]  # those before have ended
+        api.watchers[:] = [(collection, self)]
 
     async def arrived(self, count: int) -> None:
         while self.qsize() < count:  # noqa: ASYNC110  (what is waited for happens in tasks of the fence)
@@ -101,7 +101,7 @@ async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_th
     def land(method: str) -> None:
         api.happening = lambda _method: None
         assert method == "PATCH"
-        api._bind(api.pod("p0"), late)
+        assert api.answer("POST", "/api/v1/namespaces/default/pods/p0/binding", {}, late).ok
 
     api.happening = land
     await lines.arrived(2)

@@ -10,8 +10,8 @@ import pytest
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import instance_type, model_profile
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import Lab
+from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ def _use_up_quota(lab: Lab, most: int) -> None:
         if makes and len(lab.replicas()) >= most:
             name = f"{GPU_DEPLOYMENT}-abcde" if method == "POST" else path.rsplit("/", 1)[1]
             words = f'deployments.apps "{name}" is forbidden: exceeded quota: q, limited: count/deployments.apps=2'
-            raise ApiRefusalError(403, "Forbidden", words)
+            raise ApiStatusError(403, "Forbidden", words)
 
     lab.api.before.append(admit)
 

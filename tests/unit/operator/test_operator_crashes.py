@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import CrashError, Lab
+from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
 
@@ -124,7 +124,7 @@ async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, sta
     expected, writes = await reference(scene)
 
     def error() -> BaseException:
-        return ApiRefusalError(status, "Because", "of a test") if status else ApiUnreachableError("no answer")
+        return ApiStatusError(status, "Because", "of a test") if status else ApiUnreachableError("no answer")
 
     for at in range(writes):
         lab = await run_with(scene, Fault(at, error), "lost request")

@@ -10,19 +10,18 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile import Rendered
-from hetserve.testing.apiserver import FakeApiServer
 from hetserve.testing.builders import instance_type, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.settings import Settings
-from hetserve_operator.testing import path_of
+from hetserve_operator.testing import STATUSES, path_of
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.testing.apiserver import FakeApiServer
 from virtual_time import virtually
 
-Json = dict[str, Any]
 RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
@@ -42,12 +41,12 @@ class Cluster(FakeApiServer):
     """An API server that may change just after it has answered a list of services."""
 
     def __init__(self) -> None:
-        super().__init__(ApiRefusalError)
+        super().__init__(statuses=STATUSES)
         self.after_list: Callable[[], None] | None = None
         for raw in rm2_scene():
             self.put(path_of(raw), raw)
 
-    async def request(self, method: str, path: str, **rest: Any) -> Json:
+    async def request(self, method: str, path: str, **rest: Any) -> Answer:
         answer = await super().request(method, path, **rest)
         if self.after_list is not None and method == "GET" and path.endswith("v1alpha1/inferenceservices"):
             act = self.after_list

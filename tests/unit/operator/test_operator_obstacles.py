@@ -10,9 +10,9 @@ from hetserve.planning.problem import Problem
 from hetserve.reconcile.progress import words_of
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.testing import Lab, path_of
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 
@@ -104,7 +104,7 @@ async def test_a_missing_right_is_named_in_the_status_and_heals_when_granted() -
 
     def deny(method: str, path: str, _: Any) -> None:
         if method == "PATCH" and "/deployments/" in path:
-            raise ApiRefusalError(403, "Forbidden", words)
+            raise ApiStatusError(403, "Forbidden", words)
 
     lab.api.before.append(deny)
     await lab.converge()

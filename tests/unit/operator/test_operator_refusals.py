@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.api import ApiRefusalError
+from hetserve_operator.refusals import is_of_the_content
 from hetserve_operator.testing import Lab
+from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
@@ -75,7 +76,7 @@ async def test_what_apply_refuses_is_told_while_a_quota_denies_new_deployments()
 
     def deny(method: str, path: str, _: Any) -> None:
         if method == "PATCH" and "/deployments/" in path and path not in lab.api.objects:
-            raise ApiRefusalError(403, "Forbidden", "exceeded quota: q, limited: count/deployments.apps=2")
+            raise ApiStatusError(403, "Forbidden", "exceeded quota: q, limited: count/deployments.apps=2")
 
     lab.api.before.append(deny)
     change, words = REFUSED_BY_APPLY["a misspelled field"]
@@ -109,7 +110,7 @@ async def test_trouble_of_the_apiserver_is_no_fault_of_the_template(what: str) -
 
     def fail(method: str, path: str, _: Any) -> None:
         if "/deployments" in path:
-            raise ApiRefusalError(status, "", words)
+            raise ApiStatusError(status, "", words)
 
     lab.api.before.append(fail)
     assert not await lab.round(), "it is to be tried again"
@@ -158,7 +159,7 @@ async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -
 
     def refuse(method: str, path: str, _: Any) -> None:
         if method == "POST" and path.endswith("/deployments"):
-            raise ApiRefusalError(400, "BadRequest", words)
+            raise ApiStatusError(400, "BadRequest", words)
 
     lab.api.before.append(refuse)
     await lab.converge()
@@ -178,6 +179,6 @@ CONTENT = {
 
 @pytest.mark.parametrize(("words", "of_the_content"), CONTENT.items())
 def test_internal_errors_are_refusals_where_apply_cannot_read_what_was_sent(words: str, of_the_content: bool) -> None:
-    assert ApiRefusalError(500, "", words).of_the_content is of_the_content
-    assert ApiRefusalError(422, "Invalid", words).of_the_content
-    assert not ApiRefusalError(503, "", words).of_the_content
+    assert is_of_the_content(ApiStatusError(500, "", words)) is of_the_content
+    assert is_of_the_content(ApiStatusError(422, "Invalid", words))
+    assert not is_of_the_content(ApiStatusError(503, "", words))

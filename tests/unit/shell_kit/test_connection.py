@@ -14,10 +14,7 @@ from aiohttp import web
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException
 
-from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.api import KubernetesApi as OperatorApi
-from hetserve_shell.kube.client import ApiStatusError
-from hetserve_shell.kube.client import KubernetesApi as ExtenderApi
+from hetserve_shell.kube.client import Answer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import LARGEST_KUBECONFIG, NO_ANSWER, ApiConnection, ApiUnreachableError
 
 SOON = aiohttp.ClientTimeout(total=10.0)
@@ -120,7 +117,7 @@ async def test_credentials_that_cannot_be_read_are_not_taken_for_a_lost_answer(m
         raise PermissionError("token")
 
     monkeypatch.setattr(Configuration, "auth_settings", unreadable)
-    api = OperatorApi(ApiConnection(Configuration(host="http://127.0.0.1:1"), user_agent="hetserve-test"))
+    api = KubernetesApi(ApiConnection(Configuration(host="http://127.0.0.1:1"), user_agent="hetserve-test"))
     with pytest.raises(PermissionError):
         await api.request("GET", "/x")
 
@@ -143,35 +140,42 @@ def test_a_proxy_of_another_kind_is_refused_at_the_start(proxy: str) -> None:
         ApiConnection(Configuration(host="http://127.0.0.1:1", proxy=proxy), user_agent="hetserve-test")
 
 
-async def test_where_nobody_listens_both_shells_say_unreachable_and_the_operator_names_the_request() -> None:
+async def test_if_nobody_listens_the_error_names_the_request() -> None:
     connection = ApiConnection(Configuration(host="http://127.0.0.1:1"), user_agent="hetserve-test")
     with pytest.raises(NO_ANSWER):
         async with await connection.request("GET", "/x", timeout=SOON):
             pass
     with pytest.raises(ApiUnreachableError, match=r"^GET /x: Cannot connect"):
-        await OperatorApi(connection).request("GET", "/x")
-    with pytest.raises(ApiUnreachableError, match=r"^Cannot connect"):
-        await ExtenderApi(connection).request("GET", "/x")
+        await KubernetesApi(connection).request("GET", "/x")
+    with pytest.raises(ApiUnreachableError, match=r"^watch of /x: Cannot connect"):
+        await anext(KubernetesApi(connection).watch("/x", {"watch": "1"}))
     await connection.close()
 
 
-async def test_each_shell_judges_an_answer_its_own_way(tmp_path: Path) -> None:
+async def test_a_refusal_is_an_answer_until_its_content_is_asked_for(tmp_path: Path) -> None:
     async with served() as server, connected(server, tmp_path) as connection:
         server.status, server.body = 409, b'{"reason": "Conflict", "message": "too late"}'
-        with pytest.raises(ApiRefusalError, match=r"^409 Conflict: too late$"):
-            await OperatorApi(connection).request("POST", "/x", body={"a": "é"})
-        assert server.heard[-1][3] == b'{"a": "\\u00e9"}'
-        answer = await ExtenderApi(connection).request("POST", "/x", body={"a": "é"})
+        answer = await KubernetesApi(connection).request("POST", "/x", body={"a": "é"})
         assert (answer.ok, answer.message) == (False, "too late")
+        with pytest.raises(ApiStatusError, match=r"^409 Conflict: too late$"):
+            answer.content()
         assert server.heard[-1][3] == '{"a":"é"}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [(b"", "the API server answered 502"), (b"no <b>way", "no <b>way"), (b"[1]", "the API server answered 502")],
+)
+def test_a_refusal_that_is_no_status_keeps_its_words(body: bytes, message: str) -> None:
+    assert Answer(502, body).message == message
 
 
 async def test_a_watch_gives_whole_lines_and_a_refusal_its_words(tmp_path: Path) -> None:
     async with served() as server, connected(server, tmp_path) as connection:
         long = b'{"long": "' + b"x" * 300_000 + b'"}'
         server.body = b'{"a": 1}\n\n' + long + b"\n"
-        watched = ExtenderApi(connection).watch("/x", {"watch": "1"})
+        watched = KubernetesApi(connection).watch("/x", {"watch": "1"})
         assert [line async for line in watched] == [b'{"a": 1}', long]
         server.status, server.body = 410, b'{"message": "too old"}'
         with pytest.raises(ApiStatusError, match=r"^410: too old$"):
-            await anext(ExtenderApi(connection).watch("/x", {"watch": "1"}))
+            await anext(KubernetesApi(connection).watch("/x", {"watch": "1"}))

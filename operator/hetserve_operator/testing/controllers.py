@@ -14,7 +14,7 @@ from typing import Any
 from hetserve.api import names
 from hetserve.objects.resources import gpu_memory
 from hetserve.placement.ledger.inventory import parse_node
-from hetserve.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 

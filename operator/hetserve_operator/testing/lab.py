@@ -1,4 +1,4 @@
-"""The whole operator but for kopf and the network, over an API server in memory: for tests, here and of users."""
+"""An operator with its cluster, over an API server in memory."""
 
 from __future__ import annotations
 
@@ -8,33 +8,26 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.planning import plan
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.testing.apiserver import FakeApiServer
-from hetserve.testing.controllers import Controllers
-from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
+from hetserve_operator.testing.controllers import Controllers
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.testing.apiserver import FakeApiServer, path_of
 
 Json = dict[str, Any]
 _GROUP = "/apis/hetserve.io/v1alpha1"
-_FOLDERS = {
-    "InferenceService": (_GROUP, "inferenceservices"),
-    "InstanceType": (_GROUP, "instancetypes"),
-    "ModelProfile": (_GROUP, "modelprofiles"),
-    "Deployment": ("/apis/apps/v1", "deployments"),
-    "ReplicaSet": ("/apis/apps/v1", "replicasets"),
-    "Node": ("/api/v1", "nodes"),
-    "Pod": ("/api/v1", "pods"),
-}
-
+STATUSES = {"inferenceservices": {"observedGeneration": NOT_OBSERVED}}
+"""The status that the CRD gives a service by default."""
 
 decided = lru_cache(maxsize=4096)(plan)
 """The default planner, a pure function, remembered over all labs: simulated crashes ask the same many times."""
@@ -48,7 +41,7 @@ class Lab:
     """An operator with its cluster. clock: seconds, moved by the test only."""
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
-        self.api = FakeApiServer(ApiRefusalError)
+        self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
         self._planner = planner
@@ -77,7 +70,7 @@ class Lab:
         try:
             await self.observer.relist()
             await self.controller.reconcile(key)
-        except (ApiRefusalError, ApiUnreachableError, StuckError):
+        except (ApiStatusError, ApiUnreachableError, StuckError):
             return False
         return True
 
@@ -117,11 +110,3 @@ class Lab:
 
     def _now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.clock)
-
-
-def path_of(raw: Mapping[str, Any]) -> str:
-    """Where the API server keeps an object."""
-    group, folder = _FOLDERS[raw["kind"]]
-    namespace = raw["metadata"].get("namespace")
-    place = f"{group}/namespaces/{namespace}" if namespace else group
-    return f"{place}/{folder}/{raw['metadata']['name']}"

@@ -1,0 +1,36 @@
+"""Paths of the objects that the operator reads and writes; names are quoted whole."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def service_path(namespace: str, name: str) -> str:
+    """Path of an InferenceService."""
+    return f"/apis/hetserve.io/v1alpha1/namespaces/{_safe(namespace)}/inferenceservices/{_safe(name)}"
+
+
+def deployments_path(namespace: str, name: str | None = None) -> str:
+    """Path of a namespace's Deployments, or of one."""
+    folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/deployments"
+    return folder if name is None else f"{folder}/{_safe(name)}"
+
+
+def replica_sets_path(namespace: str, name: str | None = None) -> str:
+    """Path of a namespace's ReplicaSets, or of one."""
+    folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/replicasets"
+    return folder if name is None else f"{folder}/{_safe(name)}"
+
+
+def pods_path(namespace: str) -> str:
+    """Path of a namespace's pods."""
+    return f"/api/v1/namespaces/{_safe(namespace)}/pods"
+
+
+def events_path(namespace: str) -> str:
+    """Path of a namespace's events."""
+    return f"/apis/events.k8s.io/v1/namespaces/{_safe(namespace)}/events"
+
+
+def _safe(text: str) -> str:
+    return quote(text, safe="")

@@ -1,0 +1,9 @@
+"""The whole operator but for kopf and the network, over an API server in memory: for tests, ours and those of users."""
+
+from __future__ import annotations
+
+from hetserve_operator.testing.controllers import Controllers
+from hetserve_operator.testing.lab import STATUSES, CrashError, Lab, decided
+from hetserve_shell.testing.apiserver import path_of
+
+__all__ = ["STATUSES", "Controllers", "CrashError", "Lab", "decided", "path_of"]
