@@ -1,8 +1,8 @@
 """An API server in memory: as much of the real one as components depend on.
 
-UIDs, generations, resourceVersions, preconditions, label selectors, pages, watches, bindings, JSON and merge patches,
-server-side apply with the fields of each manager, dry runs, defaults of Deployments. Not here: schemas, admission,
-field selectors. `faults`, `before` and `after` make requests fail.
+UIDs, generations, resourceVersions, preconditions, selectors of labels and (in lists) of fields, pages, watches,
+bindings, JSON and merge patches, server-side apply with the fields of each manager, dry runs, defaults of Deployments.
+Not here: schemas and admission. `faults`, `before` and `after` make requests fail.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class FakeApiServer:
             return self.objects[path]
         if not _is_collection(path):
             raise ApiStatusError(404, "NotFound", f"{path} not found")
-        found = [raw for raw in self.listing(path) if _selected(raw, query.get("labelSelector"))]
+        labels, fields = query.get("labelSelector"), query.get("fieldSelector", "")
+        found = [raw for raw in self.listing(path) if _selected(raw, labels) and _has_fields(raw, fields)]
         first = int(query.get("continue", 0))
         end = first + int(query.get("limit", len(found) or 1))
         metadata = {"resourceVersion": str(self.revision)}
@@ -357,11 +358,22 @@ def _invalid(metadata: Json) -> str:
 
 
 def _selected(raw: Json, selector: str | None) -> bool:
-    """Whether an object has the one label that the selector names."""
-    if selector is None:
-        return True
-    key, _, value = selector.partition("=")
-    return bool((raw["metadata"].get("labels") or {}).get(key) == value)
+    """Whether an object has all labels that the selector names with their values."""
+    labels = raw["metadata"].get("labels") or {}
+    terms = (term.partition("=") for term in (selector or "").split(",") if term)
+    return all(labels.get(key) == value for key, _, value in terms)
+
+
+def _has_fields(raw: Json, selector: str) -> bool:
+    """Whether an object fits a field selector: `a.b=c` and `a.b!=c`, all of them; an absent field is empty."""
+    for term in filter(None, selector.split(",")):
+        path, _, wanted = term.replace("!=", "=").replace("==", "=").partition("=")
+        value: Any = raw
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if (str(value or "") == wanted) == ("!=" in term):
+            return False
+    return True
 
 
 def _answer(status: int, content: object) -> Answer:

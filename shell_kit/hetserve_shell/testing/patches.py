@@ -16,7 +16,7 @@ def json_patched(found: Json, operations: Sequence[Json]) -> Json:
         *parents, last = (_unescaped(part) for part in operation["path"].split("/")[1:])
         target: Any = found
         for part in parents:
-            target = target[int(part)] if isinstance(target, list) else target.get(part)
+            target = _at(target, part)
             if target is None:
                 raise _unprocessable(f"the path {operation['path']} does not exist")
         _perform(operation, target, last)
@@ -37,8 +37,7 @@ def merged(before: Any, patch: Any) -> Any:
 
 
 def _perform(operation: Json, target: Any, last: str) -> None:
-    key: Any = int(last) if isinstance(target, list) and last != "-" else last
-    known = target[key] if isinstance(target, list) and last != "-" else None if last == "-" else target.get(key)
+    known = _at(target, last)
     match operation["op"]:
         case "test":
             if known != operation["value"]:
@@ -46,11 +45,18 @@ def _perform(operation: Json, target: Any, last: str) -> None:
         case "remove":
             if known is None:
                 raise _unprocessable(f"unable to remove nonexistent key: {last}")
-            del target[key]
+            del target[int(last) if isinstance(target, list) else last]
         case "add" if isinstance(target, list):
-            target.insert(len(target) if last == "-" else key, operation["value"])
+            target.insert(len(target) if last == "-" else int(last), operation["value"])
         case "add" | "replace":
-            target[key] = operation["value"]
+            target[int(last) if isinstance(target, list) else last] = operation["value"]
+
+
+def _at(target: Any, last: str) -> Any:
+    """What is at the end of a path; None if nothing is."""
+    if not isinstance(target, list):
+        return target.get(last)
+    return target[int(last)] if last.isdigit() and int(last) < len(target) else None
 
 
 def _unprocessable(message: str) -> ApiStatusError:

@@ -8,26 +8,26 @@ import pytest
 from hetserve.cli.cluster.client import JSON_PATCH, Cluster, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.testing.http_api import HttpApi
 from hetserve.units import Seconds
+from hetserve_shell.testing.http_face import HttpFace
 
 
-def connected(api: HttpApi, folder: Path) -> Cluster:
+def connected(api: HttpFace, folder: Path) -> Cluster:
     return Cluster.connect(str(api.kubeconfig(folder)), None)
 
 
 def test_lists_longer_than_a_page_are_read_whole(tmp_path: Path) -> None:
     pods = [gpu_pod(f"p{number}") for number in range(1203)]
-    with HttpApi.serving([gpu_node()], pods) as api:
+    with HttpFace.serving(gpu_node(), *pods) as api:
         snapshot = live_snapshot(connected(api, tmp_path))
-    assert [pod["metadata"]["name"] for pod in snapshot.pods] == [f"p{number}" for number in range(1203)]
+    assert {pod["metadata"]["name"] for pod in snapshot.pods} == {f"p{number}" for number in range(1203)}
     asked = [asked["query"] for _, path, asked in api.requests if path == "/api/v1/pods"]
     assert [query["limit"] for query in asked] == ["100", "200", "400", "500", "500"]
     assert len(snapshot.nodes) == 1
 
 
 def test_the_context_gives_credentials_and_namespace(tmp_path: Path) -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         cluster = connected(api, tmp_path)
         cluster.list("/api/v1/pods", "status.phase!=Failed")
     assert cluster.namespace == "team"
@@ -38,7 +38,7 @@ def test_the_context_gives_credentials_and_namespace(tmp_path: Path) -> None:
 
 def test_a_patch_sends_its_operations_and_content_type(tmp_path: Path) -> None:
     operations = [{"op": "test", "path": "/metadata/uid", "value": "uid-p0"}]
-    with HttpApi.serving(pods=[gpu_pod("p0")]) as api:
+    with HttpFace.serving(gpu_pod("p0")) as api:
         answer = connected(api, tmp_path).patch(pod_path("default", "p0"), operations)
     method, path, asked = api.requests[-1]
     assert (method, path, asked["body"]) == ("PATCH", "/api/v1/namespaces/default/pods/p0", operations)
@@ -47,13 +47,13 @@ def test_a_patch_sends_its_operations_and_content_type(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_is_not_there_is_found_to_be_none(tmp_path: Path) -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         assert connected(api, tmp_path).find(pod_path("default", "p0")) is None
 
 
 def test_a_watch_gives_events_and_ends_with_the_servers_words(tmp_path: Path) -> None:
     events = [{"type": "ADDED", "object": gpu_pod()}, {"type": "ERROR", "object": {"code": 410, "message": "too old"}}]
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         api.events["/api/v1/pods"] = events
         watch = connected(api, tmp_path).watch("/api/v1/pods", "7")
         assert next(watch)["object"]["metadata"]["name"] == "p0"
@@ -64,7 +64,7 @@ def test_a_watch_gives_events_and_ends_with_the_servers_words(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("status", "words"), [(403, "refused with 403"), (401, "does not know who you are")])
 def test_a_refusal_is_one_line_with_exit_code_2(tmp_path: Path, status: int, words: str) -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         api.status = status
         with pytest.raises(ClusterError, match=words) as caught:
             connected(api, tmp_path).list("/api/v1/pods")
@@ -73,7 +73,7 @@ def test_a_refusal_is_one_line_with_exit_code_2(tmp_path: Path, status: int, wor
 
 
 def test_an_api_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         cluster = connected(api, tmp_path)
     with pytest.raises(ClusterError, match=f"127.0.0.1:{api.port} cannot be reached"):
         cluster.list("/api/v1/pods")
@@ -93,7 +93,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str 
 
 
 def test_a_dump_is_read_back_as_it_was(tmp_path: Path) -> None:
-    with HttpApi.serving([gpu_node()], [gpu_pod()]) as api:
+    with HttpFace.serving(gpu_node(), gpu_pod()) as api:
         snapshot = live_snapshot(connected(api, tmp_path))
     path = tmp_path / "dump.json"
     path.write_text(json.dumps(dump_document(snapshot)))

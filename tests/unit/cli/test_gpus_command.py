@@ -14,7 +14,7 @@ from hetserve.cli.app import app
 from hetserve.cli.cluster.client import Cluster, ClusterError
 from hetserve.cli.cluster.watch import follow
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.testing.http_api import HttpApi
+from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]
 BOUND = gpu_pod("a", memory_mib=6144, model="bert", node="n0", gpu="0")
@@ -141,7 +141,7 @@ def test_the_picture_is_drawn_to_a_file(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_live_cluster_is_read_through_the_kubeconfig(tmp_path: Path) -> None:
-    with HttpApi.serving([gpu_node()], [BOUND]) as api:
+    with HttpFace.serving(gpu_node(), BOUND) as api:
         result = CliRunner().invoke(app, ["gpus", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"])
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["gpus"][0]["pods"][0]["name"] == "a"
@@ -154,7 +154,7 @@ def test_watching_needs_a_live_cluster() -> None:
 
 
 def test_following_shows_what_events_change(tmp_path: Path) -> None:
-    with HttpApi.serving([gpu_node()], [BOUND]) as api:
+    with HttpFace.serving(gpu_node(), BOUND) as api:
         api.events["/api/v1/pods"] = [{"type": "ADDED", "object": BESIDE}, {"type": "BOOKMARK", "object": {}}]
         api.hold = threading.Event()
         placers = follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None))
@@ -164,7 +164,7 @@ def test_following_shows_what_events_change(tmp_path: Path) -> None:
 
 
 def test_following_a_cluster_that_refuses_ends_with_its_words(tmp_path: Path) -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         api.status = 403
         with pytest.raises(ClusterError, match="refused with 403"):
             next(follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None)))
@@ -176,7 +176,7 @@ def test_a_picture_is_of_one_moment_and_not_of_a_watch() -> None:
 
 
 def test_the_time_of_a_snapshot_is_written_as_kubernetes_writes_times(tmp_path: Path) -> None:
-    with HttpApi.serving([gpu_node()]) as api:
+    with HttpFace.serving(gpu_node()) as api:
         words = ["gpus", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
         taken = json.loads(CliRunner().invoke(app, words).stdout)["takenAt"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", taken)

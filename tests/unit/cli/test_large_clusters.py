@@ -17,7 +17,7 @@ from hetserve.cli.app import app
 from hetserve.cli.cluster.client import PAGE_BYTES, Cluster
 from hetserve.cli.placement.queue_release import gated, release_all
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.testing.http_api import HttpApi
+from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]
 
@@ -55,7 +55,9 @@ READ = {
 @pytest.mark.parametrize("work", READ.values(), ids=READ)
 def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, work: str) -> None:
     assert 5000 < len(json.dumps(real_pod())) < 6000
-    with HttpApi.serving([gpu_node()], [real_pod(node="n0", gpu="0", phase="Running")] * 4000) as api:
+    with HttpFace.serving(
+        gpu_node(), *(real_pod(f"p{n}", node="n0", gpu="0", phase="Running") for n in range(4000))
+    ) as api:
         api.hold = threading.Event()
         command = [sys.executable, "-c", RUN.format(work=work), str(api.kubeconfig(tmp_path))]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -65,8 +67,8 @@ def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, wor
 
 
 def test_pods_as_large_as_they_may_be_come_in_short_pages(tmp_path: Path) -> None:
-    largest = gpu_pod(annotations={"example.com/text": "x" * 255_000})
-    with HttpApi.serving([], [largest] * 160) as api:
+    largest = {"example.com/text": "x" * 255_000}
+    with HttpFace.serving(*(gpu_pod(f"p{n}", annotations=largest) for n in range(160))) as api:
         gated(Cluster.connect(str(api.kubeconfig(tmp_path)), None), None)
     limits = [int(asked["query"]["limit"]) for _, _, asked in api.requests]
     assert limits == [100, 20, 20, 20]
@@ -75,7 +77,7 @@ def test_pods_as_large_as_they_may_be_come_in_short_pages(tmp_path: Path) -> Non
 
 def test_only_pods_without_a_node_are_asked_for_and_our_gate_of_those_is_lifted(tmp_path: Path) -> None:
     pods = [real_pod("held", gates=("x", names.QUEUE_GATE)), real_pod("others", gates=("x",)), real_pod("free")]
-    with HttpApi.serving([], pods) as api:
+    with HttpFace.serving(*pods) as api:
         cluster = Cluster.connect(str(api.kubeconfig(tmp_path)), None)
         (outcome,) = release_all(cluster, gated(cluster, None))
     (_, _, listed), (method, path, patch) = api.requests
@@ -92,7 +94,7 @@ def test_why_still_names_what_it_does_not_judge_of_its_pod(tmp_path: Path) -> No
     pod = real_pod("asks")
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    with HttpApi.serving([gpu_node()], [real_pod("other"), pod]) as api:
+    with HttpFace.serving(gpu_node(), real_pod("other"), pod) as api:
         words = ["why", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-n", "default", "asks", "-o", "json"]
         answer = json.loads(CliRunner().invoke(app, words).stdout)
     assert answer["notJudged"] == ["cpu", "volumes"]

@@ -14,8 +14,8 @@ from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.values import plain
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.testing.http_api import HttpApi
 from hetserve.units import Seconds
+from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]
 NODES = ["n0", "n1"]
@@ -99,7 +99,7 @@ def test_a_dump_holds_what_placement_reads_and_nothing_of_the_pods_secrets(tmp_p
     pod["spec"]["nodeSelector"] = {"pool": "gpu"}
     pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01"}]
     path = tmp_path / "dump.json"
-    with HttpApi.serving([gpu_node()], [pod]) as api:
+    with HttpFace.serving(gpu_node(), pod) as api:
         result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
     assert result.exit_code == 0, result.stderr
     assert "no placement log in this dump: no pod of the extender" in result.stderr
@@ -114,13 +114,15 @@ def test_a_dump_holds_what_placement_reads_and_nothing_of_the_pods_secrets(tmp_p
 
 def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read(tmp_path: Path) -> None:
     system = {"namespace": names.SYSTEM_NAMESPACE}
+    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender"}
+    leader = {**labels, "hetserve.io/leader": "true"}
     extenders: list[Json] = [
-        {"metadata": {**system, "name": "one", "uid": "1", "labels": {}}, "spec": {}},
-        {"metadata": {**system, "name": "two", "uid": "2", "labels": {"hetserve.io/leader": "true"}}, "spec": {}},
+        {"metadata": {**system, "name": "one", "uid": "1", "labels": labels}, "spec": {}},
+        {"metadata": {**system, "name": "two", "uid": "2", "labels": leader}, "spec": {}},
     ]
     path = tmp_path / "dump.json"
     lines = "".join(json.dumps(record) + "\n" for record in small_storm())
-    with HttpApi.serving([gpu_node("n0", gpus=1)], [gpu_pod("a", node="n0", gpu="0"), *extenders]) as api:
+    with HttpFace.serving(gpu_node("n0", gpus=1), gpu_pod("a", node="n0", gpu="0"), *extenders) as api:
         base = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
         api.texts[f"{base}/two:8889/proxy/log"] = lines
         result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
@@ -132,7 +134,7 @@ def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with HttpApi.serving([gpu_node()]) as api:
+    with HttpFace.serving(gpu_node()) as api:
         result = run(
             "dump", "--no-log", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(tmp_path / "no" / "x")
         )
@@ -141,7 +143,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_what_a_log_that_is_not_kept_says_of_itself_is_told() -> None:
-    with HttpApi.serving() as api:
+    with HttpFace.serving() as api:
         api.status = 404
         result = CliRunner().invoke(app, ["placement", "replay", f"http://127.0.0.1:{api.port}/log"])
     assert (result.exit_code, "HTTP Error" in result.stderr) == (2, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.snapshot import written_time
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.testing.http_api import HttpApi
+from hetserve_shell.kube.client import ApiStatusError
+from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]
 OURS = names.QUEUE_GATE
@@ -23,39 +23,13 @@ TAKEN_AT = 1767225700.0
 """100 s after the pods of `gpu_pod` were created."""
 
 
-class Api(HttpApi):
-    """Carries JSON patches out as the API server does; `interfere` is called before each."""
-
-    interfere: Any = staticmethod(lambda _pod: None)
-
-    def answer(self, method: str, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
-        if path == "/api/v1/namespaces/team/pods":
-            return 200, {"metadata": {}, "items": [pod for pod in self.pods if pod["metadata"]["namespace"] == "team"]}
-        status, content = super().answer(method, path, query)
-        if method != "PATCH" or status != 200:
-            return status, content
-        self.interfere(content)
-        for operation in self.requests[-1][2]["body"]:
-            *parents, last = operation["path"].strip("/").split("/")
-            target: Any = content
-            for part in parents:
-                target = target.get(part, {}) if isinstance(target, dict) else target[int(part)]
-            key: Any = int(last) if isinstance(target, list) else last
-            there = key < len(target) if isinstance(target, list) else key in target
-            if operation["op"] == "test" and not (there and target[key] == operation["value"]):
-                return 422, {"message": f"testing {operation['path']} failed"}
-            if operation["op"] == "remove":
-                del target[key]
-        return 200, content
-
-
 def shown(*objects: Json, arguments: tuple[str, ...] = ("-o", "json")) -> Result:
     items = [{"kind": "Pod" if "containers" in one["spec"] else "Node", **one} for one in objects]
     stdin = json.dumps({"kind": "List", "takenAt": written_time(TAKEN_AT), "items": items})
     return CliRunner().invoke(app, ["queue", "--from", "-", *arguments], input=stdin)
 
 
-def release(api: HttpApi, folder: Path, *arguments: str, stdin: str = "") -> Result:
+def release(api: HttpFace, folder: Path, *arguments: str, stdin: str = "") -> Result:
     words = ["queue", "release", "--kubeconfig", str(api.kubeconfig(folder)), *arguments]
     return CliRunner().invoke(app, words, input=stdin)
 
@@ -64,7 +38,7 @@ def gates(pod: Json) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
 
 
-def patches(api: HttpApi) -> list[str]:
+def patches(api: HttpFace) -> list[str]:
     return [path.rsplit("/", 1)[-1] for method, path, _ in api.requests if method == "PATCH"]
 
 
@@ -119,7 +93,7 @@ def test_an_empty_gate_says_that_nobody_waits() -> None:
 
 
 def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: Path) -> None:
-    with Api.serving([gpu_node()], [gpu_pod("p0", gates=(OURS,))]) as api:
+    with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
         api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {queues: auto, beta: 3, weights: equal}"}})
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
         installed = json.loads(CliRunner().invoke(app, at).stdout)
@@ -129,7 +103,7 @@ def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: 
 
 
 def test_settings_mean_here_what_they_mean_to_the_extender(tmp_path: Path) -> None:
-    with Api.serving([gpu_node()], [gpu_pod("p0", gates=(OURS,))]) as api:
+    with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
         api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 0o14}"}})
         octal = json.loads(CliRunner().invoke(app, at).stdout)
@@ -152,24 +126,24 @@ def test_a_k_that_the_extender_would_not_take_is_refused(k: str) -> None:
 
 def test_a_pod_is_released_by_name_in_the_namespace_of_the_context(tmp_path: Path) -> None:
     pod = gpu_pod("p0", namespace="team", gates=(OURS,))
-    with Api.serving(pods=[pod]) as api:
+    with HttpFace.serving(pod) as api:
         result = release(api, tmp_path, "p0")
     assert (result.exit_code, result.stdout) == (0, "pod team/p0 released\n")
-    assert gates(pod) == []
+    assert gates(api.api.pod("p0", "team")) == []
 
 
 @pytest.mark.parametrize("held", [("kueue.x-k8s.io/admission", OURS), (OURS, "kueue.x-k8s.io/admission")])
 def test_gates_of_others_stay(tmp_path: Path, held: tuple[str, ...]) -> None:
     pod = gpu_pod("p0", gates=held)
-    with Api.serving(pods=[pod]) as api:
+    with HttpFace.serving(pod) as api:
         result = release(api, tmp_path, "default/p0")
-    assert gates(pod) == ["kueue.x-k8s.io/admission"]
+    assert gates(api.api.pod("p0")) == ["kueue.x-k8s.io/admission"]
     assert "released, still held by kueue.x-k8s.io/admission" in result.stdout
 
 
 def test_all_asks_first_and_does_nothing_on_no(tmp_path: Path) -> None:
     pods = [gpu_pod(f"p{n}", gates=(OURS,)) for n in range(3)]
-    with Api.serving(pods=pods) as api:
+    with HttpFace.serving(*pods) as api:
         result = release(api, tmp_path, "--all", stdin="n\n")
         assert (result.exit_code, patches(api)) == (1, [])
         assert "Release all 3 pods at the gate in all namespaces?" in result.stderr
@@ -180,25 +154,25 @@ def test_all_asks_first_and_does_nothing_on_no(tmp_path: Path) -> None:
 def test_all_with_yes_releases_every_pod_at_the_gate_and_no_other(tmp_path: Path) -> None:
     pods = [gpu_pod(f"p{n}", gates=(OURS,)) for n in range(20)]
     others = [gpu_pod("other", gates=("x",)), gpu_pod("free")]
-    with Api.serving(pods=[*pods, *others]) as api:
+    with HttpFace.serving(*pods, *others) as api:
         result = release(api, tmp_path, "--all", "--yes")
         assert sorted(patches(api)) == sorted(f"p{n}" for n in range(20))
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "20 released"
-    assert not any(gates(pod) for pod in pods)
-    assert gates(others[0]) == ["x"]
+    assert not any(gates(api.api.pod(f"p{n}")) for n in range(20))
+    assert gates(api.api.pod("other")) == ["x"]
 
 
 def test_all_of_a_namespace_leaves_the_others_alone(tmp_path: Path) -> None:
     mine, other = gpu_pod("p0", namespace="team", gates=(OURS,)), gpu_pod("p1", gates=(OURS,))
-    with Api.serving(pods=[mine, other]) as api:
+    with HttpFace.serving(mine, other) as api:
         result = release(api, tmp_path, "--all", "-n", "team", "--yes")
     assert result.stdout.splitlines()[-1] == "1 released"
-    assert (gates(mine), gates(other)) == ([], [OURS])
+    assert (gates(api.api.pod("p0", "team")), gates(api.api.pod("p1"))) == ([], [OURS])
 
 
 def test_nothing_to_release_is_no_failure(tmp_path: Path) -> None:
-    with Api.serving(pods=[gpu_pod("free")]) as api:
+    with HttpFace.serving(gpu_pod("free")) as api:
         every, one = release(api, tmp_path, "--all"), release(api, tmp_path, "default/free")
     assert (every.exit_code, every.stdout) == (0, "0 released\n")
     assert (one.exit_code, one.stdout) == (0, f"pod default/free is not held by {OURS}\n")
@@ -206,34 +180,35 @@ def test_nothing_to_release_is_no_failure(tmp_path: Path) -> None:
 
 def test_gates_that_change_meanwhile_are_looked_at_again(tmp_path: Path) -> None:
     pod = gpu_pod("p0", gates=("x", OURS))
-    with Api.serving(pods=[pod]) as api:
-        api.interfere = lambda found: found["spec"].update(schedulingGates=[{"name": OURS}])  # type: ignore[attr-defined]
+    with HttpFace.serving(pod) as api:
+        gate = [{"name": OURS}]
+        api.api.before.append(lambda *_: api.api.pod("p0")["spec"].update(schedulingGates=gate))
         result = release(api, tmp_path, "default/p0")
-    assert (result.exit_code, gates(pod)) == (0, [])
+    assert (result.exit_code, gates(api.api.pod("p0"))) == (0, [])
 
 
 def test_a_pod_created_again_under_its_name_is_left_alone(tmp_path: Path) -> None:
     pod = gpu_pod("p0", gates=(OURS,))
-    with Api.serving(pods=[pod]) as api:
-        api.interfere = lambda found: found["metadata"].update(uid="another")  # type: ignore[attr-defined]
+    with HttpFace.serving(pod) as api:
+        api.api.before.append(lambda *_: api.api.pod("p0")["metadata"].update(uid="another"))
         result = release(api, tmp_path, "default/p0")
-    assert (result.exit_code, gates(pod)) == (0, [OURS])
+    assert (result.exit_code, gates(api.api.pod("p0"))) == (0, [OURS])
 
 
 def test_what_the_api_server_refuses_is_said_and_exits_with_1(tmp_path: Path) -> None:
-    with Api.serving(pods=[gpu_pod("p0", gates=(OURS,)), gpu_pod("p1", gates=(OURS,))]) as api:
+    with HttpFace.serving(gpu_pod("p0", gates=(OURS,)), gpu_pod("p1", gates=(OURS,))) as api:
 
-        def forbid(found: Json) -> None:
-            api.status = 403
+        def forbid(*_: object) -> None:
+            raise ApiStatusError(403, "Forbidden", "refused with 403")
 
-        api.interfere = forbid  # type: ignore[attr-defined]
+        api.api.before.append(forbid)
         result = release(api, tmp_path, "--all", "--yes")
     assert result.exit_code == 1
     assert "refused with 403" in result.stderr
 
 
 def test_a_pod_that_is_not_there_or_a_cluster_out_of_reach_exits_with_2(tmp_path: Path) -> None:
-    with Api.serving() as api:
+    with HttpFace.serving() as api:
         missing = release(api, tmp_path, "p9")
     gone = release(api, tmp_path, "p9")
     assert (missing.exit_code, gone.exit_code) == (2, 2)
@@ -243,16 +218,16 @@ def test_a_pod_that_is_not_there_or_a_cluster_out_of_reach_exits_with_2(tmp_path
 
 @pytest.mark.parametrize("arguments", [(), ("p0", "--all")], ids=["neither", "both"])
 def test_pods_or_all_and_not_both(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    with Api.serving() as api:
+    with HttpFace.serving() as api:
         assert release(api, tmp_path, *arguments).exit_code == 2
 
 
 def test_the_kubeconfig_may_stand_before_release_too(tmp_path: Path) -> None:
     pod = gpu_pod("p0", namespace="team", gates=(OURS,))
-    with Api.serving(pods=[pod]) as api:
+    with HttpFace.serving(pod) as api:
         words = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "release", "p0"]
         assert CliRunner().invoke(app, words, env={"KUBECONFIG": "/nowhere"}).exit_code == 0
-    assert gates(pod) == []
+    assert gates(api.api.pod("p0", "team")) == []
 
 
 def test_nothing_is_released_in_a_file(tmp_path: Path) -> None:

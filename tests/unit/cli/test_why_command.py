@@ -11,7 +11,7 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.placement.node_rules import against_node
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.testing.http_api import HttpApi
+from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]
 NODE = gpu_node("n0", gpus=2, product="T4", memory_mib=16384)
@@ -235,10 +235,10 @@ def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
 
 def test_a_finished_pod_of_a_live_cluster_is_found_and_an_unknown_one_is_not(tmp_path: Path) -> None:
     done = gpu_pod("done", namespace="team", phase="Failed")
-    with HttpApi.serving([NODE], [HOLDER]) as api:
+    with HttpFace.serving(NODE, HOLDER) as api:
         kubeconfig = ["--kubeconfig", str(api.kubeconfig(tmp_path))]
         missing = CliRunner().invoke(app, ["why", "done", *kubeconfig])
-        api.alone.append(done)
+        api.api.add(done)
         found = CliRunner().invoke(app, ["why", "done", *kubeconfig])
     assert (missing.exit_code, found.exit_code) == (2, 0)
     assert "no pod done in namespace team" in missing.stderr
@@ -267,7 +267,7 @@ def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
     tmp_path: Path, settings: str | None, policy: str, beta: int
 ) -> None:
     mine = gpu_pod("mine", namespace="team", gates=(names.QUEUE_GATE,))
-    with HttpApi.serving([NODE], [mine]) as api:
+    with HttpFace.serving(NODE, mine) as api:
         if settings is not None:
             path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
             api.texts[path] = json.dumps({"data": {"settings.yaml": settings}})
@@ -314,7 +314,7 @@ def test_whom_a_gate_of_others_holds_too_has_no_place_in_the_queue_yet() -> None
 def test_an_installation_in_another_namespace_can_be_named_and_a_missing_one_is_noted(
     tmp_path: Path, namespace: str, noted: bool
 ) -> None:
-    with HttpApi.serving([NODE], [gpu_pod("mine", namespace="team")]) as api:
+    with HttpFace.serving(NODE, gpu_pod("mine", namespace="team")) as api:
         path = "/api/v1/namespaces/gpu-sharing/configmaps/hetserve-extender"
         api.texts[path] = json.dumps({"data": {"settings.yaml": "policy: BestFit"}})
         at = ["--kubeconfig", str(api.kubeconfig(tmp_path)), "--system-namespace", namespace]

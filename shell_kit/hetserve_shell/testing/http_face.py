@@ -1,0 +1,108 @@
+"""The API server in memory behind a real socket, for clients that bring their own transport."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from hetserve_shell.testing.apiserver import FakeApiServer
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class HttpFace:
+    """What the server holds and was asked for.
+
+    texts: bodies of paths that hold no object. status other than 200: the answer to everything. events: what a watch of
+    a path brings, once; hold: what it waits for before.
+    """
+
+    api: FakeApiServer = field(default_factory=FakeApiServer)
+    texts: dict[str, str] = field(default_factory=dict)
+    events: dict[str, list[Json]] = field(default_factory=dict)
+    status: int = 200
+    hold: threading.Event | None = None
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    port: int = 0
+
+    @classmethod
+    @contextmanager
+    def serving(cls, *objects: Json) -> Iterator[Self]:
+        """Serve these objects on a free port of 127.0.0.1 for the length of the block."""
+        face = cls()
+        for raw in objects:
+            face.api.add(raw)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(face))
+        server.daemon_threads = True
+        face.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield face
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+    def kubeconfig(self, folder: Path, namespace: str = "team") -> Path:
+        """A kubeconfig with a token and a context in `namespace`, written to `folder`."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "me", "user": {"token": "secret"}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me", "namespace": namespace}}],
+        }
+        path = folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
+    def answer(
+        self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str
+    ) -> tuple[int, bytes]:
+        """Status and body of a request."""
+        if self.status != 200:
+            return self.status, json.dumps({"message": f"refused with {self.status}"}).encode()
+        if "watch" in query:
+            if self.hold is not None:
+                self.hold.wait(5.0)
+            return 200, "".join(json.dumps(event) + "\n" for event in self.events.pop(path, [])).encode()
+        if path in self.texts:
+            return 200, self.texts[path].encode()
+        answer = self.api.answer(method, path, query, body, content_type)
+        return answer.status, answer.body
+
+
+def _handler(face: HttpFace) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._serve("GET")
+
+        def do_PATCH(self) -> None:
+            self._serve("PATCH")
+
+        def _serve(self, method: str) -> None:
+            url = urlsplit(self.path)
+            query = {key: values[0] for key, values in parse_qs(url.query).items()}
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(content) if content else None
+            face.requests.append((method, url.path, {"query": query, "headers": dict(self.headers), "body": body}))
+            status, text = face.answer(method, url.path, query, body, self.headers.get("Content-Type", ""))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Say nothing on stderr."""
+
+    return Handler
