@@ -127,6 +127,10 @@ bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kai
 bench-placement: setup tools ## Measure placement on a real scheduler and write docs/results/placement.md (FLAGS=--quick: shorter)
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
 
+.PHONY: bench-http
+bench-http: setup ## Measure what a request costs our HTTP loop and servers of libraries (FLAGS="--rounds 9"; a minute)
+	$(BIN)/python -m benchmarks.http $(FLAGS)
+
 .PHONY: modelcheck
 modelcheck: setup ## Visit every state of placement in small clusters with few faults (FLAGS=--deep: more of both)
 	PYTHONPATH=proofs $(BIN)/python -m modelcheck $(FLAGS)

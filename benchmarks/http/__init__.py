@@ -1,0 +1,1 @@
+"""What an HTTP request costs a component: our loop beside servers of libraries (decision 0032)."""
