@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import Cluster, ClusterError
-from hetserve.cli.cluster.watch import follow
+from hetserve.cli.placement.watch import follow
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.http_api import HttpApi
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from hetserve.cli.cluster.client import Cluster
 from hetserve.cli.placement.queue_release import gated
 from hetserve.cli.cluster.snapshot import live_snapshot
-from hetserve.cli.cluster.watch import follow
+from hetserve.cli.placement.watch import follow
 
 cluster = Cluster.connect(sys.argv[1], None)
 {work}

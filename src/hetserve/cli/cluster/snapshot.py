@@ -16,8 +16,8 @@ import click
 
 from hetserve.api import names
 from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.extender import MOST_BYTES
 from hetserve.cli.cluster.slim import slim_node, slim_pod
-from hetserve.cli.placement.log_file import MOST_BYTES
 from hetserve.files import UnreadableError, read_text
 from hetserve.units import Seconds
 

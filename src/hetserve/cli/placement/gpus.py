@@ -79,7 +79,7 @@ def render(placer: Placer, nodes: tuple[str, ...], output: str, taken_at: float 
 
 
 def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
-    from hetserve.cli.cluster.watch import follow  # noqa: PLC0415
+    from hetserve.cli.placement.watch import follow  # noqa: PLC0415
 
     drawn = ""
     try:

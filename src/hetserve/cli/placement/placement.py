@@ -14,8 +14,8 @@ from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
 
 if TYPE_CHECKING:
+    from hetserve.cli.cluster.extender import Record
     from hetserve.cli.cluster.snapshot import Source
-    from hetserve.cli.placement.log_file import Record
     from hetserve.placement.log.replay import Replayed
 
 EXIT_DIFFERENT: Final = 1
@@ -65,7 +65,7 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
 
 def _log(source: Source, where: str | None, system: str) -> list[Record]:
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.placement.log_file import live_log, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import live_log, read_log  # noqa: PLC0415
 
     if where is not None:
         return read_log(where)
@@ -101,7 +101,7 @@ def replay(log: str, policy: str | None, output: str) -> None:
       hetserve placement replay dump.json --policy BestFit
     """
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.placement.log_file import read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
     from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
     records = read_log(log)

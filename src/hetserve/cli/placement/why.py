@@ -80,7 +80,7 @@ def _placeless(made: dict[str, Any]) -> bool:
 
 def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
     """What a placement log tells of the pod; nothing where there is no log."""
-    from hetserve.cli.placement.log_file import decisions_about, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import decisions_about, read_log  # noqa: PLC0415
 
     records = snapshot.log if where is None else read_log(where)
     if not records:
