@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,3 +53,29 @@ def number(allowed: Callable[[float], bool], right: str) -> Callback:
 
 threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
 weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
+
+
+def label(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A DNS label: models and namespaces."""
+    from hetserve.api.scalars import DNS_LABEL_PATTERN, dns_label  # noqa: PLC0415
+
+    if len(value) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, value):
+        return value
+    near = dns_label(value)
+    hint = f"; write for example {near}" if near else ""
+    raise click.BadParameter(
+        f"{value!r} is not a DNS label (at most 63 lower-case letters, digits and dashes){hint}", ctx, param
+    )
+
+
+def subdomain(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A DNS subdomain: names of objects and of instance types."""
+    from hetserve.api.scalars import DNS_SUBDOMAIN_PATTERN  # noqa: PLC0415
+
+    if value is None or (len(value) <= 253 and re.fullmatch(DNS_SUBDOMAIN_PATTERN, value)):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is not a DNS subdomain (lower-case letters, digits, dashes and dots), for example g4dn.xlarge",
+        ctx,
+        param,
+    )

@@ -18,7 +18,7 @@ from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlanUnderPolicy:
     """A planner's configuration under a policy."""
 
     plan: Plan
@@ -51,7 +51,7 @@ class Compared:
     problem: Problem
     policies: tuple[str, ...]
     effort: Effort
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanUnderPolicy, ...]
     refused: tuple[Plan, ...]
 
     @property
@@ -59,11 +59,11 @@ class Compared:
         return [entry.plan for entry in self.entries if entry.policy == self.policies[0]]
 
     @property
-    def best(self) -> Entry | None:
+    def best(self) -> PlanUnderPolicy | None:
         """Highest rate, then lowest cost, then the first."""
         return min(self.entries, key=lambda e: (-e.rate, e.plan.cost), default=None)
 
-    def at(self, plan: Plan, policy: str) -> Entry:
+    def at(self, plan: Plan, policy: str) -> PlanUnderPolicy:
         return next(entry for entry in self.entries if entry.plan is plan and entry.policy == policy)
 
 
@@ -95,7 +95,7 @@ def document(result: Compared) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: PlanUnderPolicy) -> dict[str, Any]:
     plan = entry.plan
     return {
         "planner": plan.planner,
@@ -135,7 +135,7 @@ def _block(result: Compared) -> Block:
     return Block(f"{result.service}: planners x dispatch policies", tuple(lines), (_plans(result), _rates(result)))
 
 
-def _best(best: Entry) -> str:
+def _best(best: PlanUnderPolicy) -> str:
     each = best.rate / (best.plan.cost / 1e6)
     return f"{best.plan.planner} under {best.policy}: {qps_text(best.rate)}, {each:.4g} q/s per $/h"
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.capacity.inputs import FORMATS, Overrides, refuse
-from hetserve.cli.capacity.simulation_options import Decorator, plot_option, upon
+from hetserve.cli.capacity.inputs import Overrides
+from hetserve.cli.capacity.simulation_options import Decorator, upon
+from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import plot_option
 from hetserve.files import UnreadableError
 
 if TYPE_CHECKING:

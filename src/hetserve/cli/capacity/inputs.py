@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from hetserve.cli.output import messages
+from hetserve.cli.output.messages import refuse
 from hetserve.files import shown_name
 from hetserve.units import MicroDollarsPerHour, Seconds
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from hetserve.api.manifests import Manifests
     from hetserve.demand import BatchMix
     from hetserve.planning import PlanSettings, Problem, Unplannable
-
-EXIT_INFEASIBLE = 3
-EXIT_BAD_INPUT = 2
-FORMATS = ("table", "json", "yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +51,6 @@ class Overrides:
         least = self.min_instances or {}
         types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
         return dataclasses.replace(problem, slo=slo, types=tuple(types))
-
-
-def refuse(*errors: str) -> NoReturn:
-    """End with the errors and nothing else."""
-    for error in errors:
-        messages.error(error)
-    sys.exit(EXIT_BAD_INPUT)
 
 
 def read(files: tuple[str, ...]) -> Manifests:

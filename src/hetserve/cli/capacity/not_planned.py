@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from hetserve.api.conditions import Reason
-from hetserve.cli.capacity.inputs import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 from hetserve.cli.output import messages
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.messages import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -64,6 +65,19 @@ def each(services: Iterable[InferenceService], work: Callable[[InferenceService]
 def answered(found: Sequence[T | NotPlanned]) -> list[T]:
     """Those that there is an answer for."""
     return [one for one in found if not isinstance(one, NotPlanned)]
+
+
+def answers(
+    found: Sequence[T | NotPlanned],
+    form: str,
+    document: Callable[[T], dict[str, Any]],
+    table: Callable[[Sequence[T]], str],
+) -> str:
+    """Every service's answer in `form`; a document includes the refused services, a table does not."""
+    if form == "table":
+        results = answered(found)
+        return table(results) if results else ""
+    return dump([one.document() if isinstance(one, NotPlanned) else document(one) for one in found], form)
 
 
 def finish(found: Sequence[object], *, holds: bool) -> NoReturn:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from hetserve.cli.capacity.effort import Effort
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read, refuse
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
 from hetserve.cli.capacity.plan_options import plan_options
 from hetserve.cli.output import messages
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService

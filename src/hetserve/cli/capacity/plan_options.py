@@ -8,15 +8,9 @@ from typing import Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.inputs import FORMATS
-from hetserve.cli.capacity.simulation_options import (
-    POLICIES,
-    batches_option,
-    numbers,
-    percentile_option,
-    plot_option,
-    upon,
-)
+from hetserve.cli.capacity.simulation_options import POLICIES, batches_option, numbers, percentile_option, upon
+from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.plots import plot_option
 
 _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 

@@ -11,11 +11,11 @@ from hetserve.cli.capacity.effort import Effort, effort_options, take
 from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import POLICIES, manifests_options, names_of
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
-    from hetserve.cli.capacity.search_result import Searched, Trace
+    from hetserve.cli.capacity.search_result import Searched, SearchTrace
     from hetserve.planning import Problem
 
 METHODS = ("kairos-plus", "random", "annealing", "genetic", "bayesian")
@@ -130,15 +130,15 @@ def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
 
 def _trace(  # noqa: PLR0917
     problem: Problem, method: str, evaluate: Any, limit: int, seed: int, size: int, *, prune: bool
-) -> Trace:
-    from hetserve.cli.capacity.search_result import Trace  # noqa: PLC0415
+) -> SearchTrace:
+    from hetserve.cli.capacity.search_result import SearchTrace  # noqa: PLC0415
     from hetserve.planning.search import search as run  # noqa: PLC0415
     from hetserve.planning.search import search_space  # noqa: PLC0415
 
     if method != "kairos-plus":
         space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
-        return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
+        return SearchTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
     from hetserve.planning.kairos.plus import plan_kairos_plus  # noqa: PLC0415
 
     tried: list[tuple[Any, float]] = []
@@ -148,7 +148,7 @@ def _trace(  # noqa: PLR0917
         return tried[-1][1]
 
     plan_kairos_plus(problem, recorded, limit)
-    return Trace(method, tuple(tried), size)
+    return SearchTrace(method, tuple(tried), size)
 
 
 def _draw(results: list[Searched], path: str) -> None:
@@ -158,8 +158,8 @@ def _draw(results: list[Searched], path: str) -> None:
 
 
 def _write(found: list[Searched | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
     from hetserve.cli.capacity.search_result import document, table  # noqa: PLC0415
-    from hetserve.cli.output.documents import answers  # noqa: PLC0415
 
     results = answered(found)
     if plot is not None and results:

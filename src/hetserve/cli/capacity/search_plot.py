@@ -1,4 +1,4 @@
-"""Draws searches: the best found after each evaluation; imports matplotlib, so import it late."""
+"""Draws searches: the best found after each evaluation."""
 
 from __future__ import annotations
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli.capacity.effort import Effort, effort_options, take
-from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
+from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import POLICIES, counts, manifests_options, rate
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -120,8 +121,8 @@ def _draw(results: list[Simulated], path: str) -> None:
 
 
 def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
     from hetserve.cli.capacity.simulate_result import document, table  # noqa: PLC0415
-    from hetserve.cli.output.documents import answers  # noqa: PLC0415
 
     results = answered(found)
     if plot is not None and results:

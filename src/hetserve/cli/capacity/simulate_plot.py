@@ -1,4 +1,4 @@
-"""Draws a simulation: who is late, and what is busy; imports matplotlib, so import it late."""
+"""Draws a simulation: who is late, and what is busy."""
 
 from __future__ import annotations
 

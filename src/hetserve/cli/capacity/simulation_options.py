@@ -74,13 +74,6 @@ def names_of(known: tuple[str, ...]) -> values.Callback:
     return convert
 
 
-def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from hetserve.cli.profiles.profile_values import picture  # noqa: PLC0415
-
-    return picture(ctx, param, value)
-
-
-plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
 percentile_option = click.option(

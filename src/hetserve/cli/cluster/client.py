@@ -54,7 +54,7 @@ class Listing:
     revision: str
 
 
-class Cluster:
+class ClusterClient:
     """Requests to one API server; `namespace` is the one of the kubeconfig's context."""
 
     def __init__(self, rest: Any, credentials: Callable[[], Any], host: str, namespace: str) -> None:
@@ -64,7 +64,7 @@ class Cluster:
         self.namespace = namespace
 
     @classmethod
-    def connect(cls, kubeconfig: str | None, context: str | None) -> Cluster:
+    def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
         """Reach the cluster of a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and context (None: the current).
 
         A process in a pod that is given neither uses the pod's account where there is no kubeconfig.

@@ -1,4 +1,7 @@
-"""Where a placement log is read from: a file, a URL of the extender's probe port, or the leader of a cluster."""
+"""What the extender of a cluster offers to read: its settings and its placement log.
+
+A log is also read from a file or from the URL of an extender's probe port.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
-from hetserve.cli.cluster.client import Cluster, ClusterError, pod_path
-from hetserve.cli.cluster.installed import extender_settings
+import yaml
+
+from hetserve.api.yaml_loader import contents
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.output import messages
 from hetserve.files import UnreadableError, read_text
 
 Record = dict[str, Any]
+_CONFIG_MAP: Final = "hetserve-extender"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
 """Of a dump or a log: what the setting placementLog can ask the extender to keep at most."""
@@ -21,12 +29,37 @@ _MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
 
 
+def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: bool = True) -> dict[str, Any]:
+    """Content of the extender's settings.yaml; empty, with a note, if it cannot be read.
+
+    Arguments:
+        cluster: None if the command reads a file; the answer is then empty, without a note.
+        namespace: where hetserve is installed.
+        noted: whether missing settings are worth a note.
+    """
+    if cluster is None:
+        return {}
+    try:
+        found = cluster.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{_CONFIG_MAP}")
+        documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
+    except (ClusterError, yaml.YAMLError) as error:
+        _note(f"the extender's settings cannot be read ({error})")
+        return {}
+    if len(documents) == 1 and isinstance(documents[0], dict):
+        return documents[0]
+    if found is not None:
+        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_CONFIG_MAP} is not one mapping)")
+    elif noted:
+        _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
+    return {}
+
+
 def read_log(where: str) -> list[Record]:
     """Records of a file ("-": standard input) or an http URL. Raises ClusterError, naming it, for anything else."""
     return parse_log(_text(where), where)
 
 
-def live_log(cluster: Cluster, namespace: str) -> list[Record]:
+def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
     """The log of the leading extender, through the API server's proxy. Raises ClusterError where there is none."""
     pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
     if not pods:
@@ -80,6 +113,10 @@ def _words(call: str, record: Record) -> str:
     passed = result["passed"]["count"] if isinstance(result["passed"], dict) else len(result["passed"])
     passed += result.get("beside", 0)
     return f"filter: {passed} nodes pass" if passed else f"filter: refused; {refused}"
+
+
+def _note(words: str) -> None:
+    messages.note(f"{words}; its defaults are taken")
 
 
 def _is_record(line: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hetserve.api import names
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
 from hetserve.cli.cluster.slim import slim_node, slim_pod
 from hetserve.files import UnreadableError, read_text
@@ -30,7 +30,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """Nodes and unfinished pods, as they are or without what placement never reads.
 
     `taken_at` is the time of day [s since 1970], None where a file says none.
@@ -48,14 +48,14 @@ class Snapshot:
 class Source:
     """Where a command reads from: a live cluster, or the one snapshot of a file."""
 
-    cluster: Cluster | None
-    stored: Snapshot | None
+    cluster: ClusterClient | None
+    stored: ClusterSnapshot | None
 
     @classmethod
     def of(cls, kubeconfig: str | None, context: str | None, file: str | None) -> Source:
         """Raises ClusterError for a file or a kubeconfig that cannot be used, and for both at once."""
         if file is None:
-            return cls(Cluster.connect(kubeconfig, context), None)
+            return cls(ClusterClient.connect(kubeconfig, context), None)
         if kubeconfig is not None or context is not None:
             raise ClusterError("--from reads a file: it cannot be given with --kubeconfig or --context")
         return cls(None, read_snapshot(file))
@@ -64,20 +64,20 @@ class Source:
     def namespace(self) -> str:
         return "default" if self.cluster is None else self.cluster.namespace
 
-    def snapshot(self, whole: PodName | None = None) -> Snapshot:
+    def snapshot(self, whole: PodName | None = None) -> ClusterSnapshot:
         """The file's snapshot, or the cluster's of now, of which one pod may be wanted whole."""
         if self.stored is not None:
             return self.stored
         return live_snapshot(self.live(), whole)
 
-    def live(self) -> Cluster:
+    def live(self) -> ClusterClient:
         """The cluster; raises ClusterError where a file is read."""
         if self.cluster is None:
             raise ClusterError("this needs a live cluster: leave --from away")
         return self.cluster
 
 
-def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
+def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> ClusterSnapshot:
     """What placement reads of a cluster, and all of the pod `whole`.
 
     Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there.
@@ -89,10 +89,10 @@ def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
 
     pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
     nodes = cluster.list(NODES, keep=slim_node)
-    return Snapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
+    return ClusterSnapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
 
 
-def read_snapshot(path: str) -> Snapshot:
+def read_snapshot(path: str) -> ClusterSnapshot:
     """Snapshot of a file ("-": standard input). Raises ClusterError, naming the file, for anything else."""
     try:
         text = read_text(path, MOST_BYTES)
@@ -109,7 +109,7 @@ def read_snapshot(path: str) -> Snapshot:
     return _snapshot(items, content.get("takenAt"), path, tuple(log) if isinstance(log, list) else ())
 
 
-def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> Snapshot:
+def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> ClusterSnapshot:
     by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
     for number, item in enumerate(items, start=1):
         kind = item.get("kind")
@@ -125,7 +125,7 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
         taken = Seconds(datetime.fromisoformat(taken_at).timestamp()) if isinstance(taken_at, str) else None
     except ValueError:
         raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
-    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
+    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
 
 
 def written_time(at: float | None) -> str | None:
@@ -133,7 +133,7 @@ def written_time(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def dump_document(snapshot: Snapshot) -> dict[str, Any]:
+def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
     """The file form of a snapshot: a List with the time it was taken, of each object what placement reads."""
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]

@@ -93,7 +93,7 @@ def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
 
 
 def _plot(placer: Placer, nodes: tuple[str, ...], path: str) -> None:
-    from hetserve.cli.output.drawing import draw_or_refuse  # noqa: PLC0415
+    from hetserve.cli.output.plots import draw_or_refuse  # noqa: PLC0415
     from hetserve.cli.placement.gpus_plot import draw  # noqa: PLC0415
     from hetserve.cli.placement.placed import gpus_document  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from hetserve.cli.cluster.snapshot import Snapshot, written_time
+from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
@@ -19,7 +19,7 @@ def new_placer() -> Placer:
     return Placer(clock=lambda: Seconds(0.0), hold=Seconds(0.0))
 
 
-def placer_of(snapshot: Snapshot) -> Placer:
+def placer_of(snapshot: ClusterSnapshot) -> Placer:
     """The ledger of a snapshot. Reservations live in the extender alone: here a pod holds what it is bound to."""
     placer = new_placer()
     NodeSink(placer).replace(snapshot.nodes)

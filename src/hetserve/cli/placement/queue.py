@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.cli.cluster.client import Cluster, ClusterError, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
 from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from hetserve.cli.placement.queue_release import Outcome
+    from hetserve.cli.placement.queue_release import ReleaseOutcome
     from hetserve.placement import QueueSettings
 
 EXIT_NOT_RELEASED: Final = 1
@@ -100,7 +100,7 @@ def release(
         if before[option] not in (None, "table"):
             raise click.UsageError(f"--{option} is for showing the queues: release takes none")
     namespace = namespace or before["namespace"]
-    cluster = Cluster.connect(kubeconfig or before["kubeconfig"], context or before["context"])
+    cluster = ClusterClient.connect(kubeconfig or before["kubeconfig"], context or before["context"])
     found = _all(cluster, namespace, yes=yes) if every else [_find(cluster, pod, namespace) for pod in pods]
     from hetserve.cli.placement.queue_release import release_all  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def _given_before() -> dict[str, Any]:
     return {} if parent is None else parent.params
 
 
-def _all(cluster: Cluster, namespace: str | None, *, yes: bool) -> list[dict[str, Any]]:
+def _all(cluster: ClusterClient, namespace: str | None, *, yes: bool) -> list[dict[str, Any]]:
     from hetserve.cli.placement.queue_release import gated  # noqa: PLC0415
 
     found = gated(cluster, namespace)
@@ -133,7 +133,7 @@ def _all(cluster: Cluster, namespace: str | None, *, yes: bool) -> list[dict[str
     return found
 
 
-def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
+def _find(cluster: ClusterClient, pod: str, namespace: str | None) -> dict[str, Any]:
     within, slash, name = pod.removeprefix("pod/").partition("/")
     if not slash:
         within, name = namespace or cluster.namespace, within
@@ -143,7 +143,7 @@ def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
     return found
 
 
-def _say(outcome: Outcome) -> None:
+def _say(outcome: ReleaseOutcome) -> None:
     if outcome.error:
         messages.error(str(outcome))
     else:
@@ -151,10 +151,10 @@ def _say(outcome: Outcome) -> None:
 
 
 def _settings(
-    cluster: Cluster | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
+    cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
 ) -> QueueSettings:
     """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
-    from hetserve.cli.cluster.installed import extender_settings  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
     from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject, pod_path
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, pod_path
 
 _TRIES: Final = 5
 _UNPLACED: Final = f"{UNFINISHED_PODS},spec.nodeName="
@@ -19,7 +19,7 @@ _CHANGED: Final = frozenset({409, 422})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReleaseOutcome:
     """What became of a pod's gate; `others` are the gates that still hold it, `error` says why it was not lifted."""
 
     namespace: str
@@ -37,40 +37,40 @@ class Outcome:
         return f"{pod} released" + (f", still held by {', '.join(self.others)}" if self.others else "")
 
 
-def gated(cluster: Cluster, namespace: str | None) -> list[RawObject]:
+def gated(cluster: ClusterClient, namespace: str | None) -> list[RawObject]:
     """Pods that our gate holds, in a namespace or (None) in all, by name."""
     path = "/api/v1/pods" if namespace is None else pod_path(namespace, "").rstrip("/")
     return sorted(cluster.list(path, _UNPLACED, keep=_held).items, key=_key)
 
 
-def release_all(cluster: Cluster, pods: Iterable[RawObject]) -> Iterator[Outcome]:
+def release_all(cluster: ClusterClient, pods: Iterable[RawObject]) -> Iterator[ReleaseOutcome]:
     """Lift our gate from pods, several at a time; what became of each, in their order."""
     with ThreadPoolExecutor(_AT_ONCE) as workers:
         yield from workers.map(lambda raw: release(cluster, raw), pods)
 
 
-def release(cluster: Cluster, raw: RawObject) -> Outcome:
+def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
     """Lift our gate, and only ours, from a pod; it must still be this one. A pod that is gone needs nothing."""
     namespace, name = _key(raw)
     uid = raw["metadata"]["uid"]
     for _ in range(_TRIES):
         position = _position(raw)
         if position is None:
-            return Outcome(namespace, name)
+            return ReleaseOutcome(namespace, name)
         try:
             patched = cluster.patch(pod_path(namespace, name), _lift(uid, position))
         except ClusterError as error:
             if error.status == 404:
-                return Outcome(namespace, name)
+                return ReleaseOutcome(namespace, name)
             if error.status not in _CHANGED:
-                return Outcome(namespace, name, error=str(error.message))
+                return ReleaseOutcome(namespace, name, error=str(error.message))
             found = cluster.find(pod_path(namespace, name))  # its gates have changed, or it is another pod by now
             if found is None or found["metadata"]["uid"] != uid:
-                return Outcome(namespace, name)
+                return ReleaseOutcome(namespace, name)
             raw = found
             continue
-        return Outcome(namespace, name, lifted=True, others=_gates(patched))
-    return Outcome(namespace, name, error=f"its gates changed {_TRIES} times while they were to be lifted")
+        return ReleaseOutcome(namespace, name, lifted=True, others=_gates(patched))
+    return ReleaseOutcome(namespace, name, error=f"its gates changed {_TRIES} times while they were to be lifted")
 
 
 def _lift(uid: str, position: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.slim import slim_node, slim_pod
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.placement.placed import new_placer
@@ -34,7 +34,7 @@ class _Kind:
     sink: Any
 
 
-def follow(cluster: Cluster) -> Iterator[Placer]:
+def follow(cluster: ClusterClient) -> Iterator[Placer]:
     """The ledger, after the first lists and again after every burst of changes; ends never.
 
     Raises ClusterError where the cluster refuses; a connection that breaks is made again.
@@ -70,7 +70,7 @@ def _apply(change: Change) -> None:
     change()
 
 
-def _keep_up(cluster: Cluster, kind: _Kind, changes: SimpleQueue[Change]) -> None:
+def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) -> None:
     """Put every change of a collection into the queue; the sink is only touched by whoever takes them out."""
     listed = False
     while True:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.capacity.inputs import refuse
+from hetserve.cli import values
 from hetserve.cli.output import messages
-from hetserve.cli.output.drawing import draw_or_refuse
-from hetserve.cli.profiles import profile_values
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse, plot_file
 from hetserve.files import UnreadableError, read_text, shown_name
 
 if TYPE_CHECKING:
@@ -33,18 +33,16 @@ def profile() -> None:
 
 @profile.command()
 @click.argument("samples", metavar="SAMPLES.CSV")
-@click.option("--model", required=True, metavar="NAME", callback=profile_values.label, help="As in spec.model.name.")
-@click.option(
-    "--instance-type", required=True, metavar="TYPE", callback=profile_values.subdomain, help="As the InstanceType."
-)
-@click.option("--name", metavar="NAME", callback=profile_values.subdomain, help="Default: MODEL-TYPE.")
-@click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=profile_values.label)
+@click.option("--model", required=True, metavar="NAME", callback=values.label, help="As in spec.model.name.")
+@click.option("--instance-type", required=True, metavar="TYPE", callback=values.subdomain, help="As the InstanceType.")
+@click.option("--name", metavar="NAME", callback=values.subdomain, help="Default: MODEL-TYPE.")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=values.label)
 @click.option(
     "--kind", type=click.Choice(_KINDS), default="auto", help="Default: auto, a line if none is over 5 % off."
 )
 @click.option("--keep-wild", is_flag=True, help="Count single cold starts and stalls too, which are left out else.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
-@click.option("--plot", metavar="FILE", callback=profile_values.picture, help="Draw samples and fit: .png or .svg.")
+@click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
 def fit(  # noqa: PLR0917  options arrive by name
     samples: str,
     model: str,

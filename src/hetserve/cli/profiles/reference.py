@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hetserve.cli.capacity.inputs import refuse
+from hetserve.cli.output.messages import refuse
 
 _MODELS = ("RM2", "NCF", "WND", "MT-WND", "DIEN")
 
