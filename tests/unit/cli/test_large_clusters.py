@@ -34,12 +34,12 @@ def real_pod(name: str = "p0", **overrides: Any) -> Json:
 RUN = """
 import sys
 from pathlib import Path
-from hetserve.cli.cluster.client import Cluster
+from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.placement.queue_release import gated
 from hetserve.cli.cluster.snapshot import live_snapshot
 from hetserve.cli.placement.watch import follow
 
-cluster = Cluster.connect(sys.argv[1], None)
+cluster = ClusterClient.connect(sys.argv[1], None)
 {work}
 (most,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
 print(most.split()[1])

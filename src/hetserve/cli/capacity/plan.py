@@ -19,7 +19,7 @@ from hetserve.cli.output.plots import draw_or_refuse
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
-    from hetserve.cli.capacity.plan_result import Result
+    from hetserve.cli.capacity.plan_result import ServicePlan
     from hetserve.planning import Plan, Problem
 
 _QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
@@ -65,22 +65,32 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
     _answer(results, output, manifests.notes)
 
 
-def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoReturn:
+def _answer(results: list[ServicePlan], output: str, notes: Sequence[str]) -> NoReturn:
     """Plans on stdout, everything else on stderr, and the end with the exit code that the help states."""
-    from hetserve.cli.capacity.plan_result import render  # noqa: PLC0415
-
-    text = render(results, output)
+    text = _text(results, output)
     for note in notes:
         messages.note(note)
     if text:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(text, nl=False)
     refused = [result for result in results if not result.feasible]
     for result in refused:
         messages.error(f"{result.service}: {result.reason}: {result.message}")
     sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
-def _draw(results: list[Result], path: str) -> None:
+def _text(results: list[ServicePlan], output: str) -> str:
+    """A table shows feasible plans only, a document all."""
+    if output == "table":
+        from hetserve.cli.capacity.plan_table import table  # noqa: PLC0415
+
+        return table([result for result in results if result.feasible])
+    from hetserve.cli.capacity.plan_result import document  # noqa: PLC0415
+    from hetserve.cli.output.documents import dump  # noqa: PLC0415
+
+    return dump([document(result) for result in results], output)
+
+
+def _draw(results: list[ServicePlan], path: str) -> None:
     from hetserve.cli.capacity.plan_plot import draw  # noqa: PLC0415
 
     draw(results, path)
@@ -88,20 +98,20 @@ def _draw(results: list[Result], path: str) -> None:
 
 def _decide(
     service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None, seed: int | None
-) -> Result:
-    from hetserve.cli.capacity.plan_result import Result  # noqa: PLC0415
+) -> ServicePlan:
+    from hetserve.cli.capacity.plan_result import ServicePlan  # noqa: PLC0415
     from hetserve.planning import Unplannable  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
-        return Result.of_unplannable(service, problem)
+        return ServicePlan.of_unplannable(service, problem)
     planner = overrides.planner
     if policy is None:
         made = decide(problem, planner, seed=seed)
     else:
         made = _evaluated(problem, planner, policy, _seed(policy, seed))
-    return Result(service, problem, made, _seed(policy, seed) if made.evaluated else None)
+    return ServicePlan(service, problem, made, _seed(policy, seed) if made.evaluated else None)
 
 
 def _seed(policy: str | None, given: int | None) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from hetserve.cli.capacity.plan_result import Result
+from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
 from hetserve.planning import Candidate, Counts, Plan, Problem, summary
 from hetserve.planning import plan as decide
@@ -29,7 +29,7 @@ _STYLES: Final = {
 """Marker and colour by role."""
 
 
-def draw(results: Sequence[Result], path: str) -> None:
+def draw(results: Sequence[ServicePlan], path: str) -> None:
     """One row per feasible plan, of which there is one at least; OSError where the file cannot be written."""
     plans = [(one, one.problem, one.plan) for one in results if one.problem is not None and isinstance(one.plan, Plan)]
     shown = [(result, problem, plan) for result, problem, plan in plans if plan.feasible]
@@ -63,7 +63,7 @@ def _types(entry: Candidate) -> int:
     return sum(1 for _, count in entry.counts if count)
 
 
-def _draw_ranking(figure: SubFigure, result: Result, problem: Problem, plan: Plan) -> None:
+def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
     entries = _entries(plan)
     rates, costs = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     _draw_rates(rates, entries, plan)
@@ -127,7 +127,7 @@ def _label(rank: str, entry: Candidate) -> str:
     return f"{rank}  {text}"
 
 
-def _draw_cost(figure: SubFigure, result: Result, problem: Problem, plan: Plan) -> None:
+def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
     """The chosen, the runner-up, the best single type, the next step and the others of the ranking, with the limits."""
     axes = figure.subplots()
     named = _named(problem, plan)

@@ -1,0 +1,100 @@
+"""What `hetserve plan` answers, as a table; apart from plan_result, as `-o json` must not wait for rich."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from hetserve.cli.capacity.plan_result import ServicePlan
+from hetserve.cli.output.terminal import drawn, line_of, styled
+from hetserve.planning import Plan, Problem, summary
+from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.units import format_money
+
+
+def table(results: Sequence[ServicePlan]) -> str:
+    """One block per feasible plan, every column with its unit; coloured only on a terminal."""
+
+    def draw(console: Console) -> None:
+        for number, result in enumerate(results):
+            if number:
+                console.print()
+            if isinstance(result.plan, Plan) and result.problem is not None:
+                _print_plan(console, result, result.problem, result.plan)
+
+    return drawn(draw) if results else ""
+
+
+def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: Plan) -> None:
+    console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
+    _line(console, "asked", _asked(result, problem))
+    what = "upper bound" if plan.bound_qps is not None else "capacity"
+    _line(console, "plan", f"{money_text(plan.cost)}, {what} {qps_text(plan.qps or 0.0)}, by planner {plan.planner}")
+    _line(console, "verdict", plan.verdict)
+    if plan.runner_up is not None:
+        _line(console, "runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}")
+    console.print(Padding(_types(problem, plan), (1, 0, 0, 2)))
+    console.print(Padding(_ranking(plan), (1, 0, 0, 2)))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    console.print(line_of(label, text))
+
+
+def _asked(result: ServicePlan, problem: Problem) -> str:
+    budget = "" if problem.budget is None else f", at most {money_text(problem.budget)}"
+    load = "" if problem.load is None else f", load {qps_text(problem.load)}"
+    return (
+        f"{problem.objective} for model {result.declared.spec.model.name}, {problem.slo.percentile:g} % within "
+        f"{latency_text(problem.slo.latency)}{budget}{load}"
+    )
+
+
+def _types(problem: Problem, plan: Plan) -> Table:
+    reasons = {refusal.subject: refusal.reason for refusal in plan.refusals}
+    counts = dict(plan.counts)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("TYPE")
+    table.add_column("COUNT", justify="right")
+    table.add_column("$/H EACH", justify="right")
+    table.add_column("$/H", justify="right")
+    table.add_column("WHY", overflow="fold")
+    for option in problem.types:
+        count = counts[option.name]
+        total = format_money(count * option.price)
+        reason = reasons.pop(option.name, _served_by(plan, option.name))
+        table.add_row(option.name, str(count), format_money(option.price), total, reason)
+    for subject, reason in reasons.items():
+        table.add_row(subject, "-", "-", "-", reason)
+    return table
+
+
+def _served_by(plan: Plan, name: str) -> str:
+    if not dict(plan.counts)[name]:
+        return ""
+    return "base: serves every batch within the SLO" if plan.bound_qps is not None else "keeps the SLO at every batch"
+
+
+def _ranking(plan: Plan) -> Table:
+    """The ranking; beside it, and below it in the order of what they held, what was simulated."""
+    held = {one.candidate.counts: one.held for one in plan.evaluated}
+    ranked = {entry.counts for entry in plan.ranking}
+    others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("RANK", justify="right")
+    table.add_column("CONFIGURATION", overflow="fold")
+    table.add_column("$/H", justify="right")
+    table.add_column("BOUND Q/S" if plan.bound_qps is not None else "CAPACITY Q/S", justify="right")
+    if held:
+        table.add_column("SIMULATED Q/S", justify="right")
+    for number, entry in enumerate((*plan.ranking, *others), start=1):
+        chosen = entry.counts == plan.counts
+        rank = str(number) if number <= len(plan.ranking) else "-"
+        cells = [f"{'* ' if chosen else ''}{rank}", summary(entry.counts), format_money(entry.cost), f"{entry.qps:.2f}"]
+        if held:
+            cells.append(f"{held[entry.counts]:.2f}" if entry.counts in held else "")
+        table.add_row(*cells, style="bold" if chosen else None)
+    return table
