@@ -84,7 +84,7 @@ def _safe(text: str) -> str:
     return quote(text, safe="")
 
 
-class KubernetesApi:
+class JsonApi:
     """The real API server."""
 
     def __init__(self, connection: ApiConnection) -> None:

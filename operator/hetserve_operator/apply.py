@@ -36,7 +36,7 @@ _READABLE: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
 
 
-class StrangerError(Exception):
+class NameTakenError(Exception):
     """A Deployment of the name we need is there and not ours."""
 
 
@@ -162,7 +162,7 @@ class Writer:
         ours = meta["ownerReferences"][0]["uid"]
         owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
         if [o.get("uid") for o in owners] != [ours]:
-            raise StrangerError(
+            raise NameTakenError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )
         return str(found["metadata"]["uid"])

@@ -30,9 +30,9 @@ from hetserve.reconcile import (
 )
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.apply import StrangerError, Writer, unused_name
+from hetserve_operator.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
@@ -56,7 +56,7 @@ class Controller:
         self,
         observer: Observer,
         writer: Writer,
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         clock: Callable[[], float],
         planner: Callable[[Problem], Plan] = plan,
     ) -> None:
@@ -125,7 +125,7 @@ class Controller:
         log.info("%s", describe(request))
         try:
             answer = await self._writer.perform(request)
-        except StrangerError as error:
+        except NameTakenError as error:
             memory.keep_refused(request.key, str(error), self._clock())
             return True
         except ApiRefusalError as error:

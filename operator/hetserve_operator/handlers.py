@@ -21,7 +21,7 @@ SERVER_TIMEOUT: Final = 240
 CLIENT_TIMEOUT: Final = 270
 
 
-class Feed:
+class EventHandlers:
     """From events to keys.
 
     add: look at a service; add_all: at every service (capacity, prices); renew: what failed under a key was something
@@ -102,7 +102,7 @@ def _place(fact: PodFact | None) -> tuple[object, ...] | None:
     return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.untold, fact.unread is None
 
 
-def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
+def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
     """Registry with one spy handler per watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)

@@ -16,15 +16,15 @@ from typing import Any, Final
 import click
 import kopf
 
-from hetserve_operator.api import Api, ApiRefusalError, KubernetesApi
+from hetserve_operator.api import Api, ApiRefusalError, JsonApi
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.handlers import Feed, build_registry, kopf_settings
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.probes import start_probes
-from hetserve_operator.settings import Settings
+from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
@@ -47,18 +47,18 @@ SYNC_RETRY: Final = 1.0
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
-    settings = process.settings_or_exit(Settings, config_path, flags)
+    settings = process.settings_or_exit(OperatorSettings, config_path, flags)
     process.log_to_stderr(settings.log_level)
     # kopf tells of every event it passes on.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     process.run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
 
-async def serve(settings: Settings, kubeconfig: Path | None) -> None:
+async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
     try:
-        await Operator(settings, KubernetesApi(connection), kubeconfig).run()
+        await Operator(settings, JsonApi(connection), kubeconfig).run()
     finally:
         await connection.close()
 
@@ -66,15 +66,15 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
 class Operator:
     """All parts put together."""
 
-    def __init__(self, settings: Settings, api: Api, kubeconfig: Path | None) -> None:
+    def __init__(self, settings: OperatorSettings, api: Api, kubeconfig: Path | None) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
         self.clock: Callable[[], float] = loop.time
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.feed = Feed(self.cache, self._add, self._add_all, self.queue.renew)
+        self.feed = EventHandlers(self.cache, self._add, self._add_all, self.queue.renew)
         self.synced = asyncio.Event()
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()

@@ -24,7 +24,7 @@ _MOST_RENDERED: Final = 64
 
 
 @dataclass(slots=True)
-class Repairs:
+class RepairBackoff:
     """Repairs of one Deployment since it was last calm."""
 
     count: int = 0
@@ -52,7 +52,7 @@ class Memory:
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _repairs: dict[str, Repairs] = field(default_factory=dict)
+    _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Memory:
         self._refused[key] = (now + RETRY_REFUSED, words)
 
     def note_repair(self, name: str, now: float) -> None:
-        self._repairs.setdefault(name, Repairs()).note(now)
+        self._repairs.setdefault(name, RepairBackoff()).note(now)
 
     def fails_again(self) -> bool:
         """Count a dry run that ended in trouble; True where that has been so too often in a row."""

@@ -11,7 +11,7 @@ from hetserve.reconcile import Request
 from hetserve_operator.workqueue import Key
 
 
-class Metrics:
+class OperatorMetrics:
     """One registry per operator, so that tests can have several."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
-class Settings(SettingsModel):
+class OperatorSettings(SettingsModel):
     """Everything the operator can be told; port 0 lets the system choose.
 
     debounce: how long changes are gathered before a service is looked at. resync: how often everything is

@@ -18,7 +18,7 @@ from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -37,14 +37,14 @@ _FOLDERS = {
 
 
 decided = lru_cache(maxsize=4096)(plan)
-"""The default planner, a pure function, remembered over all labs: simulated crashes ask the same many times."""
+"""The default planner, a pure function, cached over all simulations, which ask it the same many times."""
 
 
 class CrashError(BaseException):
     """The operator's end at this very request; nothing in it may catch this."""
 
 
-class Lab:
+class SimulatedOperator:
     """An operator with its cluster. clock: seconds, moved by the test only."""
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
@@ -52,13 +52,13 @@ class Lab:
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
         self._planner = planner
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         self.restart()
 
     def restart(self) -> None:
         """A new operator process: everything that is only remembered is gone."""
         self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
-        writer = Writer(self.api, "lab", self._now)
+        writer = Writer(self.api, "simulated", self._now)
         self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
 
     def add(self, *manifests: Mapping[str, Any]) -> None:

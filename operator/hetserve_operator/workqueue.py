@@ -25,7 +25,7 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class Agenda:
+class DelayQueue:
     """Due times by key. A key that is being worked on comes again after that, never beside it."""
 
     def __init__(self) -> None:
@@ -103,38 +103,38 @@ class WorkQueue:
     """An agenda that workers can wait on."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._agenda = Agenda()
+        self._queue = DelayQueue()
         self._clock = clock
         self._changed = asyncio.Event()
 
     def add(self, key: Key, delay: float = 0.0) -> None:
-        self._agenda.add(key, self._clock() + delay)
+        self._queue.add(key, self._clock() + delay)
         self._changed.set()
 
     def renew(self, key: Key) -> None:
-        self._agenda.renew(key, self._clock())
+        self._queue.renew(key, self._clock())
         self._changed.set()
 
     async def get(self) -> Key:
         """The next key that is due; the worker must call done or failed with it."""
         while True:
-            key = self._agenda.pop(self._clock())
+            key = self._queue.pop(self._clock())
             if key is not None:
                 return key
-            due = self._agenda.next_due()
+            due = self._queue.next_due()
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
                     await self._changed.wait()
 
     def done(self, key: Key) -> None:
-        self._agenda.done(key)
+        self._queue.done(key)
         self._changed.set()
 
     def failed(self, key: Key) -> float:
-        delay = self._agenda.failed(key, self._clock())
+        delay = self._queue.failed(key, self._clock())
         self._changed.set()
         return delay
 
     def __len__(self) -> int:
-        return len(self._agenda)
+        return len(self._queue)

@@ -17,7 +17,7 @@ from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.settings import Settings
+from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.testing import path_of
 from hetserve_operator.workqueue import Key
 from virtual_time import virtually
@@ -62,7 +62,7 @@ class Running:
     async def __aenter__(self) -> Running:
         asyncio.get_running_loop().set_default_executor(InPlace())
         self.cluster = Cluster()
-        self.operator = Operator(Settings(), self.cluster, None)
+        self.operator = Operator(OperatorSettings(), self.cluster, None)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self

@@ -14,8 +14,7 @@ from aiohttp import web
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException
 
-from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.api import KubernetesApi as OperatorApi
+from hetserve_operator.api import ApiRefusalError, JsonApi
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.client import KubernetesApi as ExtenderApi
 from hetserve_shell.kube.connection import NO_ANSWER, ApiConnection, ApiUnreachableError
@@ -120,7 +119,7 @@ async def test_credentials_that_cannot_be_read_are_not_taken_for_a_lost_answer(m
         raise PermissionError("token")
 
     monkeypatch.setattr(Configuration, "auth_settings", unreadable)
-    api = OperatorApi(ApiConnection(Configuration(host="http://127.0.0.1:1"), user_agent="hetserve-test"))
+    api = JsonApi(ApiConnection(Configuration(host="http://127.0.0.1:1"), user_agent="hetserve-test"))
     with pytest.raises(PermissionError):
         await api.request("GET", "/x")
 
@@ -136,7 +135,7 @@ async def test_where_nobody_listens_both_shells_say_unreachable_and_the_operator
         async with await connection.request("GET", "/x", timeout=SOON):
             pass
     with pytest.raises(ApiUnreachableError, match=r"^GET /x: Cannot connect"):
-        await OperatorApi(connection).request("GET", "/x")
+        await JsonApi(connection).request("GET", "/x")
     with pytest.raises(ApiUnreachableError, match=r"^Cannot connect"):
         await ExtenderApi(connection).request("GET", "/x")
     await connection.close()
@@ -146,7 +145,7 @@ async def test_each_shell_judges_an_answer_its_own_way(tmp_path: Path) -> None:
     async with served() as server, connected(server, tmp_path) as connection:
         server.status, server.body = 409, b'{"reason": "Conflict", "message": "too late"}'
         with pytest.raises(ApiRefusalError, match=r"^409 Conflict: too late$"):
-            await OperatorApi(connection).request("POST", "/x", body={"a": "é"})
+            await JsonApi(connection).request("POST", "/x", body={"a": "é"})
         assert server.heard[-1][3] == b'{"a": "\\u00e9"}'
         answer = await ExtenderApi(connection).request("POST", "/x", body={"a": "é"})
         assert (answer.ok, answer.message) == (False, "too late")
