@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 
 EDITS = 8

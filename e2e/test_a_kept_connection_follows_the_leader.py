@@ -15,7 +15,7 @@ import pytest
 
 from harness.cluster import Cluster
 from harness.failover import GOAL
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.replicas import Replica, endpoints, replicas, two_pods, wait_for_both, wait_for_endpoints
 from harness.service import Endpoint, Service, service
 from harness.waiting import Unmet, wait_until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import GPU_MIB, Lab
+from harness.sandbox import GPU_MIB, Lab
 
 
 def test_the_event_names_the_need_and_the_most_that_is_free(cluster: Cluster, namespace: str) -> None:

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from harness.account import shares, shares_of
+from harness.invariants import shares, shares_of
 from harness.cluster import Cluster
 from harness.gpu_faults import Ward
 from harness.invariant_monitor import Witness, watching
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU, RESOURCE_GPU_MEMORY, SCHEDULER_NAME

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.kube import ApiError
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from hetserve.testing import builders
 
 CASES: dict[str, tuple[dict[str, Any], str, str, tuple[str, ...]]] = {

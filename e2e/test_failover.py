@@ -8,7 +8,7 @@ import pytest
 
 from harness.cluster import Cluster
 from harness.failover import GOAL, Pair
-from harness.lab import Lab
+from harness.sandbox import Lab
 from hetserve.api.names import LABEL_FENCE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 BOUND: Final = 1000

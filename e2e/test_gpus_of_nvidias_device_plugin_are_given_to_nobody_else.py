@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import RESOURCE_NVIDIA_GPU

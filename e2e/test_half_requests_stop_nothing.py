@@ -15,7 +15,7 @@ import httpx
 
 from harness.cluster import Cluster
 from harness.components import HOST
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 
 DESCRIPTORS: Final = 256

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from kstatus import kstatus
 
 STUCK: dict[str, dict[str, Any]] = {

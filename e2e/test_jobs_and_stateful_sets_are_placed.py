@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import (

@@ -13,7 +13,7 @@ import pytest
 from harness.cluster import Cluster
 from harness.controlplane import component_log
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.cluster import Cluster
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_MODEL, LABEL_SERVICE
 

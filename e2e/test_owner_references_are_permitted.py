@@ -6,7 +6,7 @@ import json
 
 from harness.cluster import Cluster
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Lab
 
 SOMEBODY = "somebody"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.components import write_account
-from harness.lab import GPU_MIB, Lab
+from harness.sandbox import GPU_MIB, Lab
 from harness.waiting import Unmet, wait_until
 
 HETSERVE = Path(sys.executable).parent / "hetserve"

@@ -14,7 +14,7 @@ import yaml
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.nodes import HETSEV, NodeGroup
 from harness.waiting import wait_until
 from hetserve.api import names

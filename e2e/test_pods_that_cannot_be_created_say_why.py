@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 
 
 def test_a_service_account_that_is_missing_is_named(cluster: Cluster, namespace: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import WaitTimeoutError
 from hetserve.placement.check import violations
 

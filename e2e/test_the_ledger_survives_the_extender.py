@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 
 

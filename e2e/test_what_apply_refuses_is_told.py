@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 
 GOOD: dict[str, Any] = {"name": "model", "image": "none"}

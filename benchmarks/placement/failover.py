@@ -12,7 +12,7 @@ from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
 from harness.failover import GOAL, Pair
-from harness.lab import Lab
+from harness.sandbox import Lab
 
 TITLE: Final = "Failover with 1,000 bound pods"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from harness.waiting import Unmet, wait_until
 from hetserve.placement.check import violations
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness.account import broken, capacities
+from harness.invariants import broken, capacities
 from harness.gpu_faults import Ward
 from harness.kube import Kube, Manifest
 from hetserve.api import names

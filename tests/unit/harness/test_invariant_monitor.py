@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.account import broken, capacities
+from harness.invariants import broken, capacities
 from harness.gpu_faults import KNOWN_WITHIN, Illness, Ward
 from harness.invariant_monitor import Witness
 from hetserve.testing.cluster import gpu_node, gpu_pod

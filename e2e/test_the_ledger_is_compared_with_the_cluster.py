@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Lab
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Difference, Kind
