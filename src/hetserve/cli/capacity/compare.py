@@ -1,4 +1,4 @@
-"""`hetserve compare`: planners x dispatch policies, each configuration simulated, side by side."""
+"""`hetserve compare`: simulates the configurations of several planners under several dispatch policies."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def compare(  # noqa: PLR0917  options arrive by name
     policies: tuple[str, ...] | None,
     **options: Any,
 ) -> None:
-    """Compare what planners choose and what dispatch policies make of it, for every InferenceService in FILE...
+    """Compare planners and dispatch policies for every InferenceService in FILE...
 
-    Each planner's configuration is simulated under each policy; what is compared is the highest load at which
-    the SLO holds.
+    Each planner's configuration is simulated under each policy. The answer is the highest load at which the SLO
+    holds, for each pair.
 
     \b
-    Exit code: 0 some planner has a feasible plan, 3 none has, 2 bad input.
+    Exit code: 0 some planner has a feasible plan, 3 none has one, 2 bad input.
 
     \b
     Examples:

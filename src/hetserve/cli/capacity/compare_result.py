@@ -19,7 +19,7 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class PlanUnderPolicy:
-    """A planner's configuration under a policy."""
+    """One planner's configuration under one dispatch policy, with the load that it holds."""
 
     plan: Plan
     policy: str
@@ -31,20 +31,20 @@ class PlanUnderPolicy:
 
     @property
     def violation_ratio(self) -> float | None:
-        """At the allowable rate, over all seeds; None where no rate is allowed."""
+        """Share of late queries at the allowable rate over all seeds; None if no rate is allowed."""
         queries = sum(report.queries for report in self.held.reports)
         return sum(report.violations for report in self.held.reports) / queries if queries else None
 
     @property
     def worst_delay(self) -> float | None:
-        """Seconds."""
+        """Longest delay of a query [s]; None if there is no finite one."""
         worst = [r.worst_delay for r in self.held.reports if math.isfinite(r.worst_delay)]
         return max(worst) if worst else None
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """entries: by planner, then policy, in the order asked. refused: plans that are infeasible."""
+    """entries: by planner, then policy, in the order asked. refused: infeasible plans."""
 
     service: str
     model: str
@@ -60,7 +60,7 @@ class Compared:
 
     @property
     def best(self) -> PlanUnderPolicy | None:
-        """Highest rate, then lowest cost, then the first."""
+        """Entry with the highest rate; of equal ones the cheapest, then the first."""
         return min(self.entries, key=lambda e: (-e.rate, e.plan.cost), default=None)
 
     def at(self, plan: Plan, policy: str) -> PlanUnderPolicy:
@@ -68,7 +68,7 @@ class Compared:
 
 
 def refusals(result: Compared) -> list[str]:
-    """A line per reason why there is no plan, with the planners that say so."""
+    """One line per reason why there is no plan, with its planners."""
     said: dict[str, list[str]] = {}
     for plan in result.refused:
         said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)

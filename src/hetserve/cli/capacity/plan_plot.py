@@ -30,7 +30,7 @@ _STYLES: Final = {
 
 
 def draw(results: Sequence[ServicePlan], path: str) -> None:
-    """One row per feasible plan, of which there is one at least; OSError where the file cannot be written."""
+    """Draws a row per feasible plan; there must be one. Raises OSError if the file cannot be written."""
     plans = [(one, one.problem, one.plan) for one in results if one.problem is not None and isinstance(one.plan, Plan)]
     shown = [(result, problem, plan) for result, problem, plan in plans if plan.feasible]
     heights = [_height(plan) for _, _, plan in shown]
@@ -45,12 +45,12 @@ def draw(results: Sequence[ServicePlan], path: str) -> None:
 
 
 def _height(plan: Plan) -> float:
-    """Inches: a line per configuration, and what titles and axes take."""
+    """Height of a row [inches]."""
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
 def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
-    """The ranking with its ranks; below it what was chosen and the best single type, where they are not in it."""
+    """The ranking with its ranks, then the chosen configuration and the best single type if they are not in it."""
     shown = [(f"{number}", entry) for number, entry in enumerate(plan.ranking, start=1)]
     alone = next((one.candidate for one in plan.evaluated if _types(one.candidate) == 1), None)
     for entry in (next((one.candidate for one in plan.evaluated if one.candidate.counts == plan.counts), None), alone):
@@ -119,7 +119,7 @@ def _quiet(axes: Axes) -> None:
 
 
 def _label(rank: str, entry: Candidate) -> str:
-    """Rank and configuration, on two lines where it is long, broken at a plus sign."""
+    """Rank and configuration; a long one is broken at a plus sign."""
     text = summary(entry.counts)
     if len(text) > _LONGEST_LABEL:
         cut = text.rfind("+", 0, len(text) // 2 + 10)
@@ -128,7 +128,7 @@ def _label(rank: str, entry: Candidate) -> str:
 
 
 def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
-    """The chosen, the runner-up, the best single type, the next step and the others of the ranking, with the limits."""
+    """Draws the plan, the runner-up, the best single type, the next step, the rest of the ranking, and the limits."""
     axes = figure.subplots()
     named = _named(problem, plan)
     shown = {entry.counts for _, _, entry in named}
@@ -155,7 +155,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
 
 
 def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, Candidate]]:
-    """Label, first role and figures of those that have a part; one that has several is drawn once."""
+    """Label, first role and figures of each configuration with a role; one with several roles is drawn once."""
     found = [(_ROLE_CHOSEN, Candidate(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
     if plan.runner_up is not None:
         found.append((_SECOND, plan.runner_up))

@@ -12,8 +12,9 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """What became of one service. problem: None where the objects do not fit together. seed: of the simulation that
-    evaluated, the first of several; None where nothing was simulated.
+    """The plan of one declared service, or why there is none.
+
+    problem: None if the service is unplannable. seed: first seed of the simulation; None if nothing was simulated.
     """
 
     declared: InferenceService
@@ -43,7 +44,7 @@ class ServicePlan:
 
 
 def document(result: ServicePlan) -> dict[str, Any]:
-    """The answer of `-o json` for one service; an infeasible plan has no cost and no rate to name: null."""
+    """The answer of `-o json` for one service; cost and rate of an infeasible plan are null."""
     head = {
         "service": result.service,
         "model": result.declared.spec.model.name,
@@ -83,7 +84,7 @@ def _runner_up(plan: Plan) -> dict[str, Any] | None:
 
 
 def _next_step(plan: Plan) -> dict[str, Any] | None:
-    """proven: false where a search gave up, so that extra is the most and gainQPS the least that it may be."""
+    """proven: false if a search gave up; then extra is an upper and gainQPS a lower limit."""
     step = plan.next_step
     if step is None:
         return None
@@ -102,7 +103,7 @@ def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:
 
 
 def _evaluated(plan: Plan) -> dict[str, Any]:
-    """What a planner that simulates found; nothing for the others."""
+    """Fields of planners that evaluate; empty for the others."""
     if not plan.evaluated:
         return {}
     entries = [{**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6)} for one in plan.evaluated]

@@ -1,4 +1,4 @@
-"""What `hetserve plan` answers, as a table; apart from plan_result, as `-o json` must not wait for rich."""
+"""What `hetserve plan` answers, as a table. Kept out of plan_result so that `-o json` does not import rich."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _served_by(plan: Plan, name: str) -> str:
 
 
 def _ranking(plan: Plan) -> Table:
-    """The ranking; beside it, and below it in the order of what they held, what was simulated."""
+    """The ranking, then evaluated configurations outside it, best first; with the simulated rates if there are any."""
     held = {one.candidate.counts: one.held for one in plan.evaluated}
     ranked = {entry.counts for entry in plan.ranking}
     others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]

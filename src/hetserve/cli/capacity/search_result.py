@@ -20,7 +20,7 @@ _SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class SearchTrace:
-    """What a method tried, in order: counts and queries/s, never the same twice. space: how many there were."""
+    """Configurations that a method evaluated, each once, in order, with queries/s. space: number of configurations."""
 
     method: str
     tried: tuple[tuple[Counts, float], ...]
@@ -28,7 +28,7 @@ class SearchTrace:
 
     @property
     def best(self) -> int:
-        """Position of the best, the first of equal ones."""
+        """Index of the best evaluation; the first of equal ones."""
         return max(range(len(self.tried)), key=lambda i: (self.tried[i][1], -i))
 
     @property
@@ -115,7 +115,7 @@ def _found(result: Searched, trace: SearchTrace) -> str:
 
 
 def _tries(result: Searched, trace: SearchTrace) -> Table:
-    """The first evaluations of a method; all of them are in JSON."""
+    """First evaluations of a method; `-o json` has all."""
     more = len(trace.tried) - _SHOWN
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title_justify="left", title=trace.method)
     grid.caption = f"{more} more in -o json" if more > 0 else None

@@ -1,6 +1,6 @@
-"""What the extender of a cluster offers to read: its settings and its placement log.
+"""Reads the settings and the placement log of a cluster's extender.
 
-A log is also read from a file or from the URL of an extender's probe port.
+The log may also come from a file or from the URL of an extender's probe port.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Record = dict[str, Any]
 _CONFIG_MAP: Final = "hetserve-extender"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
-"""Of a dump or a log: what the setting placementLog can ask the extender to keep at most."""
+"""Largest dump or log: the upper limit of the setting placementLog."""
 _TIMEOUT: Final = 30.0
 _MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
@@ -55,12 +55,12 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
 
 
 def read_log(where: str) -> list[Record]:
-    """Records of a file ("-": standard input) or an http URL. Raises ClusterError, naming it, for anything else."""
+    """Records of a file ("-": standard input) or an http URL. Raises ClusterError if it holds no log."""
     return parse_log(_text(where), where)
 
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
-    """The log of the leading extender, through the API server's proxy. Raises ClusterError where there is none."""
+    """The leader's log, through the API server's proxy. Raises ClusterError if there is none."""
     pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
     if not pods:
         raise ClusterError(
@@ -74,7 +74,7 @@ def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
 
 
 def parse_log(text: str, where: str) -> list[Record]:
-    """Records of JSON lines, or of a dump that holds a log."""
+    """Records of JSON lines, or of a dump with a log. Raises ClusterError for anything else."""
     lines = text.splitlines()
     try:
         if len(lines) == 1 or not lines or not _is_record(lines[0]):
@@ -90,7 +90,7 @@ def parse_log(text: str, where: str) -> list[Record]:
 
 
 def decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
-    """(time of day, words) of every filter and bind of a pod."""
+    """(time [s since 1970], description) of every filter and bind of a pod."""
     offset = 0.0
     for record in records:
         call, args = record.get("call"), record.get("args") or {}
@@ -137,7 +137,7 @@ def _text(where: str) -> str:
         return read_text(where, MOST_BYTES)
     except UnreadableError as error:
         raise ClusterError(str(error)) from None
-    except HTTPError as error:  # what the extender says of itself tells more than the status
+    except HTTPError as error:  # the extender's words say more than the status
         words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
         raise ClusterError(f"{where}: {words or error}") from None
     except (OSError, URLError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""`hetserve profile`: latency profiles from measurements."""
+"""`hetserve profile`: makes model profiles from measurements."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ def profile() -> None:
 @click.option("--name", metavar="NAME", callback=values.subdomain, help="Default: MODEL-TYPE.")
 @click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=values.label)
 @click.option(
-    "--kind", type=click.Choice(_KINDS), default="auto", help="Default: auto, a line if none is over 5 % off."
+    "--kind",
+    type=click.Choice(_KINDS),
+    default="auto",
+    help="Default: auto, a line if it is within 5 % of every batch.",
 )
-@click.option("--keep-wild", is_flag=True, help="Count single cold starts and stalls too, which are left out else.")
+@click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
 @click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
 def fit(  # noqa: PLR0917  options arrive by name
@@ -57,9 +60,9 @@ def fit(  # noqa: PLR0917  options arrive by name
     """Make a ModelProfile from the measured latencies in SAMPLES.CSV (- for standard input).
 
     The first line names the columns: `batch` (items in the query) and `latency_ms` (milliseconds) or `latency`
-    (seconds); each further line is one query. Where there are columns `model`, `instance` or `instance_type`,
-    only the lines of this model and type count. Batches with 20 samples or more get measured quantiles,
-    with fewer a coefficient of variation.
+    (seconds); each further line is one query. If there are columns `model`, `instance` or `instance_type`, only
+    lines of this model and type count. Batches with 20 or more samples get measured quantiles, others a
+    coefficient of variation.
 
     \b
     Exit code: 0 the profile was written, 2 bad input.
@@ -85,7 +88,7 @@ def fit(  # noqa: PLR0917  options arrive by name
 
 
 def _measured(path: str, model: str, instance_type: str) -> Samples:
-    """Samples of the file, or the end with every error in it."""
+    """Samples of the file; exits with every error that the file contains."""
     from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
     from hetserve.profiles.samples import read_samples  # noqa: PLC0415
 

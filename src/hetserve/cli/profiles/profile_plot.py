@@ -1,4 +1,4 @@
-"""Draws samples and their fit."""
+"""Draws measured samples and their fit."""
 
 from __future__ import annotations
 
