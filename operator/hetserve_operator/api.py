@@ -1,4 +1,4 @@
-"""The API server as the operator needs it: raw JSON in and out, refusals with the server's own words."""
+"""API client of the operator: raw JSON, and refusals with the server's message."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
 
 
 _NOT_OF_THE_SCHEMA: Final = re.compile(r"failed to (create typed patch|convert (patch|new)) object ")
-"""How apply refuses a manifest that it cannot read: as an internal error, although another try changes nothing."""
+"""Apply reports an unreadable manifest as an internal error with this message, although no retry helps."""
 
 
 class ApiRefusalError(Exception):
-    """An answer other than success, with its status, its reason and the server's words."""
+    """The server refused a request: status, reason and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -33,12 +33,12 @@ class ApiRefusalError(Exception):
 
     @property
     def of_the_content(self) -> bool:
-        """Whether what was sent is at fault, so that the same will be refused again."""
+        """Whether the content is at fault, so that a retry is refused again."""
         return self.status in (400, 422) or (self.status == 500 and bool(_NOT_OF_THE_SCHEMA.match(self.message)))
 
 
 class Api(Protocol):
-    """What the rest of the operator sees of the API server; tests put their own in its place."""
+    """Interface to the API server; tests provide their own."""
 
     async def request(
         self,
@@ -49,7 +49,7 @@ class Api(Protocol):
         body: object = None,
         content_type: str = JSON,
     ) -> RawObject:
-        """Body of the answer. Raises ApiRefusalError, or ApiUnreachableError where none came."""
+        """Body of the answer. Raises ApiRefusalError, or ApiUnreachableError if there is none."""
         ...
 
 
@@ -85,7 +85,7 @@ def _safe(text: str) -> str:
 
 
 class JsonApi:
-    """The real API server."""
+    """Sends JSON over an ApiConnection."""
 
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The process: settings, API server, probes, workers, kopf's watches, and an orderly end."""
+"""The operator process: settings, API client, probes, workers, kopf's watches, shutdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
-"""Seconds for which changes of capacity are gathered: every bound pod is one, for every service."""
+"""Seconds for which changes of capacity are gathered; every bound pod affects all services."""
 SYNC_RETRY: Final = 1.0
 
 
@@ -49,7 +49,7 @@ def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int |
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
     settings = process.settings_or_exit(OperatorSettings, config_path, flags)
     process.log_to_stderr(settings.log_level)
-    # kopf tells of every event it passes on.
+    # kopf logs every event.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     process.run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
@@ -64,7 +64,7 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
 
 
 class Operator:
-    """All parts put together."""
+    """Wires cache, queue, handlers, observer, controller and probes."""
 
     def __init__(self, settings: OperatorSettings, api: Api, kubeconfig: Path | None) -> None:
         loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class Operator:
         return self.synced.is_set() and self.watching.is_set()
 
     async def run(self) -> None:
-        """Serve probes, fill the cache, then watch and work until a signal ends it."""
+        """Serves probes, fills the cache, then watches and works until a signal."""
         process.stop_on_signals(self.stop)
         settings = self.settings
         limits = GuardLimits()
@@ -94,11 +94,11 @@ class Operator:
         probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
         registry = build_registry(self.feed, self._login)
-        # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
+        # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
         try:
-            # kopf looks once which kinds there are, so it must not start before the CRDs are.
+            # kopf discovers kinds once, so start it after the CRDs exist.
             await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
             if not self.stop.is_set():
                 await kopf.operator(
@@ -115,7 +115,7 @@ class Operator:
             await probes.stop()
 
     def start(self) -> list[asyncio.Task[object]]:
-        """The tasks that list and work, without kopf's watches, whose events come to `feed`."""
+        """Starts the tasks that list and work, without kopf's watches."""
         workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
         return [*workers, asyncio.create_task(self._resync(), name="resync")]
 
@@ -128,7 +128,7 @@ class Operator:
                 self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Fill the cache, at once and then again and again: a watch may lose what a list still shows."""
+        """Lists at once and then periodically, since a watch may lose events."""
         while True:
             try:
                 await self.observer.relist()
@@ -138,7 +138,7 @@ class Operator:
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
-            # Of a service that went in a gap of the watch nothing else tells: a look at it forgets it.
+            # A service deleted in a gap of the watch gets no event; a look removes its memory.
             for key in sorted({*self.cache.services, *self.controller.remembered}):
                 self._add(key)
             self.synced.set()
@@ -152,7 +152,7 @@ class Operator:
             await self._work_on(key)
 
     async def _work_on(self, key: Key) -> None:
-        """One service; whatever goes wrong with it is its own and is tried again later."""
+        """Reconciles one service; an error affects only it and is retried later."""
         try:
             with self.metrics.seconds.time():
                 wake_after = await self.controller.reconcile(key)

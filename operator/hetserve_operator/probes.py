@@ -16,7 +16,7 @@ from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
 
 @dataclass(frozen=True, slots=True)
 class ProbeServer:
-    """The probe port, served."""
+    """The running server of the probe port."""
 
     addresses: list[tuple[str, int]]
     _listener: asyncio.Server
@@ -30,7 +30,7 @@ class ProbeServer:
 async def start_probes(
     host: str, port: int, metrics: OperatorMetrics, ready: Callable[[], bool], limits: GuardLimits | None = None
 ) -> ProbeServer:
-    """Serve until it is stopped. Raises OSError where the port is taken."""
+    """Starts the probe server. Raises OSError if the port is taken."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")

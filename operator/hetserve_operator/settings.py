@@ -9,10 +9,10 @@ from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
 class OperatorSettings(SettingsModel):
-    """Everything the operator can be told; port 0 lets the system choose.
+    """Settings of the operator.
 
-    debounce: how long changes are gathered before a service is looked at. resync: how often everything is
-    looked at without a change. launch_weight: HetSev's lambda, per second of launch time.
+    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
+    full lists. launch_weight: HetSev's lambda, per second of launch time.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

@@ -1,4 +1,4 @@
-"""The whole operator but for kopf and the network, over an API server in memory: for tests, here and of users."""
+"""The operator without kopf and network, over an API server in memory, for tests (also of users)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ decided = lru_cache(maxsize=4096)(plan)
 
 
 class CrashError(BaseException):
-    """The operator's end at this very request; nothing in it may catch this."""
+    """A crash of the operator at a request; the operator must not catch it."""
 
 
 class SimulatedOperator:
-    """An operator with its cluster. clock: seconds, moved by the test only."""
+    """An operator with its simulated cluster. clock: seconds, advanced only by the test."""
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
         self.api = FakeApiServer(ApiRefusalError)
@@ -56,24 +56,24 @@ class SimulatedOperator:
         self.restart()
 
     def restart(self) -> None:
-        """A new operator process: everything that is only remembered is gone."""
+        """Starts a new operator process, with empty memory and cache."""
         self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
         writer = Writer(self.api, "simulated", self._now)
         self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
 
     def add(self, *manifests: Mapping[str, Any]) -> None:
-        """Create or replace objects as a user would."""
+        """Creates or replaces objects as a user would."""
         for raw in manifests:
             self.api.put(path_of(raw), copy.deepcopy(dict(raw)))
 
     def edit(self, path: str, change: Callable[[Json], object]) -> None:
-        """Change an object in place as somebody with every right."""
+        """Changes an object in place, as an administrator."""
         raw = copy.deepcopy(self.api.objects[path])
         change(raw)
         self.api.put(path, raw)
 
     async def look(self, key: Key) -> bool:
-        """One look of the operator at a service, with fresh caches; False: it failed and is to be repeated."""
+        """Reconciles a service with a fresh cache; False if it failed and must be repeated."""
         try:
             await self.observer.relist()
             await self.controller.reconcile(key)
@@ -82,7 +82,7 @@ class SimulatedOperator:
         return True
 
     async def round(self) -> bool:
-        """The operator looks at every service, then the cluster moves by one stage, then a second passes."""
+        """Reconciles every service, then moves the cluster by one stage and the clock by a second."""
         keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items("inferenceservices")]
         well = all([await self.look(key) for key in keys])
         self.cluster.tick()
@@ -90,7 +90,7 @@ class SimulatedOperator:
         return well
 
     async def converge(self, rounds: int = 120) -> int:
-        """Rounds until nothing changes any more. Raises AssertionError where that does not come."""
+        """Rounds until nothing changes. Raises AssertionError if it still changes after `rounds`."""
         for count in range(rounds):
             before = self.versions()
             well = await self.round()
@@ -103,7 +103,7 @@ class SimulatedOperator:
         return {path: raw["metadata"]["resourceVersion"] for path, raw in self.api.objects.items()}
 
     def service(self, name: str = "rm2", namespace: str = "default") -> Json:
-        """A service as it is stored."""
+        """A stored service."""
         return self.api.objects[f"{_GROUP}/namespaces/{namespace}/inferenceservices/{name}"]
 
     def condition(self, kind: str, name: str = "rm2") -> Json:
@@ -120,7 +120,7 @@ class SimulatedOperator:
 
 
 def path_of(raw: Mapping[str, Any]) -> str:
-    """Where the API server keeps an object."""
+    """Path of an object on the API server."""
     group, folder = _FOLDERS[raw["kind"]]
     namespace = raw["metadata"].get("namespace")
     place = f"{group}/namespaces/{namespace}" if namespace else group
