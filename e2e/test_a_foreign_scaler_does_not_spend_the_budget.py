@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 EDITS = 8
@@ -13,12 +13,12 @@ EDITS = 8
 
 
 def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=2, gpus=2)
-        kind = lab.instance_type("gpu", overrides={"spec.price.hourly": "0.5"})
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind], {"spec.load": {"expectedQPS": 8}, "spec.budget": {"hourly": "0.5"}})
-        lab.ready("svc")
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=2, gpus=2)
+        kind = sandbox.instance_type("gpu", overrides={"spec.price.hourly": "0.5"})
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind], {"spec.load": {"expectedQPS": 8}, "spec.budget": {"hourly": "0.5"}})
+        sandbox.ready("svc")
         (deployment,) = cluster.kube.list("deployments", namespace)
         name, spec = deployment["metadata"]["name"], deployment["spec"]
 
@@ -39,4 +39,4 @@ def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: C
 
         assert over[0] < 4, f"the first hand that costs money had its way for {over[0]:.1f} s"
         assert over[1] < 8, f"the second one for {over[1]:.1f} s"
-        lab.ready("svc")
+        sandbox.ready("svc")

@@ -15,8 +15,8 @@ import pytest
 
 from harness.cluster import Cluster
 from harness.failover import GOAL
-from harness.lab import Lab
 from harness.replicas import Replica, endpoints, replicas, two_pods, wait_for_both, wait_for_endpoints
+from harness.sandbox import Sandbox
 from harness.service import Endpoint, Service, service
 from harness.waiting import Unmet, wait_until
 
@@ -27,19 +27,19 @@ PAUSE: Final = 5.0
 class Scene:
     """One scheduler, two extenders, and a Service between them."""
 
-    def __init__(self, lab: Lab, service: Service, both: list[Replica]) -> None:
-        self.lab, self.service, self.both = lab, service, both
+    def __init__(self, sandbox: Sandbox, service: Service, both: list[Replica]) -> None:
+        self.sandbox, self.service, self.both = sandbox, service, both
 
     def leader_and_other(self) -> tuple[Replica, Replica]:
         leader, other = sorted(self.both, key=lambda replica: replica.filter()["Error"] != "")
-        wait_for_endpoints(self.lab.cluster, leader.pod)
+        wait_for_endpoints(self.sandbox.cluster, leader.pod)
         return leader, other
 
     def place(self, name: str) -> float:
         """Seconds until a new pod is bound."""
         start = time.monotonic()
-        self.lab.deployment(name, "few", replicas=1, mib=1024, model=None)
-        self.lab.wait_for_bound(1, f"app={name}", timeout=60)
+        self.sandbox.deployment(name, "few", replicas=1, mib=1024, model=None)
+        self.sandbox.wait_for_bound(1, f"app={name}", timeout=60)
         seconds = time.monotonic() - start
         print(f"{name}: bound after {seconds:.2f} s; connections so far: {self.service.made}")
         return seconds
@@ -50,7 +50,7 @@ class Scene:
         os.kill(before.record.pid, signal.SIGSTOP)
         try:
             time.sleep(PAUSE)
-            wait_for_endpoints(self.lab.cluster, other.pod)
+            wait_for_endpoints(self.sandbox.cluster, other.pod)
             wait_until(lambda: not other.filter()["Error"], 20, "the other to serve")
         finally:
             os.kill(before.record.pid, signal.SIGCONT)
@@ -75,12 +75,12 @@ def test_the_next_pod_is_bound_by_the_new_leader_over_a_new_connection(own_clust
 
     with service(endpoint) as between:
         own_cluster.install_chart({"components": {"enabled": True}, "scheduler": {"extenderUrl": between.url}})
-        lab = Lab(own_cluster, namespace)
-        lab.nodes("few", count=4, gpus=2)
+        sandbox = Sandbox(own_cluster, namespace)
+        sandbox.nodes("few", count=4, gpus=2)
         with replicas(own_cluster, two_pods(own_cluster)) as started:
             both += started
             wait_for_both(own_cluster, both)
-            scene = Scene(lab, between, both)
+            scene = Scene(sandbox, between, both)
             leader, _ = scene.leader_and_other()
             own_cluster.start_component("scheduler")
             scene.place("first")

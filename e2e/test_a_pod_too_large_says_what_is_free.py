@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import GPU_MIB, Lab
+from harness.sandbox import GPU_MIB, Sandbox
 
 
 def test_the_event_names_the_need_and_the_most_that_is_free(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=2, gpus=2)
-        lab.deployment("small", "small", replicas=4, mib=4096, model="small")
-        lab.wait_for_bound(4)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=2, gpus=2)
+        sandbox.deployment("small", "small", replicas=4, mib=4096, model="small")
+        sandbox.wait_for_bound(4)
 
-        lab.deployment("huge", "small", replicas=1, mib=90_000, model="huge")
+        sandbox.deployment("huge", "small", replicas=1, mib=90_000, model="huge")
 
-        message = lab.wait_for_refusal("90000 MiB")
+        message = sandbox.wait_for_refusal("90000 MiB")
         assert f"the most free on any eligible GPU is {GPU_MIB - 4096} MiB" in message
-        assert len(lab.bound()) == 4
+        assert len(sandbox.bound()) == 4

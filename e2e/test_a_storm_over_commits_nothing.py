@@ -15,13 +15,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from harness.account import shares, shares_of
 from harness.cluster import Cluster
-from harness.gpu_faults import Ward
-from harness.invariant_monitor import Witness, watching
+from harness.gpu_faults import GpuFaults
+from harness.invariant_monitor import InvariantMonitor, watching
+from harness.invariants import shares, shares_of
 from harness.kube import Manifest
-from harness.lab import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
@@ -29,13 +29,13 @@ SECONDS: Final = float(os.environ.get("HETSERVE_STORM_SECONDS", "20"))
 SEED: Final = int(os.environ.get("HETSERVE_STORM_SEED", "1"))
 SIZES: Final = (1024, 2048, 3072, 4096, 6144)
 EXTENDERS: Final = ("extender", "extender-standby")
-KILL_EVERY: Final = 3.0
+KFAULT_EVERY: Final = 3.0
 """Seconds; a new leader needs three to know that the old one is gone."""
 DELETE_EVERY: Final = 0.25
-ILL_EVERY: Final = 1.0
-ILL_FOR: Final = 6.0
-KILLS: Final = SECONDS / KILL_EVERY / 2
-ILLNESSES: Final = SECONDS / ILL_EVERY / 2
+FAULT_EVERY: Final = 1.0
+FAULT_SECONDS: Final = 6.0
+KILLS: Final = SECONDS / KFAULT_EVERY / 2
+FAULTS: Final = SECONDS / FAULT_EVERY / 2
 """How many at least: on a busy machine the storm lasts until there were so many."""
 
 
@@ -105,29 +105,29 @@ class Storm:
     cluster: Cluster
     namespace: str
     nodes: list[Manifest]
-    ward: Ward
+    faults: GpuFaults
     chance: np.random.Generator = field(default_factory=lambda: np.random.default_rng(SEED))
     deleted: int = 0
     killed: int = 0
 
     def rage(self) -> None:
         start = time.monotonic()
-        next_kill, next_illness = time.monotonic() + KILL_EVERY, time.monotonic()
+        next_kill, next_fault = time.monotonic() + KFAULT_EVERY, time.monotonic()
         while (now := time.monotonic()) < start + SECONDS or (self.is_short() and now < start + 4 * SECONDS):
             self.delete_some()
-            if now >= next_illness:
+            if now >= next_fault:
                 self.change_health()
-                next_illness = now + ILL_EVERY
+                next_fault = now + FAULT_EVERY
             if now >= next_kill:
                 self.kill()
-                next_kill = now + KILL_EVERY
+                next_kill = now + KFAULT_EVERY
             time.sleep(DELETE_EVERY)
-        for illness in self.ward.ill:
-            self.ward.recover(illness)
+        for fault in self.faults.active:
+            self.faults.heal(fault)
         self.cluster.kube.delete("deployments", CROWD.name, self.namespace)
 
     def is_short(self) -> bool:
-        return self.killed < KILLS or len(self.ward.history) < ILLNESSES
+        return self.killed < KILLS or len(self.faults.history) < FAULTS
 
     def delete_some(self) -> None:
         """One to three of all pods, and every other time one that asks for several GPUs or whole ones."""
@@ -146,17 +146,17 @@ class Storm:
         self.deleted += 1
 
     def change_health(self) -> None:
-        """Whatever has been ill for long recovers; a GPU of another node falls ill, and its pods are evicted.
+        """Heals old faults, then makes a GPU of another node unhealthy and evicts its pods.
 
         So it is the emptiest of all: nothing but its health keeps pods away.
         """
-        for illness in self.ward.ill:
-            if self.ward.clock() - illness.since > ILL_FOR:
-                self.ward.recover(illness)
-        busy = {illness.node for illness in self.ward.ill}
+        for fault in self.faults.active:
+            if self.faults.clock() - fault.since > FAULT_SECONDS:
+                self.faults.heal(fault)
+        busy = {fault.node for fault in self.faults.active}
         well = [node for node in self.nodes if node["metadata"]["name"] not in busy]
         node, gpu = well[self.chance.integers(len(well))], str(self.chance.integers(8))
-        self.ward.fall_ill(node, gpu)
+        self.faults.inject(node, gpu)
         for pod in self.cluster.pods(self.namespace):
             if any((share.node, share.gpu) == (node["metadata"]["name"], gpu) for share in shares_of(pod)):
                 self.delete(pod)
@@ -169,19 +169,19 @@ class Storm:
 
 
 def ledgers_equal_pods(cluster: Cluster) -> bool | Unmet:
-    """The leader's ledger and the standby's, against this test's account."""
-    account = set(shares(cluster.pods()))
+    """Compare the ledgers of leader and standby with the shares in the pods' annotations."""
+    held = set(shares(cluster.pods()))
     ledger: set[tuple[str, str, str, int]] = set()
     for port in (cluster.ports.extender_probe, cluster.ports.standby_probe):
         gpus = cluster.probe(port, "/ledger").json()["gpus"]
         ledger = {(pod["uid"], gpu["node"], gpu["gpu"], pod["memoryMiB"]) for gpu in gpus for pod in gpu["pods"]}
-        if ledger != account:
+        if ledger != held:
             break
-    return ledger == account or Unmet({"only in the ledger": ledger - account, "only in the pods": account - ledger})
+    return ledger == held or Unmet({"only in the ledger": ledger - held, "only in the pods": held - ledger})
 
 
-def caught_up(witness: Witness, pods: list[Manifest]) -> bool | Unmet:
-    return witness.behind(pods) == 0 or Unmet(f"{witness.behind(pods)} pods behind; wrong so far: {witness.wrong}")
+def caught_up(monitor: InvariantMonitor, pods: list[Manifest]) -> bool | Unmet:
+    return monitor.behind(pods) == 0 or Unmet(f"{monitor.behind(pods)} pods behind; wrong so far: {monitor.wrong}")
 
 
 @pytest.mark.timeout(300 + 5 * SECONDS)
@@ -189,24 +189,24 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespa
     cluster = own_cluster
     cluster.install_hetserve()
     cluster.start_component("extender-standby")
-    lab = Lab(cluster, namespace)  # the cluster is the test's own: its nodes end with it
-    lab.nodes("slices", count=10, gpus=8)
-    lab.nodes("mixed", count=8, gpus=8)
-    nodes, ward = cluster.kube.list("nodes"), Ward(cluster.kube)
-    with watching(cluster.folder.kubeconfig, namespace, nodes, ward) as witness:
-        cluster.apply([workload(model, lab.scoped(model.nodes)) for model in (CROWD, *MODELS)], namespace)
-        storm = Storm(cluster, namespace, nodes, ward)
+    sandbox = Sandbox(cluster, namespace)  # the cluster is the test's own: its nodes end with it
+    sandbox.nodes("slices", count=10, gpus=8)
+    sandbox.nodes("mixed", count=8, gpus=8)
+    nodes, faults = cluster.kube.list("nodes"), GpuFaults(cluster.kube)
+    with watching(cluster.folder.kubeconfig, namespace, nodes, faults) as monitor:
+        cluster.apply([workload(model, sandbox.scoped(model.nodes)) for model in (CROWD, *MODELS)], namespace)
+        storm = Storm(cluster, namespace, nodes, faults)
         storm.rage()
         for name in EXTENDERS:
             cluster.wait_for_component(name)
-        lab.wait_for_bound(PODS, timeout=120)
+        sandbox.wait_for_bound(PODS, timeout=120)
         wait_until(lambda: ledgers_equal_pods(cluster), 90, "both ledgers to equal the pods")
-        wait_until(lambda: caught_up(witness, cluster.pods(namespace)), 60, "the witness to have seen it all")
+        wait_until(lambda: caught_up(monitor, cluster.pods(namespace)), 60, "the monitor to see every revision")
     print(
-        f"seed {SEED}: {witness.revisions} revisions, {witness.judged} verdicts, {witness.binds} binds, "
-        f"{storm.deleted} pods deleted, {storm.killed} extenders killed, {len(ward.history)} GPUs ill for a while"
+        f"seed {SEED}: {monitor.revisions} revisions, {monitor.judged} verdicts, {monitor.binds} binds, "
+        f"{storm.deleted} pods deleted, {storm.killed} extenders killed, {len(faults.history)} GPU faults"
     )
 
-    assert witness.wrong == []
-    assert not storm.is_short(), "no storm: neither kills nor illnesses were as many as there should be"
-    assert witness.binds >= PODS, "the witness saw nothing"
+    assert monitor.wrong == []
+    assert not storm.is_short(), "no storm: too few kills or GPU faults"
+    assert monitor.binds >= PODS, "the monitor saw nothing"

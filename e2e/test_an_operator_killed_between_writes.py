@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.kube import ApiError
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 
@@ -80,32 +80,34 @@ def probe_is_refused(cluster: Cluster, namespace: str, kind: str) -> bool:
     return False
 
 
-def types_with_deployments(lab: Lab) -> set[str]:
-    found = lab.kube.list("deployments", lab.namespace)
+def types_with_deployments(sandbox: Sandbox) -> set[str]:
+    found = sandbox.kube.list("deployments", sandbox.namespace)
     return {item["metadata"]["labels"]["hetserve.io/instance-type"] for item in found}
 
 
 def test_the_successor_finishes_what_was_begun(cluster: Cluster, namespace: str, components_running: None) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
         kinds = []
         for name in ("a", "b"):
-            lab.nodes(name, count=1, gpus=2)
-            kinds.append(lab.instance_type(name))
-            lab.profile("m", kinds[-1])
+            sandbox.nodes(name, count=1, gpus=2)
+            kinds.append(sandbox.instance_type(name))
+            sandbox.profile("m", kinds[-1])
         first, second = sorted(kinds)
         with deployments_refused(cluster, namespace, second):
-            lab.service("svc", "m", kinds, {"spec.load": {"expectedQPS": 30}})  # 4 instances: all GPUs of both types
+            sandbox.service(
+                "svc", "m", kinds, {"spec.load": {"expectedQPS": 30}}
+            )  # 4 instances: all GPUs of both types
 
             def begun() -> bool | Unmet:
-                return types_with_deployments(lab) == {first} or Unmet(types_with_deployments(lab))
+                return types_with_deployments(sandbox) == {first} or Unmet(types_with_deployments(sandbox))
 
             wait_until(begun, 30, "the first Deployment alone")
             cluster.kill_component("operator")
-            assert types_with_deployments(lab) == {first}, "killed between the two writes"
+            assert types_with_deployments(sandbox) == {first}, "killed between the two writes"
 
         cluster.start_component("operator")
 
-        lab.ready("svc")
-        assert lab.counts("svc") == {first: 2, second: 2}
-        assert len(lab.kube.list("deployments", namespace)) == 2
-        lab.wait_for_bound(4)
+        sandbox.ready("svc")
+        assert sandbox.counts("svc") == {first: 2, second: 2}
+        assert len(sandbox.kube.list("deployments", namespace)) == 2
+        sandbox.wait_for_bound(4)

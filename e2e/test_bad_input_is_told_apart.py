@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from hetserve.testing import builders
 
 CASES: dict[str, tuple[dict[str, Any], str, str, tuple[str, ...]]] = {
@@ -44,40 +44,40 @@ CASES: dict[str, tuple[dict[str, Any], str, str, tuple[str, ...]]] = {
 def test_a_condition_names_the_thing_and_the_numbers(
     cluster: Cluster, namespace: str, overrides: dict[str, Any], condition: str, reason: str, words: tuple[str, ...]
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("good", "m", [kind])
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("good", "m", [kind])
 
-        lab.service("bad", "m", [kind], overrides)
+        sandbox.service("bad", "m", [kind], overrides)
 
         told = cluster.wait_for_condition("hisvc", "bad", namespace, condition, status="False", reason=reason)
         for word in words:
             assert word in told.message
         ready = cluster.wait_for_condition("hisvc", "bad", namespace, "Ready", status="False", reason=reason)
         assert ready.message
-        lab.ready("good")
+        sandbox.ready("good")
         assert cluster.service_pods("bad", namespace) == []
 
 
 def test_what_runs_stays_when_the_new_spec_cannot_be_planned(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind])
-        lab.ready("svc")
-        before = {pod["metadata"]["uid"] for pod in lab.bound()}
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind])
+        sandbox.ready("svc")
+        before = {pod["metadata"]["uid"] for pod in sandbox.bound()}
 
-        lab.edit("svc", {"spec": {"slo": {"latency": "1ms"}}})
+        sandbox.edit("svc", {"spec": {"slo": {"latency": "1ms"}}})
 
         cluster.wait_for_condition("hisvc", "svc", namespace, "Ready", status="False", reason="NoTypeMeetsSLO")
-        assert {pod["metadata"]["uid"] for pod in lab.bound()} == before
+        assert {pod["metadata"]["uid"] for pod in sandbox.bound()} == before
 
-        lab.edit("svc", {"spec": {"slo": {"latency": "200ms"}}})  # undoing the edit heals
-        lab.ready("svc")
-        assert {pod["metadata"]["uid"] for pod in lab.bound()} == before
+        sandbox.edit("svc", {"spec": {"slo": {"latency": "200ms"}}})  # undoing the edit heals
+        sandbox.ready("svc")
+        assert {pod["metadata"]["uid"] for pod in sandbox.bound()} == before
 
 
 def test_an_invalid_spec_is_refused_with_a_clear_message(cluster: Cluster, namespace: str) -> None:
@@ -90,12 +90,12 @@ def test_an_invalid_spec_is_refused_with_a_clear_message(cluster: Cluster, names
 
 
 def test_a_template_that_the_apiserver_refuses_is_told_in_its_words(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
         template = {"spec": {"containers": [{"name": "model", "image": "none", "imagePullPolicy": "Sometimes"}]}}
-        lab.service("svc", "m", [kind], {"spec.template": template})
+        sandbox.service("svc", "m", [kind], {"spec.template": template})
 
         told = cluster.wait_for_condition("hisvc", "svc", namespace, "Ready", status="False", reason="TemplateInvalid")
 

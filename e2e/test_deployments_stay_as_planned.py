@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from harness.cluster import Cluster
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 
-def full_gpus(lab: Lab, memory: str = "4Gi") -> str:
+def full_gpus(sandbox: Sandbox, memory: str = "4Gi") -> str:
     """A service with one instance on every one of four GPUs."""
-    lab.nodes("gpu", count=2, gpus=2)
-    kind = lab.instance_type("gpu")
-    lab.profile("m", kind, overrides={"spec.gpuMemory": memory})
-    lab.service("svc", "m", [kind], {"spec.load": {"expectedQPS": 30}})
-    lab.ready("svc")
-    assert lab.counts("svc") == {kind: 4}
+    sandbox.nodes("gpu", count=2, gpus=2)
+    kind = sandbox.instance_type("gpu")
+    sandbox.profile("m", kind, overrides={"spec.gpuMemory": memory})
+    sandbox.service("svc", "m", [kind], {"spec.load": {"expectedQPS": 30}})
+    sandbox.ready("svc")
+    assert sandbox.counts("svc") == {kind: 4}
     return kind
 
 
-def deployment(lab: Lab) -> Manifest:
-    (found,) = lab.kube.list("deployments", lab.namespace)
+def deployment(sandbox: Sandbox) -> Manifest:
+    (found,) = sandbox.kube.list("deployments", sandbox.namespace)
     return found
 
 
@@ -31,25 +31,25 @@ def containers_of(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def test_a_changed_template_rolls_out_although_every_gpu_holds_an_instance(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        full_gpus(lab, memory="16Gi")
-        before = {pod["metadata"]["uid"] for pod in lab.bound()}
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        full_gpus(sandbox, memory="16Gi")
+        before = {pod["metadata"]["uid"] for pod in sandbox.bound()}
 
-        template = lab.kube.get("inferenceservices", "svc", namespace)["spec"]["template"]
+        template = sandbox.kube.get("inferenceservices", "svc", namespace)["spec"]["template"]
         template["spec"]["containers"][0]["image"] = "registry.example/model-server:2.0"
-        lab.edit("svc", {"spec": {"template": template}})
+        sandbox.edit("svc", {"spec": {"template": template}})
 
-        lab.ready("svc", timeout=90)
-        now = lab.wait_for_bound(4)
+        sandbox.ready("svc", timeout=90)
+        now = sandbox.wait_for_bound(4)
         assert {pod["spec"]["containers"][0]["image"] for pod in now} == {"registry.example/model-server:2.0"}
         assert not before & {pod["metadata"]["uid"] for pod in now}
 
 
 def test_a_foreign_sidecar_and_env_are_removed(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        full_gpus(lab)
-        ours = containers_of(deployment(lab))
-        name = deployment(lab)["metadata"]["name"]
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        full_gpus(sandbox)
+        ours = containers_of(deployment(sandbox))
+        name = deployment(sandbox)["metadata"]["name"]
 
         sidecar = {"name": "miner", "image": "registry.example/miner:1"}
         env = {"name": "EXTRA", "value": "1"}
@@ -64,17 +64,17 @@ def test_a_foreign_sidecar_and_env_are_removed(cluster: Cluster, namespace: str)
         )
 
         def clean() -> bool | Unmet:
-            seen = containers_of(deployment(lab))
+            seen = containers_of(deployment(sandbox))
             return seen == ours or Unmet(seen)
 
         wait_until(clean, 30, "the sidecar and the env to be removed")
-        lab.ready("svc", timeout=90)
+        sandbox.ready("svc", timeout=90)
 
 
 def test_edited_replicas_and_a_deleted_deployment_are_repaired(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        full_gpus(lab)
-        name = deployment(lab)["metadata"]["name"]
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        full_gpus(sandbox)
+        name = deployment(sandbox)["metadata"]["name"]
 
         cluster.kubectl("scale", "deployment", name, "--replicas=1", "--namespace", namespace)
 
@@ -83,26 +83,26 @@ def test_edited_replicas_and_a_deleted_deployment_are_repaired(cluster: Cluster,
             return (found is not None and found["spec"]["replicas"] == 4) or Unmet(found and found["spec"]["replicas"])
 
         wait_until(four, 20, "the replicas to be 4 again")
-        lab.ready("svc")
+        sandbox.ready("svc")
 
         cluster.kube.delete("deployments", name, namespace)
         wait_until(four, 20, "the Deployment to be made again")
-        lab.ready("svc")
-        lab.wait_for_bound(4)
+        sandbox.ready("svc")
+        sandbox.wait_for_bound(4)
 
 
 def test_what_happened_while_the_operator_was_down_is_made_up_for(
     cluster: Cluster, namespace: str, components_running: None
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        kind = full_gpus(lab)
-        name = deployment(lab)["metadata"]["name"]
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = full_gpus(sandbox)
+        name = deployment(sandbox)["metadata"]["name"]
 
         cluster.kill_component("operator")
         cluster.kubectl("scale", "deployment", name, "--replicas=0", "--namespace", namespace)
-        lab.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
+        sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
         cluster.start_component("operator")
 
-        lab.ready("svc")
-        assert lab.counts("svc") == {kind: 2}
-        lab.wait_for_bound(2)
+        sandbox.ready("svc")
+        assert sandbox.counts("svc") == {kind: 2}
+        sandbox.wait_for_bound(2)

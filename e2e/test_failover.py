@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from harness.cluster import Cluster
-from harness.failover import GOAL, Pair
-from harness.lab import Lab
+from harness.failover import GOAL, ExtenderPair
+from harness.sandbox import Sandbox
 from hetserve.api.names import LABEL_FENCE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 BOUND: Final = 1000
@@ -20,11 +20,11 @@ ANNOTATIONS_AT_MOST: Final = 256 << 10
 def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve()
     own_cluster.start_component("extender-standby")
-    lab = Lab(own_cluster, namespace)
-    pair = Pair(own_cluster, lab)
-    lab.nodes("big", count=20, gpus=8)
-    lab.deployment("many", "big", replicas=BOUND, mib=2048, model=None, gated=False)
-    lab.wait_for_bound(BOUND, "app=many", timeout=150)
+    sandbox = Sandbox(own_cluster, namespace)
+    pair = ExtenderPair(own_cluster, sandbox)
+    sandbox.nodes("big", count=20, gpus=8)
+    sandbox.deployment("many", "big", replicas=BOUND, mib=2048, model=None, gated=False)
+    sandbox.wait_for_bound(BOUND, "app=many", timeout=150)
     for port in (own_cluster.ports.extender_probe, own_cluster.ports.standby_probe):
         assert own_cluster.probe(port, "/readyz").status_code == 200, "both are ready, one leads"
 
@@ -41,12 +41,12 @@ def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: C
 def test_a_waiting_pod_whose_annotations_are_full_holds_no_leader_back(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve()
     own_cluster.start_component("extender-standby")
-    lab = Lab(own_cluster, namespace)
-    lab.nodes("big", count=1, gpus=2)
+    sandbox = Sandbox(own_cluster, namespace)
+    sandbox.nodes("big", count=1, gpus=2)
     own_cluster.kube.create(_full_of_annotations(namespace))
-    lab.wait_for_refusal("MiB free")
+    sandbox.wait_for_refusal("MiB free")
 
-    seconds = Pair(own_cluster, lab).fail_over("killed", own_cluster.kill_component)
+    seconds = ExtenderPair(own_cluster, sandbox).fail_over("killed", own_cluster.kill_component)
 
     assert seconds < 3 * GOAL, "any tenant's pod would make every take-over after a crash wait 75 s"
     pod = own_cluster.get("pods", "full", namespace)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import RESOURCE_NVIDIA_GPU
 
@@ -25,23 +25,23 @@ def advertise(cluster: Cluster, node: str, gpus: int) -> None:
 
 
 @contextmanager
-def cuda_pod(lab: Lab, nodes: str) -> Iterator[None]:
+def cuda_pod(sandbox: Sandbox, nodes: str) -> Iterator[None]:
     """A pod that the stock scheduler places; after the block it ends."""
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "cuda", "namespace": lab.namespace, "labels": {"app": "cuda"}},
+        "metadata": {"name": "cuda", "namespace": sandbox.namespace, "labels": {"app": "cuda"}},
         "spec": {
-            "nodeSelector": {INSTANCE_TYPE_LABEL: lab.scoped(nodes)},
+            "nodeSelector": {INSTANCE_TYPE_LABEL: sandbox.scoped(nodes)},
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "cuda", "image": "none", "resources": {"limits": {RESOURCE_NVIDIA_GPU: "1"}}}],
         },
     }
-    lab.kube.create(pod)
+    sandbox.kube.create(pod)
     try:
         yield
     finally:
-        lab.kube.delete("pods", "cuda", lab.namespace)
+        sandbox.kube.delete("pods", "cuda", sandbox.namespace)
 
 
 def open_gpus(cluster: Cluster, node: str) -> list[bool]:
@@ -54,14 +54,14 @@ def told_of(cluster: Cluster, namespace: str) -> list[str]:
 
 
 def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        (node,) = lab.nodes("mixed", count=1, gpus=2).node_names()
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        (node,) = sandbox.nodes("mixed", count=1, gpus=2).node_names()
         advertise(cluster, node, 2)
-        lab.deployment("early", "mixed", replicas=1, mib=2048, model="early")
-        lab.wait_for_bound(1, "app=early")
+        sandbox.deployment("early", "mixed", replicas=1, mib=2048, model="early")
+        sandbox.wait_for_bound(1, "app=early")
 
-        with cuda_pod(lab, "mixed"):
-            lab.wait_for_bound(1, "app=cuda")
+        with cuda_pod(sandbox, "mixed"):
+            sandbox.wait_for_bound(1, "app=cuda")
             wait_until(lambda: told_of(cluster, namespace) or Unmet("no word"), 20, "the extender to hear of it")
             assert told_of(cluster, namespace) == [
                 f"pod {namespace}/cuda holds GPUs of node {node} through {RESOURCE_NVIDIA_GPU}, and nobody knows which:"
@@ -69,10 +69,10 @@ def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, 
             ]
             assert open_gpus(cluster, node) == [False, False]
 
-            lab.deployment("late", "mixed", replicas=1, mib=2048, model="late")
-            assert WORDS in lab.wait_for_refusal(WORDS)
-            assert lab.bound("app=late") == []
-            assert len(lab.bound("app=early")) == 1, "what was there before stays"
+            sandbox.deployment("late", "mixed", replicas=1, mib=2048, model="late")
+            assert WORDS in sandbox.wait_for_refusal(WORDS)
+            assert sandbox.bound("app=late") == []
+            assert len(sandbox.bound("app=early")) == 1, "what was there before stays"
 
-        lab.wait_for_bound(1, "app=late")
+        sandbox.wait_for_bound(1, "app=late")
         assert open_gpus(cluster, node) == [True, True]

@@ -15,7 +15,7 @@ import httpx
 
 from harness.cluster import Cluster
 from harness.components import HOST
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 DESCRIPTORS: Final = 256
@@ -39,10 +39,10 @@ def test_pods_are_placed_and_services_planned_beside_half_requests(
     cluster: Cluster, namespace: str, components_running: None
 ) -> None:
     ports = cluster.ports
-    with Lab.cleared(cluster, namespace) as lab, ExitStack() as stack:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
+    with Sandbox.cleared(cluster, namespace) as sandbox, ExitStack() as stack:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
         for name in ("extender", "operator"):
             cluster.stop_component(name)
             cluster.start_component(name, descriptors=DESCRIPTORS)
@@ -51,11 +51,11 @@ def test_pods_are_placed_and_services_planned_beside_half_requests(
         for port in (ports.extender_probe, ports.operator_probe):
             stack.enter_context(held_open(port))
 
-        lab.deployment("plain", "gpu", replicas=1, mib=1024, model=None)
-        lab.service("svc", "m", [kind])
+        sandbox.deployment("plain", "gpu", replicas=1, mib=1024, model=None)
+        sandbox.service("svc", "m", [kind])
 
-        lab.wait_for_bound(1, "app=plain", timeout=30)
-        lab.ready("svc", timeout=30)
+        sandbox.wait_for_bound(1, "app=plain", timeout=30)
+        sandbox.ready("svc", timeout=30)
         for port in (ports.extender_probe, ports.operator_probe):
             wait_until(lambda port=port: _is_ready(cluster, port), 10, f"probes on port {port}")  # type: ignore[misc]
         for name, log in logs.items():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from kstatus import kstatus
 
 STUCK: dict[str, dict[str, Any]] = {
@@ -31,27 +31,27 @@ def waited_for(cluster: Cluster, namespace: str, name: str, *conditions: str) ->
 def test_a_good_service_is_current_one_that_cannot_be_planned_failed_and_each_becomes_the_other(
     cluster: Cluster, namespace: str
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind])
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind])
         assert waited_for(cluster, namespace, "svc", "Ready", "Reconciling=False", "Stalled=False") == "Current"
 
-        lab.edit("svc", {"spec": {"slo": {"latency": "99ms"}}})
+        sandbox.edit("svc", {"spec": {"slo": {"latency": "99ms"}}})
         assert waited_for(cluster, namespace, "svc", "Stalled", "Ready=False", "Reconciling=False") == "Failed"
 
-        lab.edit("svc", {"spec": {"slo": {"latency": "200ms"}}})
+        sandbox.edit("svc", {"spec": {"slo": {"latency": "200ms"}}})
         assert waited_for(cluster, namespace, "svc", "Ready", "Stalled=False") == "Current"
 
 
 @pytest.mark.parametrize("reason", STUCK)
 def test_a_new_service_that_cannot_be_planned_is_failed(cluster: Cluster, namespace: str, reason: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=1)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind], STUCK[reason])
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=1)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind], STUCK[reason])
 
         assert waited_for(cluster, namespace, "svc", "Stalled") == "Failed"
         assert cluster.conditions("hisvc", "svc", namespace)["Stalled"].reason == reason

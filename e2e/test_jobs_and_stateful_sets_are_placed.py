@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import (
     ANNOTATION_GPU,
@@ -20,13 +20,13 @@ from hetserve.api.names import (
 PER_GPU = 4
 
 
-def template(lab: Lab, labels: dict[str, str], mib: int, *, restart: str) -> dict[str, Any]:
+def template(sandbox: Sandbox, labels: dict[str, str], mib: int, *, restart: str) -> dict[str, Any]:
     return {
         "metadata": {"labels": labels},
         "spec": {
             "schedulerName": SCHEDULER_NAME,
             "schedulingGates": [{"name": QUEUE_GATE}],
-            "nodeSelector": {INSTANCE_TYPE_LABEL: lab.scoped("small")},
+            "nodeSelector": {INSTANCE_TYPE_LABEL: sandbox.scoped("small")},
             "restartPolicy": restart,
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "work", "image": "none", "resources": {"limits": {RESOURCE_GPU_MEMORY: str(mib)}}}],
@@ -36,12 +36,12 @@ def template(lab: Lab, labels: dict[str, str], mib: int, *, restart: str) -> dic
 
 def test_a_job_larger_than_the_gpus_is_worked_off_as_pods_finish(cluster: Cluster, namespace: str) -> None:
     """12 pods without a model, four to a GPU, on one GPU: the later ones get what the finished ones leave."""
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=1, gpus=1)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=1, gpus=1)
         spec = {
             "parallelism": 12,
             "completions": 12,
-            "template": template(lab, {"app": "job"}, 16384 // PER_GPU, restart="Never"),
+            "template": template(sandbox, {"app": "job"}, 16384 // PER_GPU, restart="Never"),
         }
         metadata = {"name": "job", "namespace": namespace}
         cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
@@ -54,25 +54,25 @@ def test_a_job_larger_than_the_gpus_is_worked_off_as_pods_finish(cluster: Cluste
         for pod in cluster.pods(namespace):
             assert pod["metadata"]["annotations"][ANNOTATION_GPU] == "0"
             assert pod["metadata"]["annotations"][ANNOTATION_GPU_MEMORY] == str(16384 // PER_GPU)
-        held = [gpu for gpu in cluster.ledger()["gpus"] if gpu["node"].startswith(lab.scoped("small")[:50])]
+        held = [gpu for gpu in cluster.ledger()["gpus"] if gpu["node"].startswith(sandbox.scoped("small")[:50])]
         assert [gpu["pods"] for gpu in held] == [[]], "finished pods still hold the GPU"
         cluster.kube.delete("jobs", "job", namespace)
 
 
 def test_a_stateful_set_gets_its_pods_placed_one_by_one_on_gpus_of_their_own(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=2, gpus=2)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=2, gpus=2)
         labels = {"app": "set", LABEL_MODEL: f"set-{namespace}"[:63].rstrip("-")}
         spec = {
             "replicas": 3,
             "serviceName": "set",
             "selector": {"matchLabels": {"app": "set"}},
-            "template": template(lab, labels, 2048, restart="Always"),
+            "template": template(sandbox, labels, 2048, restart="Always"),
         }
         metadata = {"name": "set", "namespace": namespace}
         cluster.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
         try:
-            bound = lab.wait_for_bound(3, "app=set", timeout=60)
+            bound = sandbox.wait_for_bound(3, "app=set", timeout=60)
             gpus = {(pod["spec"]["nodeName"], pod["metadata"]["annotations"][ANNOTATION_GPU]) for pod in bound}
             assert len(gpus) == 3, "two instances of one model share a GPU"
 
@@ -80,7 +80,7 @@ def test_a_stateful_set_gets_its_pods_placed_one_by_one_on_gpus_of_their_own(clu
             old = {pod["metadata"]["uid"] for pod in bound}
 
             def replaced() -> bool | Unmet:
-                now = [pod for pod in lab.bound("app=set") if pod["metadata"]["uid"] not in old]
+                now = [pod for pod in sandbox.bound("app=set") if pod["metadata"]["uid"] not in old]
                 return len(now) == 1 or Unmet(now)
 
             wait_until(replaced, 40, "the deleted pod's successor to be bound")

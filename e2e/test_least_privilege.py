@@ -13,7 +13,7 @@ import pytest
 from harness.cluster import Cluster
 from harness.controlplane import component_log
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
 
@@ -91,117 +91,121 @@ def permissions(role: Manifest) -> set[Permission]:
     }
 
 
-def live(cluster: Cluster, lab: Lab) -> None:
+def live(cluster: Cluster, sandbox: Sandbox) -> None:
     """Everything that the components are made for, once."""
-    kind = a_service_comes_and_is_changed(cluster, lab)
-    pods_wait_are_placed_and_released_out_of_turn(cluster, lab)
-    a_pod_at_the_gate_cannot_be_read(cluster, lab)
-    somebody_meddles_with_a_deployment(cluster, lab)
-    pods_of_somebody_else_have_our_label(cluster, lab)
-    the_leader_is_killed(cluster, lab)
+    kind = a_service_comes_and_is_changed(cluster, sandbox)
+    pods_wait_are_placed_and_released_out_of_turn(cluster, sandbox)
+    a_pod_at_the_gate_cannot_be_read(cluster, sandbox)
+    somebody_meddles_with_a_deployment(cluster, sandbox)
+    pods_of_somebody_else_have_our_label(cluster, sandbox)
+    the_leader_is_killed(cluster, sandbox)
     a_bind_for_a_pod_that_is_gone(cluster)
-    the_service_moves(lab, kind)
-    the_service_is_deleted(cluster, lab)
+    the_service_moves(sandbox, kind)
+    the_service_is_deleted(cluster, sandbox)
 
 
-def the_service_is_deleted(cluster: Cluster, lab: Lab) -> None:
+def the_service_is_deleted(cluster: Cluster, sandbox: Sandbox) -> None:
     """What it owned is deleted here: the garbage collector looks for new kinds every 30 s, and does it no otherwise."""
-    cluster.kube.delete("inferenceservices", "svc", lab.namespace)
-    for deployment in cluster.kube.list("deployments", lab.namespace):
-        cluster.kube.delete("deployments", deployment["metadata"]["name"], lab.namespace)
-    wait_until(lambda: not cluster.service_pods("svc", lab.namespace), 40, "the service's pods to be gone")
+    cluster.kube.delete("inferenceservices", "svc", sandbox.namespace)
+    for deployment in cluster.kube.list("deployments", sandbox.namespace):
+        cluster.kube.delete("deployments", deployment["metadata"]["name"], sandbox.namespace)
+    wait_until(lambda: not cluster.service_pods("svc", sandbox.namespace), 40, "the service's pods to be gone")
 
 
-def the_service_moves(lab: Lab, kind: str) -> None:
+def the_service_moves(sandbox: Sandbox, kind: str) -> None:
     """To another type: its Deployment of the old one is deleted."""
-    other = lab.instance_type("other")
-    lab.profile("m", other)
-    lab.edit("svc", {"spec": {"instanceTypes": {"names": [other]}}})
-    lab.ready("svc", timeout=90)
-    assert kind not in lab.counts("svc")
+    other = sandbox.instance_type("other")
+    sandbox.profile("m", other)
+    sandbox.edit("svc", {"spec": {"instanceTypes": {"names": [other]}}})
+    sandbox.ready("svc", timeout=90)
+    assert kind not in sandbox.counts("svc")
 
 
-def a_service_comes_and_is_changed(cluster: Cluster, lab: Lab) -> str:
+def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
     for name in ("gpu", "other", "plain"):
-        lab.nodes(name, count=1, gpus=2)
-    kind = lab.instance_type("gpu")
-    lab.profile("m", kind)
-    lab.service("svc", "m", [kind])
-    lab.ready("svc")
-    lab.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
-    lab.ready("svc")
+        sandbox.nodes(name, count=1, gpus=2)
+    kind = sandbox.instance_type("gpu")
+    sandbox.profile("m", kind)
+    sandbox.service("svc", "m", [kind])
+    sandbox.ready("svc")
+    sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
+    sandbox.ready("svc")
     return kind
 
 
-def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, lab: Lab) -> None:
+def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: Sandbox) -> None:
     """beta is 1: a pod that fits nowhere holds the next one back, until the watchdog lets it go."""
-    lab.deployment("large", "plain", replicas=1, mib=1_000_000, model=None)
-    lab.wait_for_refusal("free")
-    lab.deployment("late", "plain", replicas=1, mib=1024, model=None)
-    lab.wait_for_bound(1, "app=late")
+    sandbox.deployment("large", "plain", replicas=1, mib=1_000_000, model=None)
+    sandbox.wait_for_refusal("free")
+    sandbox.deployment("late", "plain", replicas=1, mib=1024, model=None)
+    sandbox.wait_for_bound(1, "app=late")
 
 
-def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, lab: Lab) -> None:
+def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, sandbox: Sandbox) -> None:
     """It is in no queue, and is told so: the resource counts MiB, and this quantity has a unit of its own."""
     limits = {RESOURCE_GPU_MEMORY: "16Gi"}
     container = {"name": "model", "image": "none", "resources": {"limits": limits}}
     spec = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": QUEUE_GATE}], "containers": [container]}
-    metadata = {"name": "unreadable", "namespace": lab.namespace}
+    metadata = {"name": "unreadable", "namespace": sandbox.namespace}
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def told() -> str | Unmet:
-        messages = [str(event.get("message")) for event in cluster.events(lab.namespace, reason="QueueCannotRead")]
+        messages = [str(event.get("message")) for event in cluster.events(sandbox.namespace, reason="QueueCannotRead")]
         return messages[0] if messages else Unmet("no event")
 
     assert RESOURCE_GPU_MEMORY in wait_until(told, 20, "an event that says why the pod is in no queue")
-    cluster.kube.delete("pods", "unreadable", lab.namespace)
+    cluster.kube.delete("pods", "unreadable", sandbox.namespace)
 
 
-def somebody_meddles_with_a_deployment(cluster: Cluster, lab: Lab) -> None:
-    found = next(d for d in cluster.kube.list("deployments", lab.namespace) if d["metadata"]["name"].startswith("svc"))
+def somebody_meddles_with_a_deployment(cluster: Cluster, sandbox: Sandbox) -> None:
+    found = next(
+        d for d in cluster.kube.list("deployments", sandbox.namespace) if d["metadata"]["name"].startswith("svc")
+    )
     sidecar = {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "x", "image": "none"}}
-    cluster.kube.patch("deployments", found["metadata"]["name"], [sidecar], lab.namespace)
+    cluster.kube.patch("deployments", found["metadata"]["name"], [sidecar], sandbox.namespace)
 
     def clean() -> bool | Unmet:
-        now = cluster.get("deployments", found["metadata"]["name"], lab.namespace)
+        now = cluster.get("deployments", found["metadata"]["name"], sandbox.namespace)
         names = [container["name"] for container in now["spec"]["template"]["spec"]["containers"]]
         return "x" not in names or Unmet(names)
 
     wait_until(clean, 30, "the sidecar to be removed")
-    lab.ready("svc", timeout=90)
+    sandbox.ready("svc", timeout=90)
     label = {"metadata": {"labels": {LABEL_SERVICE: None}}}
-    cluster.kube.patch("deployments", found["metadata"]["name"], label, lab.namespace)
+    cluster.kube.patch("deployments", found["metadata"]["name"], label, sandbox.namespace)
 
     def found_again() -> bool | Unmet:
-        labels = cluster.get("deployments", found["metadata"]["name"], lab.namespace)["metadata"]["labels"]
+        labels = cluster.get("deployments", found["metadata"]["name"], sandbox.namespace)["metadata"]["labels"]
         return labels.get(LABEL_SERVICE) == "svc" or Unmet(labels)
 
     wait_until(found_again, 30, "the label by which the Deployment is found")
-    lab.ready("svc")
+    sandbox.ready("svc")
 
 
-def pods_of_somebody_else_have_our_label(cluster: Cluster, lab: Lab) -> None:
+def pods_of_somebody_else_have_our_label(cluster: Cluster, sandbox: Sandbox) -> None:
     """Their ReplicaSet has no such label and a name like ours, so whose they are takes a look at it by name."""
-    (ours,) = cluster.kube.list("deployments", lab.namespace, labels=f"{LABEL_SERVICE}=svc")
+    (ours,) = cluster.kube.list("deployments", sandbox.namespace, labels=f"{LABEL_SERVICE}=svc")
     name = f"{ours['metadata']['name']}-theirs"
     labels = {**ours["metadata"]["labels"], "app": "theirs"}
     pod = {"nodeSelector": {"nowhere": "true"}, "containers": [{"name": "model", "image": "none"}]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "theirs"}}}
     template = {"metadata": {"labels": labels}, "spec": pod}
-    metadata = {"name": name, "namespace": lab.namespace}
+    metadata = {"name": name, "namespace": sandbox.namespace}
     cluster.apply(
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {**spec, "template": template}}
     )
-    told = cluster.wait_for_condition("hisvc", "svc", lab.namespace, "PodsOwned", status="False", reason="StrangerPods")
+    told = cluster.wait_for_condition(
+        "hisvc", "svc", sandbox.namespace, "PodsOwned", status="False", reason="StrangerPods"
+    )
     assert f"of ReplicaSet {name}" in told.message
-    cluster.kube.delete("replicasets", name, lab.namespace)
+    cluster.kube.delete("replicasets", name, sandbox.namespace)
 
 
-def the_leader_is_killed(cluster: Cluster, lab: Lab) -> None:
+def the_leader_is_killed(cluster: Cluster, sandbox: Sandbox) -> None:
     cluster.start_component("extender-standby")
     cluster.kill_component("extender")
-    lab.deployment("after", "plain", replicas=1, mib=1024, model=None)
-    lab.wait_for_bound(1, "app=after")
+    sandbox.deployment("after", "plain", replicas=1, mib=1024, model=None)
+    sandbox.wait_for_bound(1, "app=after")
     cluster.start_component("extender")
 
 
@@ -216,8 +220,8 @@ def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
 def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluster, namespace: str) -> None:
     values: dict[str, Any] = {"extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}}}
     own_cluster.install_hetserve(values)
-    with Lab.cleared(own_cluster, namespace) as lab:
-        live(own_cluster, lab)
+    with Sandbox.cleared(own_cluster, namespace) as sandbox:
+        live(own_cluster, sandbox)
     for name in (*OURS, STOCK):
         own_cluster.stop_component(name)
 

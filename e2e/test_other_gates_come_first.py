@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
 from harness.nodes import INSTANCE_TYPE_LABEL
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 OTHERS = "example.com/admission"
 
 
-def gated_pod(lab: Lab, name: str, gates: list[str], *, model: str) -> dict[str, Any]:
+def gated_pod(sandbox: Sandbox, name: str, gates: list[str], *, model: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": lab.namespace, "labels": {LABEL_MODEL: model}},
+        "metadata": {"name": name, "namespace": sandbox.namespace, "labels": {LABEL_MODEL: model}},
         "spec": {
             "schedulerName": SCHEDULER_NAME,
             "schedulingGates": [{"name": gate} for gate in gates],
-            "nodeSelector": {INSTANCE_TYPE_LABEL: lab.scoped("small")},
+            "nodeSelector": {INSTANCE_TYPE_LABEL: sandbox.scoped("small")},
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "model", "image": "none", "resources": {"limits": {RESOURCE_GPU_MEMORY: "2048"}}}],
         },
@@ -38,15 +38,15 @@ def gates(cluster: Cluster, namespace: str) -> dict[str, list[str]]:
 def test_a_pod_with_the_gate_of_another_waits_for_that_one_and_keeps_ours_meanwhile(
     cluster: Cluster, namespace: str
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=1, gpus=2)
-        first = gated_pod(lab, "first", [OTHERS, QUEUE_GATE], model=f"{namespace}-a")
-        second = gated_pod(lab, "second", [QUEUE_GATE, OTHERS], model=f"{namespace}-b")
-        plain = gated_pod(lab, "plain", [QUEUE_GATE], model=f"{namespace}-c")
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=1, gpus=2)
+        first = gated_pod(sandbox, "first", [OTHERS, QUEUE_GATE], model=f"{namespace}-a")
+        second = gated_pod(sandbox, "second", [QUEUE_GATE, OTHERS], model=f"{namespace}-b")
+        plain = gated_pod(sandbox, "plain", [QUEUE_GATE], model=f"{namespace}-c")
         for pod in (first, second, plain):
             cluster.kube.create(pod)
 
-        lab.wait_for_bound(1)  # by then a round has seen all three
+        sandbox.wait_for_bound(1)  # by then a round has seen all three
         assert gates(cluster, namespace) == {
             "first": [OTHERS, QUEUE_GATE],
             "second": [QUEUE_GATE, OTHERS],
@@ -56,18 +56,18 @@ def test_a_pod_with_the_gate_of_another_waits_for_that_one_and_keeps_ours_meanwh
         for name, position in (("first", 0), ("second", 1)):
             lift = [{"op": "remove", "path": f"/spec/schedulingGates/{position}"}]
             cluster.kube.patch("pods", name, lift, namespace)
-        bound = lab.wait_for_bound(3)
+        bound = sandbox.wait_for_bound(3)
         assert all(ANNOTATION_GPU in pod["metadata"]["annotations"] for pod in bound)
         for name in ("first", "second", "plain"):
             cluster.kube.delete("pods", name, namespace, grace=0)
 
 
 def test_a_pod_that_only_others_hold_is_left_alone(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=1, gpus=1)
-        cluster.kube.create(gated_pod(lab, "theirs", [OTHERS], model=f"{namespace}-a"))
-        cluster.kube.create(gated_pod(lab, "ours", [QUEUE_GATE], model=f"{namespace}-b"))
-        lab.wait_for_bound(1)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=1, gpus=1)
+        cluster.kube.create(gated_pod(sandbox, "theirs", [OTHERS], model=f"{namespace}-a"))
+        cluster.kube.create(gated_pod(sandbox, "ours", [QUEUE_GATE], model=f"{namespace}-b"))
+        sandbox.wait_for_bound(1)
         assert gates(cluster, namespace) == {"theirs": [OTHERS], "ours": []}
 
         def not_listed() -> bool | Unmet:

@@ -6,7 +6,7 @@ import json
 
 from harness.cluster import Cluster
 from harness.kube import Manifest
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 
 SOMEBODY = "somebody"
 
@@ -30,13 +30,13 @@ def copy_of(deployment: Manifest) -> Manifest:
 
 
 def test_our_deployments_refer_to_their_service_under_the_plugin(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind])
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind])
 
-        lab.ready("svc")
+        sandbox.ready("svc")
         (deployment,) = cluster.kube.list("deployments", namespace)
         (owner,) = deployment["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["blockOwnerDeletion"]) == ("InferenceService", "svc", True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.components import write_account
-from harness.lab import GPU_MIB, Lab
+from harness.sandbox import GPU_MIB, Sandbox
 from harness.waiting import Unmet, wait_until
 
 HETSERVE = Path(sys.executable).parent / "hetserve"
@@ -30,19 +30,19 @@ def asked(cluster: Cluster, *arguments: str, code: int = 0) -> Any:
     return json.loads(hetserve(*arguments, "-o", "json", account=cluster.folder.kubeconfig, code=code))
 
 
-def storm(lab: Lab) -> None:
+def storm(sandbox: Sandbox) -> None:
     """30 pods of six models come to six GPUs, too many for them, and some go while others wait for their place."""
-    lab.nodes("small", count=3, gpus=2)
+    sandbox.nodes("small", count=3, gpus=2)
     for number, model in enumerate("abcdef"):
-        lab.deployment(model, "small", replicas=5, mib=1000 + 1500 * number, model=model)
-    wait_until(lambda: len(lab.bound()) >= 15 or Unmet(len(lab.bound())), 60, "half of the pods to be bound")
-    gone = lab.bound()[::3]
+        sandbox.deployment(model, "small", replicas=5, mib=1000 + 1500 * number, model=model)
+    wait_until(lambda: len(sandbox.bound()) >= 15 or Unmet(len(sandbox.bound())), 60, "half of the pods to be bound")
+    gone = sandbox.bound()[::3]
     for pod in gone:
-        lab.kube.delete("pods", pod["metadata"]["name"], lab.namespace, grace=0)
+        sandbox.kube.delete("pods", pod["metadata"]["name"], sandbox.namespace, grace=0)
     before = {pod["metadata"]["uid"] for pod in gone}
 
     def settled() -> bool | Unmet:
-        there = {pod["metadata"]["uid"] for pod in lab.bound()}
+        there = {pod["metadata"]["uid"] for pod in sandbox.bound()}
         return (not there & before and len(there) >= 15) or Unmet(len(there))
 
     wait_until(settled, 60, "others to take the places of those that went")
@@ -54,8 +54,8 @@ def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_lo
     own_cluster.install_hetserve(LOGGED)
     url = f"http://127.0.0.1:{own_cluster.ports.extender_probe}/log"
     dump = tmp_path / "dump.json"
-    lab = Lab(own_cluster, namespace)
-    storm(lab)
+    sandbox = Sandbox(own_cluster, namespace)
+    storm(sandbox)
     kubeconfig = own_cluster.folder.kubeconfig
     hetserve("placement", "dump", "--log", url, "-o", str(dump), account=kubeconfig)
     first = json.loads(hetserve("placement", "replay", "-o", "json", str(dump)))
@@ -74,8 +74,8 @@ def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_lo
 
     own_cluster.kill_component("extender")
     own_cluster.start_component("extender")
-    for pod in lab.bound()[::4]:
-        lab.kube.delete("pods", pod["metadata"]["name"], namespace, grace=0)
+    for pod in sandbox.bound()[::4]:
+        sandbox.kube.delete("pods", pod["metadata"]["name"], namespace, grace=0)
     again = wait_for_decisions(url, 4)
     assert again["identical"], "a log that begins in the middle must carry what was there before"
 
@@ -89,14 +89,14 @@ def wait_for_decisions(url: str, count: int) -> Any:
 
 
 def test_gpus_and_why_tell_what_the_pods_annotations_say(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=1, gpus=2)
-        lab.deployment("fits", "small", replicas=2, mib=12000, model="fits")
-        lab.wait_for_bound(2, "app=fits")
-        lab.deployment("large", "small", replicas=1, mib=8000, model="large")
-        lab.deployment("third", "small", replicas=1, mib=1000, model="fits")
-        lab.wait_for_refusal("8000 MiB free")
-        lab.wait_for_refusal("same model on every GPU")
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=1, gpus=2)
+        sandbox.deployment("fits", "small", replicas=2, mib=12000, model="fits")
+        sandbox.wait_for_bound(2, "app=fits")
+        sandbox.deployment("large", "small", replicas=1, mib=8000, model="large")
+        sandbox.deployment("third", "small", replicas=1, mib=1000, model="fits")
+        sandbox.wait_for_refusal("8000 MiB free")
+        sandbox.wait_for_refusal("same model on every GPU")
 
         shown = asked(cluster, "gpus")
         held = {(gpu["node"], gpu["gpu"]): gpu["memoryMiB"] - gpu["freeMiB"] for gpu in shown["gpus"]}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 
 
 def test_a_service_account_that_is_missing_is_named(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
         containers = [{"name": "model", "image": "none"}]
-        lab.service(
+        sandbox.service(
             "svc", "m", [kind], {"spec.template": {"spec": {"serviceAccountName": "nobody", "containers": containers}}}
         )
 
@@ -25,4 +25,4 @@ def test_a_service_account_that_is_missing_is_named(cluster: Cluster, namespace:
         cluster.apply(
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": namespace}}
         )
-        lab.ready("svc", timeout=90)
+        sandbox.ready("svc", timeout=90)

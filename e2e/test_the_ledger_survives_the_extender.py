@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 
@@ -39,21 +39,21 @@ def wait_for_equal_accounts(cluster: Cluster) -> None:
 def test_a_killed_extender_rebuilds_its_ledger_from_the_pods(
     cluster: Cluster, namespace: str, components_running: None
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=3, gpus=2)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=3, gpus=2)
         for model, replicas, mib in (("a", 6, 3000), ("b", 4, 5000), ("c", 2, 8000)):
-            lab.deployment(model, "small", replicas=replicas, mib=mib, model=model)
-        lab.wait_for_bound(12)
+            sandbox.deployment(model, "small", replicas=replicas, mib=mib, model=model)
+        sandbox.wait_for_bound(12)
         wait_for_equal_accounts(cluster)
         before = ledger_by_gpu(cluster)
 
         cluster.kill_component("extender")
-        deleted = lab.bound("app=b")[0]["metadata"]  # gone while nobody watched
+        deleted = sandbox.bound("app=b")[0]["metadata"]  # gone while nobody watched
         cluster.kube.delete("pods", deleted["name"], namespace, grace=0)
         cluster.start_component("extender")
 
         wait_for_equal_accounts(cluster)
-        lab.wait_for_bound(12)
+        sandbox.wait_for_bound(12)
         wait_for_equal_accounts(cluster)
         after = ledger_by_gpu(cluster)
         kept = {uid: gpu for gpu, pods in before.items() for uid in pods if uid != deleted["uid"]}
@@ -64,13 +64,13 @@ def test_a_killed_extender_rebuilds_its_ledger_from_the_pods(
 def test_pods_wait_for_the_extender_and_are_placed_when_it_is_back(
     cluster: Cluster, namespace: str, components_running: None
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("small", count=1, gpus=2)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("small", count=1, gpus=2)
         cluster.kill_component("extender")
-        lab.deployment("waiting", "small", replicas=2, mib=4096, model="waiting", gated=False)
-        lab.wait_for_refusal("connection refused")
-        assert lab.bound() == [], "a GPU pod bound without the extender has no device"
+        sandbox.deployment("waiting", "small", replicas=2, mib=4096, model="waiting", gated=False)
+        sandbox.wait_for_refusal("connection refused")
+        assert sandbox.bound() == [], "a GPU pod bound without the extender has no device"
 
         cluster.start_component("extender")
 
-        lab.wait_for_bound(2)
+        sandbox.wait_for_bound(2)

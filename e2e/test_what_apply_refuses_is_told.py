@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 
 GOOD: dict[str, Any] = {"name": "model", "image": "none"}
@@ -24,19 +24,19 @@ def template(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_refused_template_is_told_and_a_corrected_one_rolled_out(cluster: Cluster, namespace: str) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind], {"spec.template": template()})
-        lab.ready("svc")
-        before = {pod["metadata"]["uid"] for pod in lab.bound()}
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind], {"spec.template": template()})
+        sandbox.ready("svc")
+        before = {pod["metadata"]["uid"] for pod in sandbox.bound()}
 
         for what, (fields, words) in REFUSED.items():
-            lab.edit("svc", {"spec": {"template": template(**fields)}})
+            sandbox.edit("svc", {"spec": {"template": template(**fields)}})
 
             def told(what: str = what, words: str = words) -> bool | Unmet:
-                service = lab.kube.get("inferenceservices", "svc", namespace)
+                service = sandbox.kube.get("inferenceservices", "svc", namespace)
                 ready = next(c for c in service["status"]["conditions"] if c["type"] == "Ready")
                 fits = ready["reason"] == "TemplateInvalid" and words in ready["message"]
                 return fits or Unmet(f"{what}: {ready}")
@@ -44,23 +44,23 @@ def test_a_refused_template_is_told_and_a_corrected_one_rolled_out(cluster: Clus
             wait_until(told, 20, f"{what} to be told")
         noted = [event.get("message", "") for event in cluster.events(namespace, reason="TemplateInvalid")]
         assert any(REFUSED["an env named twice"][1] in note for note in noted)
-        assert {pod["metadata"]["uid"] for pod in lab.bound()} == before, "what runs stays"
+        assert {pod["metadata"]["uid"] for pod in sandbox.bound()} == before, "what runs stays"
 
-        lab.edit("svc", {"spec": {"template": template(image="good:2")}})
-        lab.ready("svc", timeout=15)
+        sandbox.edit("svc", {"spec": {"template": template(image="good:2")}})
+        sandbox.ready("svc", timeout=15)
 
 
 def test_a_service_made_anew_does_not_wait_for_the_failures_of_its_predecessor(
     cluster: Cluster, namespace: str
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("gpu", count=1, gpus=2)
-        kind = lab.instance_type("gpu")
-        lab.profile("m", kind)
-        lab.service("svc", "m", [kind], {"spec.template": template(imagePullPolice="Always")})
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind], {"spec.template": template(imagePullPolice="Always")})
         cluster.wait_for_condition("hisvc", "svc", namespace, "Ready", status="False", reason="TemplateInvalid")
 
         cluster.kube.delete("inferenceservices", "svc", namespace)
         wait_until(lambda: cluster.kube.find("inferenceservices", "svc", namespace) is None, 10, "it to be gone")
-        lab.service("svc", "m", [kind], {"spec.template": template()})
-        lab.ready("svc", timeout=15)
+        sandbox.service("svc", "m", [kind], {"spec.template": template()})
+        sandbox.ready("svc", timeout=15)

@@ -11,8 +11,8 @@ from benchmarks.placement.results import Scale
 from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster
-from harness.failover import GOAL, Pair
-from harness.lab import Lab
+from harness.failover import GOAL, ExtenderPair
+from harness.sandbox import Sandbox
 
 TITLE: Final = "Failover with 1,000 bound pods"
 
@@ -29,11 +29,14 @@ def measure(scale: Scale) -> Json:
     with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, Cluster.started(Path(folder)) as cluster:
         cluster.install_hetserve()
         cluster.start_component("extender-standby")
-        with Lab.cleared(cluster, "default") as lab:
-            lab.nodes("big", count=NODES, gpus=GPUS)
-            lab.deployment("many", "big", replicas=count, mib=2048, model=None, gated=False)
-            lab.wait_for_bound(count, "app=many", timeout=300)
-            return {"pods": count, "rounds": [_round(Pair(cluster, lab), number) for number in range(rounds)]}
+        with Sandbox.cleared(cluster, "default") as sandbox:
+            sandbox.nodes("big", count=NODES, gpus=GPUS)
+            sandbox.deployment("many", "big", replicas=count, mib=2048, model=None, gated=False)
+            sandbox.wait_for_bound(count, "app=many", timeout=300)
+            return {
+                "pods": count,
+                "rounds": [_round(ExtenderPair(cluster, sandbox), number) for number in range(rounds)],
+            }
 
 
 def describe(data: Json) -> str:
@@ -51,6 +54,6 @@ def describe(data: Json) -> str:
     return text + table(["end of the leader", "min/med/max", "goal", ""], rows)
 
 
-def _round(pair: Pair, number: int) -> Json:
+def _round(pair: ExtenderPair, number: int) -> Json:
     ends = {"killed": pair.cluster.kill_component, "stopped": pair.cluster.stop_component}
     return {kind: pair.fail_over(f"{kind} {number}", ends[kind]) for kind, _ in _KINDS}

@@ -24,7 +24,7 @@ from harness.nodes import FakeCluster, NodeGroup, manifests_of
 from harness.ports import PortBlock
 from harness.processes import ProcessRecord, end, spawn, tail
 from harness.state import COMPONENT_GRACE, State, StateFolder
-from harness.view import Views
+from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
 CONTROL_PLANE_PARTS: Final = 5
@@ -34,7 +34,7 @@ NODE_TIMEOUT: Final = 60.0
 UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
-class Cluster(Views):
+class Cluster(ClusterViews):
     """A running control plane known by its state folder; see Views for what it lets you look at."""
 
     def __init__(self, folder: StateFolder, state: State, toolset: tools.Toolset) -> None:

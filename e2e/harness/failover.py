@@ -1,4 +1,4 @@
-"""Two extenders beside one scheduler: what becomes of placement when the one that leads ends."""
+"""Two extenders beside one scheduler: ends the leader and times the next bind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.placement.check import violations
 
@@ -17,11 +17,11 @@ GOAL: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two extenders on a cluster with many bound pods."""
+class ExtenderPair:
+    """A leading and a standby extender on a cluster with many bound pods."""
 
     cluster: Cluster
-    lab: Lab
+    sandbox: Sandbox
 
     def leader(self) -> str:
         """The process that holds the Lease."""
@@ -29,30 +29,30 @@ class Pair:
         return "extender-standby" if lease["spec"]["holderIdentity"].startswith("standby") else "extender"
 
     def fail_over(self, title: str, end: Callable[[str], None], *, on_the_way: int = 0) -> float:
-        """End the leader, with ungated pods on their way or none; seconds until a pod is bound after that."""
+        """End the leader; seconds until the next bind. `on_the_way`: ungated pods created before."""
         name, old = title.replace(" ", "-"), self.leader()
         if on_the_way:
-            self.lab.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
-            wait_until(lambda: bool(self.lab.bound(f"app={name}")), 30, "the first pod on its way to be bound")
+            self.sandbox.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
+            wait_until(lambda: bool(self.sandbox.bound(f"app={name}")), 30, "the first pod on its way to be bound")
         start = time.monotonic()
         end(old)
         before = 0
-        if on_the_way:  # what the old leader has sent may still land, and is not the new one's work
+        if on_the_way:  # binds that the old leader sent may still arrive
             wait_until(lambda: self.leader() != old, 60, "another leader")
-            before = min(len(self.lab.bound(f"app={name}")), on_the_way - 1)
+            before = min(len(self.sandbox.bound(f"app={name}")), on_the_way - 1)
         else:
-            self.lab.deployment(name, "big", replicas=1, mib=1024, model=None)
-        wait_until(lambda: len(self.lab.bound(f"app={name}")) > before, 60, "a pod to be bound by the new leader")
+            self.sandbox.deployment(name, "big", replicas=1, mib=1024, model=None)
+        wait_until(lambda: len(self.sandbox.bound(f"app={name}")) > before, 60, "a pod to be bound by the new leader")
         seconds = time.monotonic() - start
         print(f"{title}: the next pod was bound {seconds:.2f} s after the end of {old}")
         assert self.leader() != old
-        self.lab.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=90)
+        self.sandbox.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=90)
         self.check()
         self.cluster.start_component(old)
         return seconds
 
     def check(self) -> None:
-        """No GPU is over-committed, and the leader's ledger is what the pods say."""
+        """Assert that no GPU is over-committed and that the leader's ledger equals the pods' annotations."""
         assert not violations(self.cluster.kube.list("pods"), self.cluster.kube.list("nodes"))
         ports = self.cluster.ports
         probe = ports.standby_probe if self.leader() == "extender-standby" else ports.extender_probe
@@ -60,7 +60,7 @@ class Pair:
 
 
 def ledger_is_the_cluster(cluster: Cluster, port: int) -> bool | Unmet:
-    """The ledger on a probe port against the test's own sum over raw annotations."""
+    """Whether the ledger at a probe port equals the sum over the pods' annotations."""
     ledger = {
         (gpu["node"], gpu["gpu"]): gpu["memoryMiB"] - gpu["freeMiB"]
         for gpu in cluster.probe(port, "/ledger").json()["gpus"]

@@ -21,7 +21,7 @@ from harness.nodes import BOTH
 from harness.processes import ProcessRecord
 from harness.reaper import dismiss, watch
 from harness.state import sweep
-from harness.view import Views
+from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
@@ -127,7 +127,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         _empty(views, name)
 
 
-def _cluster_of(request: pytest.FixtureRequest) -> Views:
+def _cluster_of(request: pytest.FixtureRequest) -> ClusterViews:
     for name in CLUSTER_FIXTURES:
         if name in request.fixturenames:
             found: Cluster = request.getfixturevalue(name)
@@ -135,7 +135,7 @@ def _cluster_of(request: pytest.FixtureRequest) -> Views:
     raise LookupError(f"the namespace fixture needs one of {', '.join(CLUSTER_FIXTURES)} beside it")
 
 
-def _empty(views: Views, namespace: str) -> None:
+def _empty(views: ClusterViews, namespace: str) -> None:
     """Delete what makes pods, wait until they are gone (their GPUs must be free), then the namespace.
 
     The namespace controller alone would come back for the pods only after their grace period.

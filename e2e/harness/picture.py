@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.nodes import INSTANCE_TYPE_LABEL
-from harness.view import Holder
+from harness.view import GpuHolder
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
 BAR: Final = 44
@@ -31,14 +31,16 @@ class GpuRow:
     gpu: str
     product: str
     memory: int
-    holders: tuple[Holder, ...]
+    holders: tuple[GpuHolder, ...]
 
     @property
     def free(self) -> int:
         return self.memory - sum(holder.mib for holder in self.holders)
 
 
-def gpu_rows(nodes: Iterable[Mapping[str, Any]], holders: Mapping[tuple[str, str], Sequence[Holder]]) -> list[GpuRow]:
+def gpu_rows(
+    nodes: Iterable[Mapping[str, Any]], holders: Mapping[tuple[str, str], Sequence[GpuHolder]]
+) -> list[GpuRow]:
     """Every GPU that the nodes' labels announce, with its holders by model."""
     rows = []
     for node in nodes:
@@ -105,7 +107,7 @@ def _cells(mib: int, largest: int) -> int:
     return max(1, round(BAR * mib / largest))
 
 
-def _held(holders: Sequence[Holder], letters: Mapping[str, str]) -> str:
+def _held(holders: Sequence[GpuHolder], letters: Mapping[str, str]) -> str:
     return " ".join(f"{letters[holder.model]}:{holder.mib}" for holder in holders) or "idle"
 
 

@@ -1,6 +1,6 @@
-"""What scenarios look at: pods, events, the extender's ledger, and the tests' own account of the GPUs.
+"""Queries of scenarios: pods, events, conditions, the extender's ledger, and GPU holders by annotation.
 
-`gpu_holders` sums raw pod annotations and shares no code with the ledger, so that the two can disagree.
+`gpu_holders` reads raw annotations and shares no code with the ledger, so that a bug in either shows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A bound pod on a GPU: MiB it holds there."""
+class GpuHolder:
+    """A bound pod and the memory [MiB] that it holds on one GPU."""
 
     pod: str
     namespace: str
@@ -30,7 +30,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class StatusCondition:
     """One condition of an object's status."""
 
     type: str
@@ -42,8 +42,8 @@ class Condition:
         return f"{self.type}={self.status} {self.reason}: {self.message}"
 
 
-class Views:
-    """Questions to a running cluster."""
+class ClusterViews:
+    """Queries to a running cluster."""
 
     def __init__(self, kube: Kube, ports: Ports) -> None:
         self.kube = kube
@@ -53,7 +53,7 @@ class Views:
         return self.kube.get(kind, name, namespace)
 
     def pods(self, namespace: str | None = None, labels: str = "") -> list[Manifest]:
-        """Pods by name, of all namespaces when none is given."""
+        """Pods by name; without a namespace, of all."""
         return self.kube.list("pods", namespace, labels=labels)
 
     def service_pods(self, service: str, namespace: str) -> list[Manifest]:
@@ -61,18 +61,18 @@ class Views:
         return self.pods(namespace, f"{LABEL_SERVICE}={service}")
 
     def events(self, namespace: str, name: str = "", reason: str = "") -> list[Manifest]:
-        """Events about the object of this name, with this reason; each may be left out."""
+        """Events about the object `name` with this reason; empty: any."""
         return [
             event
             for event in self.kube.list("events", namespace)
             if (not name or event["involvedObject"]["name"] == name) and (not reason or event.get("reason") == reason)
         ]
 
-    def conditions(self, kind: str, name: str, namespace: str | None = None) -> dict[str, Condition]:
-        """Conditions of an object by type, empty while it has none or is not there."""
+    def conditions(self, kind: str, name: str, namespace: str | None = None) -> dict[str, StatusCondition]:
+        """Conditions of an object by type; empty if it has none or does not exist."""
         found = self.kube.find(kind, name, namespace) or {}
         return {
-            raw["type"]: Condition(raw["type"], raw["status"], raw.get("reason", ""), raw.get("message", ""))
+            raw["type"]: StatusCondition(raw["type"], raw["status"], raw.get("reason", ""), raw.get("message", ""))
             for raw in found.get("status", {}).get("conditions") or []
         }
 
@@ -86,10 +86,10 @@ class Views:
         status: str = "True",
         reason: str = "",
         timeout: float = 30.0,
-    ) -> Condition:
+    ) -> StatusCondition:
         """Wait until the condition has this status (and reason) for the current generation."""
 
-        def holds() -> Condition | Unmet:
+        def holds() -> StatusCondition | Unmet:
             found = self.kube.find(kind, name, namespace) or {}
             seen = self.conditions(kind, name, namespace) if found else {}
             observed = found.get("status", {}).get("observedGeneration")
@@ -106,12 +106,12 @@ class Views:
         self.wait_for_condition("hisvc", service, namespace, "Ready", timeout=timeout)
         return self.kube.get("hisvc", service, namespace)
 
-    def gpu_holders(self) -> dict[tuple[str, str], list[Holder]]:
+    def gpu_holders(self) -> dict[tuple[str, str], list[GpuHolder]]:
         """Who holds which GPU, (node name, GPU id) -> holders, from the annotations of bound pods.
 
         Terminating pods still hold; finished ones do not.
         """
-        holders: dict[tuple[str, str], list[Holder]] = defaultdict(list)
+        holders: dict[tuple[str, str], list[GpuHolder]] = defaultdict(list)
         for pod in self.pods():
             metadata, node = pod["metadata"], pod["spec"].get("nodeName")
             gpu = metadata.get("annotations", {}).get(ANNOTATION_GPU)
@@ -120,15 +120,15 @@ class Views:
             amounts = metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
             model = metadata.get("labels", {}).get(LABEL_MODEL, "")
             for id_, mib in zip(gpu.split(","), amounts, strict=True):
-                holders[node, id_].append(Holder(metadata["name"], metadata["namespace"], model, int(mib)))
+                holders[node, id_].append(GpuHolder(metadata["name"], metadata["namespace"], model, int(mib)))
         return dict(sorted(holders.items()))
 
     def gpu_used(self) -> dict[tuple[str, str], int]:
-        """MiB held per (node name, GPU id), only of GPUs that anything holds."""
+        """MiB held per (node name, GPU id), for GPUs with a holder."""
         return {gpu: sum(holder.mib for holder in held) for gpu, held in self.gpu_holders().items()}
 
     def ledger(self) -> Any:
-        """The extender's own account, as `GET /ledger` answers it."""
+        """The extender's answer to `GET /ledger`."""
         return self.probe(self.ports.extender_probe, "/ledger").json()
 
     def extender(self, path: str) -> httpx.Response:

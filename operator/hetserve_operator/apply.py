@@ -1,4 +1,4 @@
-"""The only writer: performs one request of the reconciler, as our field manager and with its preconditions."""
+"""The only writer: performs one request, as our field manager and with its preconditions."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _READABLE: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
 
 
-class StrangerError(Exception):
-    """A Deployment of the name we need is there and not ours."""
+class NameTakenError(Exception):
+    """A Deployment with the name that we need exists and is not ours."""
 
 
 def unused_name(render: Render) -> str:
-    """Name for a dry run of apply, which under a name that is in use would answer with what it merged."""
+    """Unused name for a dry-run apply; under a used name the answer would contain merged fields."""
     meta = render.manifest["metadata"]
     owner = meta["ownerReferences"][0]["uid"]
     digest = hashlib.sha256(f"{owner}/{meta['name']}/{render.digest}".encode()).hexdigest()
@@ -42,7 +42,7 @@ def unused_name(render: Render) -> str:
 
 
 class Writer:
-    """Performs requests; every method can be repeated without harm."""
+    """Performs requests; all are idempotent."""
 
     def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
         self._api = api
@@ -50,9 +50,9 @@ class Writer:
         self._now = now
 
     async def perform(self, request: Request) -> RawObject:
-        """Perform one request and return the object as it is afterwards.
+        """Performs one request and returns the resulting object.
 
-        Raises ApiStatusError, ApiUnreachableError, or StrangerError.
+        Raises ApiStatusError, ApiUnreachableError, or NameTakenError.
         """
         match request:
             case Render():
@@ -72,7 +72,7 @@ class Writer:
         return answer
 
     async def announce(self, service: RawObject, news: Announcement) -> None:
-        """Post an event about a service; one that was posted already is left as it is."""
+        """Posts an Event about a service, once."""
         meta, when = service["metadata"], self._now().astimezone(UTC)
         name = news.name(str(meta["name"]), str(meta["uid"]), int(meta.get("generation") or 0))
         body = {
@@ -102,7 +102,7 @@ class Writer:
                 raise
 
     async def _render(self, request: Render) -> RawObject:
-        """Dry run of the verb that will write: a creation by POST takes what apply then refuses."""
+        """Dry run by apply, which refuses manifests that a POST accepts."""
         try:
             return await self._dry_apply(request.manifest, unused_name(request))
         except ApiStatusError as error:
@@ -117,9 +117,9 @@ class Writer:
         return (await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)).content()
 
     async def _render_in_place(self, request: Render, denied: ApiStatusError) -> RawObject:
-        """A used-up quota denies even a dry run of a creation; a change of what is there counts nothing.
+        """Dry run on the existing Deployment, since an exhausted quota refuses a dry run of a creation.
 
-        Apply merges what others added, so it only says whether it takes the manifest; the replacement is the answer.
+        Apply merges foreign fields, so it only checks the manifest; the rendered spec comes from a replacement.
         """
         meta = request.manifest["metadata"]
         path = deployments_path(meta["namespace"], meta["name"])
@@ -133,7 +133,7 @@ class Writer:
             raise denied from None
 
     async def _create(self, request: Create) -> RawObject:
-        """By POST: apply would take over a Deployment that was made since we looked, or that lost our labels."""
+        """Creates by POST: apply would take over a foreign Deployment created since the snapshot."""
         manifest = request.manifest
         query = {**MANAGER, "fieldValidation": "Strict"}
         try:
@@ -145,7 +145,7 @@ class Writer:
         return await self._label(manifest["metadata"], await self._uid_if_ours(manifest["metadata"]))
 
     async def _label(self, meta: RawObject, uid: str) -> RawObject:
-        """Only what makes a Deployment of ours visible again: how many replicas it may have was decided without it."""
+        """Restores only the labels; its replicas were decided without knowing it."""
         path = deployments_path(meta["namespace"], meta["name"])
         body = {"metadata": {"uid": uid, "labels": meta["labels"]}}
         return (await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE_PATCH)).content()
@@ -155,13 +155,13 @@ class Writer:
         ours = meta["ownerReferences"][0]["uid"]
         owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
         if [o.get("uid") for o in owners] != [ours]:
-            raise StrangerError(
+            raise NameTakenError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )
         return str(found["metadata"]["uid"])
 
     async def _apply(self, manifest: RawObject, uid: str) -> RawObject:
-        # The UID is a precondition: of that name there may be another by now.
+        # The UID is a precondition against another Deployment of this name.
         body = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
         path = deployments_path(body["metadata"]["namespace"], body["metadata"]["name"])
         query = {**MANAGER, "force": "true"}
@@ -191,8 +191,7 @@ class Writer:
         return (await self._api.request("DELETE", path, body=body)).content()
 
     async def _write_status(self, request: WriteStatus) -> RawObject:
-        # A merge patch with resourceVersion: apply would refuse a stored spec that does not fit its schema,
-        # and just that must be said in the status.
+        # A merge patch: apply refuses objects whose stored spec violates the schema, and the status must say so.
         status = dict(request.status)
         gone = dict.fromkeys(request.previous.get("plan") or {})
         status["plan"] = None if status["plan"] is None else {**gone, **status["plan"]}

@@ -1,8 +1,7 @@
-"""What is kept in memory of the cluster: nodes and pods as tiny facts, types and profiles whole, services by key.
+"""Cache of the cluster: nodes and pods as reduced facts, types and profiles whole, services by key.
 
-Filled by full lists and by watch events in any order: an object only ever moves to a newer resourceVersion
-(comparable as numbers in the Kubernetes we are tested on). A full list also ends what a watch has lost,
-since a watch that starts again never tells of what was deleted meanwhile.
+Lists and watch events may arrive in any order; an object only moves to a newer resourceVersion (compared as numbers).
+A full list also removes objects whose deletion a watch missed.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ Fact = TypeVar("Fact")
 
 
 class Store(Generic[Fact]):
-    """Facts by UID with the resourceVersion that each comes from.
+    """Facts by UID, each with its resourceVersion.
 
-    reduce: an object for which it raises is as one that is not there: it offers nothing. complaint: what of a fact
-    the log is told, once.
+    reduce: if it raises, the object counts as absent. complaint: what to log about a fact, once.
     """
 
     def __init__(
@@ -35,7 +33,7 @@ class Store(Generic[Fact]):
         self._facts: dict[str, tuple[int, Fact | None]] = {}
 
     def put(self, raw: RawObject) -> tuple[Fact | None, Fact | None]:
-        """Take an object; returns the fact before and after (equal where it was no newer)."""
+        """Takes an object; returns the fact before and after, equal if the object is not newer."""
         uid, version = str(raw["metadata"]["uid"]), _version(raw)
         known = self._facts.get(uid)
         if known is not None and known[0] >= version:
@@ -44,7 +42,7 @@ class Store(Generic[Fact]):
         try:
             fact = self._reduce(raw)
             wrong = None if fact is None else self._complaint(fact)
-        except Exception as error:  # whatever one object raises must not hide all the others
+        except Exception as error:  # one object must not hide the others
             wrong = f"{type(error).__name__}: {error}"
         if wrong is not None and (before is None or wrong != self._complaint(before)):
             name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
@@ -53,9 +51,9 @@ class Store(Generic[Fact]):
         return before, fact
 
     def drop(self, raw: RawObject) -> Fact | None:
-        """Forget a deleted object; returns its fact.
+        """Removes a deleted object; returns its fact.
 
-        Its version stays until a list has seen it gone: a list that was taken before must not bring it back.
+        Keeps its version until a list shows it gone, so that an older list does not restore it.
         """
         uid = str(raw["metadata"]["uid"])
         known = self._facts.get(uid)
@@ -63,7 +61,7 @@ class Store(Generic[Fact]):
         return None if known is None else known[1]
 
     def relist(self, raws: Iterable[RawObject], list_version: int) -> None:
-        """Take a full list as of a resourceVersion: what it does not show and no event has told since is gone."""
+        """Takes a full list at a resourceVersion; removes older objects that it does not contain."""
         listed = set()
         for raw in raws:
             listed.add(str(raw["metadata"]["uid"]))

@@ -1,4 +1,4 @@
-"""Brings one service at a time to what it should be: look, ask the reconciler, do the one thing, look again."""
+"""Reconciles one service at a time: observe, take a step, perform its request, repeat."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from hetserve.reconcile import (
     step,
 )
 from hetserve.reconcile.build import manifest_digest
-from hetserve_operator.apply import StrangerError, Writer, unused_name
+from hetserve_operator.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.refusals import is_of_the_content
 from hetserve_operator.workqueue import Key
@@ -47,7 +47,7 @@ CONFLICTS: Final = (404, 409)
 
 
 class StuckError(Exception):
-    """What was written did not stay; trying at once again would never end."""
+    """A write did not persist; retrying at once could loop for ever."""
 
 
 class Controller:
@@ -57,7 +57,7 @@ class Controller:
         self,
         observer: Observer,
         writer: Writer,
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         clock: Callable[[], float],
         planner: Callable[[Problem], Plan] = plan,
     ) -> None:
@@ -77,13 +77,13 @@ class Controller:
 
     @property
     def remembered(self) -> frozenset[Key]:
-        """Services of which anything is kept in memory; a look at one that is gone forgets it."""
+        """Services with a memory; reconciling a deleted one removes it."""
         return frozenset(self._memories)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at a service until nothing is left to do; seconds until it should be looked at again, or None.
+        """Reconciles a service until it is settled; returns seconds until the next look, or None.
 
-        Raises what is worth a retry with backoff: no answer, a server in trouble, a write that does not stay.
+        Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
         """
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = None
@@ -103,7 +103,7 @@ class Controller:
             done = request if await self._perform(request, world, memory) else None
             conflicts = 0 if done is not None else conflicts + 1
             if isinstance(done, WriteStatus) and not done.intent:
-                # Pods come up in bursts; looking again at once would write a status for each.
+                # Pods start in bursts; an immediate look would write a status for each.
                 return AFTER_STATUS
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
@@ -112,7 +112,7 @@ class Controller:
     async def _step(self, world: World) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
-            # A planner may take seconds; the loop must go on answering probes and reading watches.
+            # In a thread: a planner may take seconds, and the loop must answer probes meanwhile.
             return await asyncio.to_thread(step, world, self._planner)
         except Exception as error:
             log.exception("reconciling failed")
@@ -122,11 +122,11 @@ class Controller:
             raise
 
     async def _perform(self, request: Request, world: World, memory: Memory) -> bool:
-        """Whether the request was carried out or its refusal noted; False for a conflict: look again."""
+        """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
             answer = await self._writer.perform(request)
-        except StrangerError as error:
+        except NameTakenError as error:
             memory.keep_refused(request.key, str(error), self._clock())
             return True
         except ApiStatusError as error:
@@ -146,7 +146,7 @@ class Controller:
         return True
 
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
-        """What is to be remembered of a request that was carried out."""
+        """Remembers what later steps need of a performed request."""
         if isinstance(request, Render):
             memory.keep_rendered(request.digest, Rendered(spec=answer["spec"]), self._clock())
         elif isinstance(request, Create | Apply | Replace):
@@ -174,7 +174,7 @@ class Controller:
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
-        """Whether trouble with a dry run is told by now: it may be of the template, and the status must not stand."""
+        """Whether a dry run has failed so often that the status reports it: the template may be the cause."""
         if not isinstance(request, Render) or not memory.fails_again():
             return False
         name = request.manifest["metadata"]["name"]
@@ -188,7 +188,7 @@ class Controller:
             try:
                 await self._writer.announce(dict(world.service), news)
             except (ApiStatusError, ApiUnreachableError) as error:
-                # An event is a courtesy; the status has the same words.
+                # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)
 
     def _forget(self, key: Key) -> None:
@@ -204,7 +204,7 @@ def describe(request: Request) -> str:
 
 
 def _own_words(message: str, render: Render) -> str:
-    """The apiserver's words with the Deployment's name for the one that the dry run had."""
+    """The API server's message with the Deployment's name in place of the dry run's."""
     return message.replace(unused_name(render), str(render.manifest["metadata"]["name"]))
 
 

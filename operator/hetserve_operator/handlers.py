@@ -1,7 +1,7 @@
-"""kopf's part: it watches, and each event only says which services to look at.
+"""Handlers of kopf's watch events: each updates the cache and queues the affected services.
 
-Nothing is returned from a handler and no create or update handler exists, so kopf writes nothing to objects:
-no finalizers, no bookkeeping annotations.
+Handlers return nothing, and there are no create or update handlers, so that kopf writes no finalizers and no
+annotations.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SERVER_TIMEOUT: Final = 240
 CLIENT_TIMEOUT: Final = 270
 
 
-class Feed:
-    """From events to keys.
+class EventHandlers:
+    """Maps watch events to keys of services.
 
-    add: look at a service; add_all: at every service (capacity, prices); renew: what failed under a key was something
-    else.
+    add: queues a service; add_all: queues all services of a namespace (None: all); renew: forgets the failures of a
+    changed service.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Feed:
         self._renew = renew
 
     def service(self, raw: RawObject, *, deleted: bool) -> None:
-        """A deleted service is looked at once more, to be forgotten."""
+        """Queues the service; a deleted one too, so that its memory is dropped."""
         store = self._cache.services
         store.drop(raw) if deleted else store.put(raw)
         key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
@@ -80,13 +80,13 @@ class Feed:
             self._add_all(None)
 
     def _add_named(self, namespace: str, label: str | None) -> None:
-        """Look at the service that a label names; an empty one names none, and its path would be that of a list."""
+        """Queues the service that a label names, if any; an empty name would read a list."""
         if label:
             self._add(Key(namespace, label))
 
 
 def _is_observed(raw: RawObject) -> bool:
-    """Whether the status speaks of the spec as it is: events of our own making all leave it so."""
+    """Whether the status covers the current spec, as after our own writes."""
     status = raw.get("status")
     return isinstance(status, dict) and status.get("observedGeneration") == raw["metadata"].get("generation")
 
@@ -96,14 +96,14 @@ def _changed(before: object, after: object) -> bool:
 
 
 def _place(fact: PodFact | None) -> tuple[object, ...] | None:
-    """What a pod takes from others; None for one that takes nothing yet."""
+    """Resources that a bound pod takes; None for an unbound one."""
     if fact is None or fact.node is None:
         return None
     return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.untold, fact.unread is None
 
 
-def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
-    """Registry with one spy handler per watched kind."""
+def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
+    """Registry with one event handler per watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)
     kinds: tuple[tuple[tuple[str, ...], Callable[..., None], dict[str, Any]], ...] = (
@@ -127,7 +127,7 @@ def _handler(take: Callable[..., None]) -> Callable[..., None]:
 
 
 def kopf_settings() -> kopf.OperatorSettings:
-    """Settings that keep kopf to watching, and its watches from going silent."""
+    """Settings that limit kopf to watching, with timeouts against silent watches."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True

@@ -1,4 +1,4 @@
-"""The process: settings, API server, probes, workers, kopf's watches, and an orderly end."""
+"""The operator process: settings, API client, probes, workers, kopf's watches, shutdown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import kopf
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.handlers import Feed, build_registry, kopf_settings
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.probes import start_probes
-from hetserve_operator.settings import Settings
+from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
@@ -34,7 +34,7 @@ from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
-"""Seconds for which changes of capacity are gathered: every bound pod is one, for every service."""
+"""Seconds for which changes of capacity are gathered; every bound pod affects all services."""
 SYNC_RETRY: Final = 1.0
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
@@ -49,14 +49,14 @@ API_TIMEOUT: Final = 30.0
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
-    settings = process.settings_or_exit(Settings, config_path, flags)
+    settings = process.settings_or_exit(OperatorSettings, config_path, flags)
     process.log_to_stderr(settings.log_level)
-    # kopf tells of every event it passes on.
+    # kopf logs every event.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     process.run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
 
-async def serve(settings: Settings, kubeconfig: Path | None) -> None:
+async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
     api = KubernetesApi(connection, timeout=API_TIMEOUT)
@@ -68,17 +68,17 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
 
 
 class Operator:
-    """All parts put together."""
+    """Wires cache, queue, handlers, observer, controller and probes."""
 
-    def __init__(self, settings: Settings, api: ApiServer, kubeconfig: Path | None) -> None:
+    def __init__(self, settings: OperatorSettings, api: ApiServer, kubeconfig: Path | None) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
         self.clock: Callable[[], float] = loop.time
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.feed = Feed(self.cache, self._add, self._add_all, self.queue.renew)
+        self.feed = EventHandlers(self.cache, self._add, self._add_all, self.queue.renew)
         self.synced = asyncio.Event()
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
@@ -90,7 +90,7 @@ class Operator:
         return self.synced.is_set() and self.watching.is_set()
 
     async def run(self) -> None:
-        """Serve probes, fill the cache, then watch and work until a signal ends it."""
+        """Serves probes, fills the cache, then watches and works until a signal."""
         process.stop_on_signals(self.stop)
         settings = self.settings
         limits = GuardLimits()
@@ -98,11 +98,11 @@ class Operator:
         probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
         log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
         registry = build_registry(self.feed, self._login)
-        # Made before kopf starts: at its end kopf takes every later task for one of its own that hangs.
+        # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
         try:
-            # kopf looks once which kinds there are, so it must not start before the CRDs are.
+            # kopf discovers kinds once, so start it after the CRDs exist.
             await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
             if not self.stop.is_set():
                 await kopf.operator(
@@ -119,7 +119,7 @@ class Operator:
             await probes.stop()
 
     def start(self) -> list[asyncio.Task[object]]:
-        """The tasks that list and work, without kopf's watches, whose events come to `feed`."""
+        """Starts the tasks that list and work, without kopf's watches."""
         workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
         return [*workers, asyncio.create_task(self._resync(), name="resync")]
 
@@ -132,7 +132,7 @@ class Operator:
                 self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Fill the cache, at once and then again and again: a watch may lose what a list still shows."""
+        """Lists at once and then periodically, since a watch may lose events."""
         while True:
             try:
                 await self.observer.relist()
@@ -142,7 +142,7 @@ class Operator:
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
-            # Of a service that went in a gap of the watch nothing else tells: a look at it forgets it.
+            # A service deleted in a gap of the watch gets no event; a look removes its memory.
             for key in sorted({*self.cache.services, *self.controller.remembered}):
                 self._add(key)
             self.synced.set()
@@ -156,7 +156,7 @@ class Operator:
             await self._work_on(key)
 
     async def _work_on(self, key: Key) -> None:
-        """One service; whatever goes wrong with it is its own and is tried again later."""
+        """Reconciles one service; an error affects only it and is retried later."""
         try:
             with self.metrics.seconds.time():
                 wake_after = await self.controller.reconcile(key)

@@ -1,8 +1,7 @@
-"""What the operator remembers of one service between looks: all of it may be lost at any time.
+"""What the operator remembers of one service between steps; it may be lost at any time.
 
-The apiserver's renderings of our manifests, its refusals until they are worth another try, and how often a
-Deployment was repaired: a foreign hand that changes it again and again gets its answer ever later. What the budget
-asks for is answered soon however often it comes.
+Renderings, refusals until their retry, and repairs: repeated foreign changes of a Deployment are repaired with growing
+delays, except for changes that exceed the budget.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ FREE_REPAIRS: Final = 5
 LONGEST_HOLD: Final = 60.0
 CALM: Final = 300.0
 TROUBLES: Final = 3
-"""Dry runs in a row that end in trouble before that is told as a refusal."""
+"""Failed dry runs in a row before the status reports them."""
 BETWEEN_CUTS: Final = 5.0
-"""Least seconds between two repairs of a Deployment that bring its service back within the budget."""
+"""Least seconds between two repairs of a Deployment that restore the budget."""
 _MOST_RENDERED: Final = 64
 
 
 @dataclass(slots=True)
-class Repairs:
-    """Repairs of one Deployment since it was last calm."""
+class RepairBackoff:
+    """Counts repairs of one Deployment since its last calm time, and delays the next."""
 
     count: int = 0
     last: float = 0.0
@@ -35,11 +34,11 @@ class Repairs:
         self.last = now
 
     def is_calm(self, now: float) -> bool:
-        """Whether it has been left alone for so long that its next repair is its first."""
+        """Whether the last repair is so long ago that the count starts again."""
         return now - self.last > CALM
 
     def held_for(self, now: float) -> float:
-        """Seconds until the next repair: the first few at once, then 1, 2, 4, ... 60 s after the last."""
+        """Seconds until the next repair: none for the first few, then 1, 2, 4, ... 60 s after the last."""
         if self.count < FREE_REPAIRS:
             return 0.0
         delay = min(2.0 ** min(self.count - FREE_REPAIRS, 16), LONGEST_HOLD)
@@ -48,11 +47,11 @@ class Repairs:
 
 @dataclass(slots=True)
 class Memory:
-    """Of one service; all times are monotonic seconds. What has run out is dropped by the next look."""
+    """Memory of one service; times are monotonic seconds. Reading drops expired entries."""
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
     _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _repairs: dict[str, Repairs] = field(default_factory=dict)
+    _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
@@ -74,7 +73,7 @@ class Memory:
         return {name: until - now for name, until in self._cuts.items()}
 
     def keep_rendered(self, digest: str, rendered: Rendered, now: float) -> None:
-        """Remember a rendering; a refusal only for a while, since policies and quotas change."""
+        """Remembers a rendering; a refusal only for RETRY_REFUSED, since policies and quotas change."""
         self._failed = 0
         until = float("inf") if rendered.refusal is None else now + RETRY_REFUSED
         self._rendered[digest] = (until, rendered)
@@ -85,10 +84,10 @@ class Memory:
         self._refused[key] = (now + RETRY_REFUSED, words)
 
     def note_repair(self, name: str, now: float) -> None:
-        self._repairs.setdefault(name, Repairs()).note(now)
+        self._repairs.setdefault(name, RepairBackoff()).note(now)
 
     def fails_again(self) -> bool:
-        """Count a dry run that ended in trouble; True where that has been so too often in a row."""
+        """Counts a failed dry run; True after TROUBLES in a row."""
         self._failed += 1
         return self._failed >= TROUBLES
 
@@ -96,7 +95,7 @@ class Memory:
         self._cuts[name] = now + BETWEEN_CUTS
 
     def wake_after(self, now: float) -> float | None:
-        """Seconds until something that was refused is worth another try."""
+        """Seconds until the next refused request may be retried; None if there is none."""
         ends = [until for until, _ in self._refused.values() if until > now]
         ends += [until for until, r in self._rendered.values() if r.refusal is not None and until > now]
         return min(ends) - now if ends else None

@@ -1,4 +1,4 @@
-"""What the operator counts; served as Prometheus text on the probe port."""
+"""Metrics of the operator."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hetserve.reconcile import Request
 from hetserve_operator.workqueue import Key
 
 
-class Metrics:
-    """One registry per operator, so that tests can have several."""
+class OperatorMetrics:
+    """The operator's metrics in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -41,11 +41,11 @@ class Metrics:
         self._known: set[Key] = set()
 
     def write(self, request: Request, result: str) -> None:
-        """Count a request by its kind and what became of it."""
+        """Counts a request by kind and result."""
         self.writes.labels(type(request).__name__, result).inc()
 
     def observe(self, key: Key, service: Mapping[str, Any]) -> None:
-        """Show what the status of a service says; a status that cannot be read shows nothing and stops nothing."""
+        """Exports a service's status; an unreadable status exports nothing."""
         status = _mapping(service.get("status"))
         plan, conditions = _mapping(status.get("plan")), status.get("conditions")
         found = conditions if isinstance(conditions, list) else []
@@ -60,7 +60,7 @@ class Metrics:
         self._known.add(key)
 
     def forget(self, key: Key) -> None:
-        """Stop showing a service that is gone."""
+        """Removes the metrics of a deleted service."""
         if key in self._known:
             self._known.discard(key)
             for gauge in (self.cost, self.qps, self.ready):

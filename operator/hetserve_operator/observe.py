@@ -1,8 +1,7 @@
-"""The only reader of the API: full lists for the cache, and a fresh look at one service before each step.
+"""The only reader of the API: lists for the cache, and a snapshot of one service before each step.
 
-A service, its Deployments, their ReplicaSets and pods are read live: what we write next depends on them, and a stale
-view would repeat or undo our own writes. Nodes, other pods, types and profiles come from the cache: a view of them
-that is late by a moment leads to a plan that is corrected by the next event.
+A service, its Deployments, ReplicaSets and pods are read live, since a stale view would repeat or undo our own writes.
+Nodes, other pods, types and profiles come from the cache; the next event corrects a plan made from a stale view.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PAGE: Final = 500
 
 
 class Observer:
-    """Reads for all services."""
+    """Reads the API for all services."""
 
     def __init__(self, api: ApiServer, cache: Cache, planning: PlanSettings, now: Callable[[], datetime]) -> None:
         self._api = api
@@ -50,7 +49,7 @@ class Observer:
             store.relist(*await self._list(path))
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
-        """Snapshot of one service; clock: monotonic seconds, for what the memory holds back."""
+        """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
         service, labelled, facts = await asyncio.gather(
             self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
         )
@@ -78,7 +77,7 @@ class Observer:
         )
 
     def _pods_of_others(self, key: Key) -> Iterator[PodFact]:
-        """Pods without the label of a service; those that have it are read live."""
+        """Cached pods without the service's label; those with it are read live."""
         return (p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name))
 
     async def _service(self, key: Key) -> RawObject | None:
@@ -91,9 +90,9 @@ class Observer:
     async def _owners(
         self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact]
     ) -> tuple[list[RawObject], list[RawObject]]:
-        """Deployments and ReplicaSets that pods belong to, read after them: one that is missing here has gone.
+        """Deployments and ReplicaSets that pods belong to. Read after the pods, so that a missing one is gone.
 
-        labelled: Deployments with the service's label; those without are found by name, as anybody can take one off.
+        labelled: Deployments with the service's label. Others are read by name, as anybody can remove a label.
         """
         sets = await self._of_service(replica_sets_path, key)
         sets += await self._by_name(replica_sets_path, key, replica_sets_to_find(key.name, pods), sets)

@@ -10,13 +10,13 @@ from typing import cast
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
-    """The probe port, served."""
+class ProbeServer:
+    """The running server of the probe port."""
 
     addresses: list[tuple[str, int]]
     _listener: asyncio.Server
@@ -28,9 +28,9 @@ class Probes:
 
 
 async def start_probes(
-    host: str, port: int, metrics: Metrics, ready: Callable[[], bool], limits: GuardLimits | None = None
-) -> Probes:
-    """Serve until it is stopped. Raises OSError where the port is taken."""
+    host: str, port: int, metrics: OperatorMetrics, ready: Callable[[], bool], limits: GuardLimits | None = None
+) -> ProbeServer:
+    """Starts the probe server. Raises OSError if the port is taken."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -50,4 +50,4 @@ async def start_probes(
     listener = await asyncio.get_running_loop().create_server(
         lambda: guard.over(serve()), host, port, backlog=BACKLOG, reuse_address=True
     )
-    return Probes([listening.getsockname()[:2] for listening in listener.sockets], listener, runner)
+    return ProbeServer([listening.getsockname()[:2] for listening in listener.sockets], listener, runner)

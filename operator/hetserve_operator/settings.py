@@ -8,11 +8,11 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
-class Settings(SettingsModel):
-    """Everything the operator can be told; port 0 lets the system choose.
+class OperatorSettings(SettingsModel):
+    """Settings of the operator.
 
-    debounce: how long changes are gathered before a service is looked at. resync: how often everything is
-    looked at without a change. launch_weight: HetSev's lambda, per second of launch time.
+    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
+    full lists. launch_weight: HetSev's lambda, per second of launch time.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

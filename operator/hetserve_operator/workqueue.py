@@ -1,6 +1,6 @@
-"""Which service to look at next: keyed, debounced, one worker per key at a time, retries with backoff.
+"""Work queue of services: keyed, debounced, one worker per key, retries with backoff.
 
-`Agenda` decides and is pure but for its own state; `WorkQueue` only adds the waiting.
+`DelayQueue` is a state machine without I/O; `WorkQueue` adds the waiting.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class Agenda:
-    """Due times by key. A key that is being worked on comes again after that, never beside it."""
+class DelayQueue:
+    """Keys with due times. A key in work is not given out again before the work ends."""
 
     def __init__(self) -> None:
         self._due: dict[Key, float] = {}
@@ -36,10 +36,9 @@ class Agenda:
         self._not_before: dict[Key, float] = {}
 
     def add(self, key: Key, due: float) -> None:
-        """Look at a key no later than `due`; an earlier appointment stands, so that none starves.
+        """Schedules a key at `due` or earlier; an earlier due time is kept.
 
-        After a failure events do not shorten the delay: they may be of our own making. `renew` is for those that
-        are not.
+        After a failure, this does not shorten the delay, since the event may stem from our own write; `renew` does.
         """
         due = max(due, self._not_before.get(key, due))
         known = self._due.get(key)
@@ -48,7 +47,7 @@ class Agenda:
             heapq.heappush(self._heap, (due, key))
 
     def pop(self, now: float) -> Key | None:
-        """The key that has been due longest and is not being worked on; it is in work from now on."""
+        """Takes the key that has been due longest and is not in work; it is in work from now on."""
         waiting: list[tuple[float, Key]] = []
         found: Key | None = None
         while self._heap and self._heap[0][0] <= now:
@@ -68,13 +67,13 @@ class Agenda:
         return found
 
     def done(self, key: Key) -> None:
-        """Work on a key has ended well: its next failure is its first."""
+        """Ends work on a key and forgets its failures."""
         self._working.discard(key)
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
 
     def failed(self, key: Key, now: float) -> float:
-        """Work on a key has failed; it is due again after the delay that is returned."""
+        """Ends failed work on a key; returns the delay [s] until it is due again."""
         self._working.discard(key)
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
@@ -85,13 +84,13 @@ class Agenda:
         return delay
 
     def renew(self, key: Key, now: float) -> None:
-        """Forget the failures of a key: it stands for something new, and what was put off is due now."""
+        """Forgets the failures of a changed key and makes postponed work due now."""
         self._failures.pop(key, None)
         if self._not_before.pop(key, None) is not None and key in self._due:
             self.add(key, now)
 
     def next_due(self) -> float | None:
-        """When something can be popped next; None where nothing waits."""
+        """Earliest due time of a key that is not in work; None if there is none."""
         times = [due for key, due in self._due.items() if key not in self._working]
         return min(times) if times else None
 
@@ -100,41 +99,41 @@ class Agenda:
 
 
 class WorkQueue:
-    """An agenda that workers can wait on."""
+    """A delay queue that workers can wait on."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._agenda = Agenda()
+        self._queue = DelayQueue()
         self._clock = clock
         self._changed = asyncio.Event()
 
     def add(self, key: Key, delay: float = 0.0) -> None:
-        self._agenda.add(key, self._clock() + delay)
+        self._queue.add(key, self._clock() + delay)
         self._changed.set()
 
     def renew(self, key: Key) -> None:
-        self._agenda.renew(key, self._clock())
+        self._queue.renew(key, self._clock())
         self._changed.set()
 
     async def get(self) -> Key:
-        """The next key that is due; the worker must call done or failed with it."""
+        """Waits for the next due key; the worker must call `done` or `failed` with it."""
         while True:
-            key = self._agenda.pop(self._clock())
+            key = self._queue.pop(self._clock())
             if key is not None:
                 return key
-            due = self._agenda.next_due()
+            due = self._queue.next_due()
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
                     await self._changed.wait()
 
     def done(self, key: Key) -> None:
-        self._agenda.done(key)
+        self._queue.done(key)
         self._changed.set()
 
     def failed(self, key: Key) -> float:
-        delay = self._agenda.failed(key, self._clock())
+        delay = self._queue.failed(key, self._clock())
         self._changed.set()
         return delay
 
     def __len__(self) -> int:
-        return len(self._agenda)
+        return len(self._queue)

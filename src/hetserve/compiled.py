@@ -63,7 +63,7 @@ class _Inner(CPUDispatcher):
 
 
 def _compile(function: F, *, counted: bool, **more: bool) -> F:
-    function.__qualname__ = f"{function.__qualname__}_{_digest_of_sources(function)}"
+    function.__qualname__ = f"{function.__qualname__}_{source_digest(function)}"
     # "_nrt": numba's runtime, which counts references. numba documents no option to do without.
     options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
     try:
@@ -112,7 +112,7 @@ class _Compilations(Listener):
             self._note(False)
 
 
-def _digest_of_sources(function: Callable[..., object]) -> str:
+def source_digest(function: Callable[..., object]) -> str:
     """Digest of the package's files that the function's names lead to, its own first, and of their constants.
 
     A constant does not tell where it was imported from: its value stands for its file.

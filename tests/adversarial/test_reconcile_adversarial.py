@@ -12,7 +12,7 @@ from hetserve.reconcile.staging import Holding, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve.units import MicroDollarsPerHour
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 
 Json = dict[str, Any]
@@ -33,34 +33,34 @@ def rival(name: str, types: list[str] | None = None) -> list[Json]:
 
 
 async def test_two_services_after_the_same_gpus_come_to_rest() -> None:
-    lab = Lab()
-    lab.add(node("gpu-0", GPU_TYPE, gpus=1), *(node(f"cpu-{i}", CPU_TYPE) for i in range(3)))
-    lab.add(instance_type(overrides={"spec.price.hourly": "0.2"}), cpu_type(), *rival("one"), *rival("two"))
-    await lab.converge(200)
-    changes = [e["note"] for _, e in lab.api.items("events") if e["reason"] == "PlanChanged"]
+    sim = SimulatedOperator()
+    sim.add(node("gpu-0", GPU_TYPE, gpus=1), *(node(f"cpu-{i}", CPU_TYPE) for i in range(3)))
+    sim.add(instance_type(overrides={"spec.price.hourly": "0.2"}), cpu_type(), *rival("one"), *rival("two"))
+    await sim.converge(200)
+    changes = [e["note"] for _, e in sim.api.items("events") if e["reason"] == "PlanChanged"]
     assert len(changes) <= 8, f"services that chase one another's GPU never serve: {changes}"
-    held = [pod["metadata"]["labels"]["hetserve.io/service"] for _, pod in lab.cluster.pods()]
+    held = [pod["metadata"]["labels"]["hetserve.io/service"] for _, pod in sim.cluster.pods()]
     assert sorted(set(held)) == ["one", "two"], "one service took what both could have shared"
 
 
 async def test_a_gpu_that_becomes_free_goes_to_the_service_that_was_displaced() -> None:
-    lab = Lab()
-    lab.add(node("gpu-0", GPU_TYPE, gpus=1), instance_type(), *rival("one", [GPU_TYPE]), *rival("two", [GPU_TYPE]))
-    await lab.converge(200)
-    reasons = {name: lab.service(name)["status"]["reason"] for name in ("one", "two")}
+    sim = SimulatedOperator()
+    sim.add(node("gpu-0", GPU_TYPE, gpus=1), instance_type(), *rival("one", [GPU_TYPE]), *rival("two", [GPU_TYPE]))
+    await sim.converge(200)
+    reasons = {name: sim.service(name)["status"]["reason"] for name in ("one", "two")}
     assert sorted(reasons.values()) == ["AllInstancesReady", "CapacityTooLow"]
     winner = min(reasons, key=lambda name: reasons[name])
-    lab.api.remove(path_of(service(winner)))
-    await lab.converge(200)
+    sim.api.remove(path_of(service(winner)))
+    await sim.converge(200)
     (left,) = reasons.keys() - {winner}
-    assert lab.condition("Ready", left)["status"] == "True", "free capacity is not used until somebody edits the spec"
+    assert sim.condition("Ready", left)["status"] == "True", "free capacity is not used until somebody edits the spec"
 
 
 async def test_the_plan_is_recorded_before_any_deployment_follows_it() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    await lab.look(Key("default", "rm2"))
-    method, first = next(w for w in lab.api.writes if "/events" not in w[1])
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    await sim.look(Key("default", "rm2"))
+    method, first = next(w for w in sim.api.writes if "/events" not in w[1])
     assert (method, first) == ("PATCH", f"{SERVICE}/status"), "after a crash nobody knows which plan runs"
 
 
@@ -71,40 +71,40 @@ async def test_a_recorded_plan_stands_when_the_planner_would_now_answer_otherwis
         answers.append(plan(problem))
         return answers[0] if len(answers) < 3 else answers[-1]
 
-    lab = Lab(fickle)
-    lab.add(*rm2_scene())
-    await lab.converge()
-    before = lab.replicas()
-    lab.restart()
-    lab.add(node("gpu-9", GPU_TYPE, gpus=1))
-    await lab.converge()
-    assert lab.replicas() == before, "a restart of the operator moves instances"
+    sim = SimulatedOperator(fickle)
+    sim.add(*rm2_scene())
+    await sim.converge()
+    before = sim.replicas()
+    sim.restart()
+    sim.add(node("gpu-9", GPU_TYPE, gpus=1))
+    await sim.converge()
+    assert sim.replicas() == before, "a restart of the operator moves instances"
 
 
 async def test_a_record_that_somebody_has_emptied_is_made_again_without_moving_anything() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    await lab.converge()
-    before, made = lab.replicas(), lab.cluster.made
-    lab.edit(SERVICE, lambda s: s.update(status={}))
-    await lab.converge()
-    assert (lab.replicas(), lab.cluster.made) == (before, made)
-    assert lab.condition("Ready")["status"] == "True"
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    await sim.converge()
+    before, made = sim.replicas(), sim.cluster.made
+    sim.edit(SERVICE, lambda s: s.update(status={}))
+    await sim.converge()
+    assert (sim.replicas(), sim.cluster.made) == (before, made)
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_pods_of_a_type_whose_price_is_gone_block_growth_and_are_said() -> None:
-    lab = Lab()
-    lab.cluster.terminating_ticks = 6
-    lab.add(*rm2_scene())
-    await lab.converge()
-    lab.api.remove(path_of(cpu_type()))
-    await lab.round()
-    await lab.round()
-    assert lab.condition("WithinBudget")["status"] == "Unknown"
-    assert CPU_TYPE in lab.condition("WithinBudget")["message"]
-    assert lab.replicas()[deployment_name("rm2", GPU_TYPE)] == 3, "grown while what it costs is not known"
-    await lab.converge()
-    assert lab.replicas() == {deployment_name("rm2", GPU_TYPE): 4}
+    sim = SimulatedOperator()
+    sim.cluster.terminating_ticks = 6
+    sim.add(*rm2_scene())
+    await sim.converge()
+    sim.api.remove(path_of(cpu_type()))
+    await sim.round()
+    await sim.round()
+    assert sim.condition("WithinBudget")["status"] == "Unknown"
+    assert CPU_TYPE in sim.condition("WithinBudget")["message"]
+    assert sim.replicas()[deployment_name("rm2", GPU_TYPE)] == 3, "grown while what it costs is not known"
+    await sim.converge()
+    assert sim.replicas() == {deployment_name("rm2", GPU_TYPE): 4}
 
 
 def test_a_missing_price_is_not_zero() -> None:
@@ -115,35 +115,35 @@ def test_a_missing_price_is_not_zero() -> None:
 
 
 async def test_a_deployment_whose_owner_was_struck_off_is_adopted_not_doubled() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    await lab.converge()
-    made = lab.cluster.made
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    await sim.converge()
+    made = sim.cluster.made
     path = f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm2', GPU_TYPE)}"
-    lab.edit(path, lambda d: d["metadata"].pop("ownerReferences"))
-    await lab.converge()
-    owner = lab.api.objects[path]["metadata"]["ownerReferences"][0]
-    assert owner["uid"] == lab.service()["metadata"]["uid"]
-    assert lab.cluster.made == made
+    sim.edit(path, lambda d: d["metadata"].pop("ownerReferences"))
+    await sim.converge()
+    owner = sim.api.objects[path]["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == sim.service()["metadata"]["uid"]
+    assert sim.cluster.made == made
 
 
 async def test_a_service_named_beyond_a_label_is_refused_in_words_and_stops_nobody() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene(), service("a.b", {"spec.model.name": "rm2"}))
-    await lab.converge()
-    assert lab.service("a.b")["status"]["reason"] == "SpecInvalid"
-    assert "metadata.name must be a DNS label" in lab.condition("Planned", "a.b")["message"]
-    assert lab.condition("Ready")["status"] == "True"
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene(), service("a.b", {"spec.model.name": "rm2"}))
+    await sim.converge()
+    assert sim.service("a.b")["status"]["reason"] == "SpecInvalid"
+    assert "metadata.name must be a DNS label" in sim.condition("Planned", "a.b")["message"]
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_crd_that_drops_our_record_does_not_make_us_spin() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
 
     def prune(method: str, path: str, query: Any) -> None:
         if path.endswith("/status"):
-            lab.api.objects[SERVICE]["status"]["plan"].pop("inputs", None)
+            sim.api.objects[SERVICE]["status"]["plan"].pop("inputs", None)
 
-    lab.api.after.append(prune)
-    assert not await lab.look(Key("default", "rm2"))
-    assert len([w for w in lab.api.writes if w[1].endswith("/status")]) <= 2, "a hot loop of status writes"
+    sim.api.after.append(prune)
+    assert not await sim.look(Key("default", "rm2"))
+    assert len([w for w in sim.api.writes if w[1].endswith("/status")]) <= 2, "a hot loop of status writes"

@@ -12,7 +12,7 @@ from hetserve.planning.problem import Problem
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve.units import QPS, MicroDollarsPerHour
-from hetserve_operator.testing import Lab
+from hetserve_operator.testing import SimulatedOperator
 
 STANDING, NEW = {GPU_TYPE: 3, CPU_TYPE: 6}, {GPU_TYPE: 4, CPU_TYPE: 2}
 BOUND = 100.0
@@ -49,14 +49,14 @@ async def test_a_standing_plan_is_left_for_what_holds_more(name: str) -> None:
         base = replace(plan(problem), evaluated=())
         return _new(problem, base, case) if later else _of(problem, base, STANDING, BOUND)
 
-    lab = Lab(planner)
-    lab.add(*rm2_scene())
-    await lab.converge()
+    sim = SimulatedOperator(planner)
+    sim.add(*rm2_scene())
+    await sim.converge()
     later = True
-    lab.restart()
-    await lab.converge()
+    sim.restart()
+    await sim.converge()
     expected = NEW if case.left else STANDING
-    assert lab.replicas() == {deployment_name("rm2", kind): count for kind, count in expected.items()}, case.harm
+    assert sim.replicas() == {deployment_name("rm2", kind): count for kind, count in expected.items()}, case.harm
 
 
 def _new(problem: Problem, base: Plan, case: Case) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
-from hetserve.reconcile.decision import Finding
+from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.status import _condition
+from hetserve.reconcile.status import Seen, build_status
 from hetserve.sanitize import sanitize
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.verbs import wire
@@ -129,7 +130,9 @@ def refused(result: Result, text: str) -> None:
 def test_a_condition_and_its_event_show_what_they_quote() -> None:
     name = "a\x1b[31m\nb\u202e"
     finding = Finding("False", Reason.TEMPLATE_INVALID, f"the API server refuses it: {name}")
-    condition = _condition(ConditionType.PLANNED, finding, None, 1, "2026-01-01T00:00:00Z")
+    decision = Decision(finding, NOT_PLANNED, NOT_PLANNED)
+    status = build_status({"metadata": {"generation": 1}}, decision, Seen(), datetime(2026, 1, 1, tzinfo=UTC))
+    (condition,) = [one for one in status["conditions"] if one["type"] == ConditionType.PLANNED]
     assert condition["message"] == f"the API server refuses it: {sanitize(name)}"
     (news,) = announcements({}, {"conditions": [{**condition, "message": finding.message}]})
     assert news.note == condition["message"]

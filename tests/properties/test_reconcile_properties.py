@@ -16,7 +16,7 @@ from hetserve.reconcile.staging import Holding, staged_counts
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 from hetserve.units import MicroDollarsPerHour, parse_money
-from hetserve_operator.testing import CrashError, Lab, path_of
+from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 
 Json = dict[str, Any]
@@ -28,24 +28,24 @@ def _deployment(kind: str) -> str:
     return f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm2', kind)}"
 
 
-def _edit_service(change: Callable[[Json], object]) -> Callable[[Lab], None]:
-    return lambda lab: lab.edit(SERVICE, change)
+def _edit_service(change: Callable[[Json], object]) -> Callable[[SimulatedOperator], None]:
+    return lambda sim: sim.edit(SERVICE, change)
 
 
-def _edit_deployment(kind: str, change: Callable[[Json], object]) -> Callable[[Lab], None]:
-    def act(lab: Lab) -> None:
-        if _deployment(kind) in lab.api.objects:
-            lab.edit(_deployment(kind), change)
+def _edit_deployment(kind: str, change: Callable[[Json], object]) -> Callable[[SimulatedOperator], None]:
+    def act(sim: SimulatedOperator) -> None:
+        if _deployment(kind) in sim.api.objects:
+            sim.edit(_deployment(kind), change)
 
     return act
 
 
-def _toggle_rival_profile(lab: Lab) -> None:
+def _toggle_rival_profile(sim: SimulatedOperator) -> None:
     path = path_of(cpu_profile("rival"))
-    lab.api.remove(path) if path in lab.api.objects else lab.add(cpu_profile("rival"))
+    sim.api.remove(path) if path in sim.api.objects else sim.add(cpu_profile("rival"))
 
 
-EDITS: dict[str, Callable[[Lab], None]] = {
+EDITS: dict[str, Callable[[SimulatedOperator], None]] = {
     "budget 0.3": _edit_service(lambda s: s["spec"]["budget"].update(hourly="0.3")),
     "budget 1.0": _edit_service(lambda s: s["spec"]["budget"].update(hourly="1.0")),
     "budget 2.5": _edit_service(lambda s: s["spec"]["budget"].update(hourly="2.5")),
@@ -56,57 +56,57 @@ EDITS: dict[str, Callable[[Lab], None]] = {
     "no image": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="")),
     "a misspelled field": _edit_service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(imagee="c")),
     "a rival profile comes or goes": _toggle_rival_profile,
-    "the CPU type goes": lambda lab: lab.api.remove(path_of(cpu_type())),
-    "the CPU type comes": lambda lab: lab.add(cpu_type()),
-    "a node goes": lambda lab: lab.api.remove("/api/v1/nodes/gpu-1"),
+    "the CPU type goes": lambda sim: sim.api.remove(path_of(cpu_type())),
+    "the CPU type comes": lambda sim: sim.add(cpu_type()),
+    "a node goes": lambda sim: sim.api.remove("/api/v1/nodes/gpu-1"),
     "a Deployment is scaled": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=1)),
     "a Deployment is scaled beyond the budget": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=14)),
     "a Deployment gets a sidecar": _edit_deployment(
         GPU_TYPE, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"})
     ),
-    "a Deployment is deleted": lambda lab: lab.api.remove(_deployment(CPU_TYPE)),
-    "the operator restarts": lambda lab: lab.restart(),
+    "a Deployment is deleted": lambda sim: sim.api.remove(_deployment(CPU_TYPE)),
+    "the operator restarts": lambda sim: sim.restart(),
 }
 
 
-def _judged(lab: Lab) -> Lab:
-    """The lab, with every status that is written held against the law of the three conditions."""
+def _judged(sim: SimulatedOperator) -> SimulatedOperator:
+    """The simulated operator, with every status that is written held against the law of the three conditions."""
 
     def judge(_method: str, path: str, _query: Any) -> None:
         if path == f"{SERVICE}/status":
-            assert kstatus(lab.service()) == ONE_OF[the_one_that_is_true(lab.service()["status"])]
+            assert kstatus(sim.service()) == ONE_OF[the_one_that_is_true(sim.service()["status"])]
 
-    lab.api.after.append(judge)
-    return lab
+    sim.api.after.append(judge)
+    return sim
 
 
-def _good(lab: Lab) -> None:
+def _good(sim: SimulatedOperator) -> None:
     """Back to the declared state from which all ends alike."""
-    lab.add(*rm2_scene())
-    lab.api.remove(path_of(cpu_profile("rival")))
+    sim.add(*rm2_scene())
+    sim.api.remove(path_of(cpu_profile("rival")))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(sorted(EDITS)), st.integers(0, 3)), max_size=6))
 def test_any_sequence_of_edits_can_be_undone_and_ends_silent(edits: list[tuple[str, int]]) -> None:
     async def story() -> None:
-        lab = _judged(Lab())
-        lab.add(*rm2_scene())
-        assert kstatus(lab.service()) == "InProgress", "a service that nobody has seen reads as current"
-        await lab.converge()
+        sim = _judged(SimulatedOperator())
+        sim.add(*rm2_scene())
+        assert kstatus(sim.service()) == "InProgress", "a service that nobody has seen reads as current"
+        await sim.converge()
         for name, rounds in edits:
-            EDITS[name](lab)
+            EDITS[name](sim)
             for _ in range(rounds):
-                await lab.round()
-        _good(lab)
-        lab.clock += 100  # past every hold and every remembered refusal
-        await lab.converge()
-        assert lab.condition("Ready")["status"] == "True"
-        assert lab.replicas() == {deployment_name("rm2", GPU_TYPE): 3, deployment_name("rm2", CPU_TYPE): 6}
-        lab.api.writes.clear()
-        lab.restart()
-        await lab.round()
-        assert lab.api.writes == [], "at rest the operator writes nothing"
+                await sim.round()
+        _good(sim)
+        sim.clock += 100  # past every hold and every remembered refusal
+        await sim.converge()
+        assert sim.condition("Ready")["status"] == "True"
+        assert sim.replicas() == {deployment_name("rm2", GPU_TYPE): 3, deployment_name("rm2", CPU_TYPE): 6}
+        sim.api.writes.clear()
+        sim.restart()
+        await sim.round()
+        assert sim.api.writes == [], "at rest the operator writes nothing"
 
     asyncio.run(story())
 
@@ -122,9 +122,9 @@ def test_what_exists_never_costs_more_than_the_highest_budget_in_force(
     budgets: list[str], only_gpu: list[bool], terminating: int, crash_at: int
 ) -> None:
     async def story() -> None:
-        lab = Lab()
-        lab.cluster.terminating_ticks = terminating
-        lab.add(*rm2_scene())
+        sim = SimulatedOperator()
+        sim.cluster.terminating_ticks = terminating
+        sim.add(*rm2_scene())
         writes = 0
 
         def crash(*_: Any) -> None:
@@ -133,21 +133,21 @@ def test_what_exists_never_costs_more_than_the_highest_budget_in_force(
             if writes == crash_at:
                 raise CrashError
 
-        lab.api.after.append(crash)
+        sim.api.after.append(crash)
         for budget, gpu in zip(budgets, only_gpu, strict=False):
-            lab.edit(SERVICE, partial(_declare, budget, [GPU_TYPE] if gpu else [GPU_TYPE, CPU_TYPE]))
-            before = _cost(lab)
+            sim.edit(SERVICE, partial(_declare, budget, [GPU_TYPE] if gpu else [GPU_TYPE, CPU_TYPE]))
+            before = _cost(sim)
             seen: deque[dict[str, str]] = deque(maxlen=terminating + 3)
             for _ in range(40):
                 try:
-                    await lab.round()
+                    await sim.round()
                 except CrashError:
-                    lab.restart()
-                seen.append(lab.versions())
+                    sim.restart()
+                seen.append(sim.versions())
                 # What was there before may exceed a budget that was lowered; nothing may come on top of it.
                 limit = max(parse_money(budget), before)
-                assert _cost(lab) <= limit, f"{_cost(lab)} is more than {limit}"
-                before = min(before, max(_cost(lab), parse_money(budget)))
+                assert _cost(sim) <= limit, f"{_cost(sim)} is more than {limit}"
+                before = min(before, max(_cost(sim), parse_money(budget)))
                 if len(seen) == seen.maxlen and seen[0] == seen[-1]:
                     break  # it is at rest: longer than a pod takes to end, nothing has changed
 
@@ -158,8 +158,8 @@ def _declare(budget: str, types: list[str], raw: Json) -> None:
     raw["spec"] |= {"budget": {"hourly": budget}, "instanceTypes": {"names": types}}
 
 
-def _cost(lab: Lab) -> int:
-    return sum(PRICES[pod["metadata"]["labels"]["hetserve.io/instance-type"]] for _, pod in lab.cluster.pods())
+def _cost(sim: SimulatedOperator) -> int:
+    return sum(PRICES[pod["metadata"]["labels"]["hetserve.io/instance-type"]] for _, pod in sim.cluster.pods())
 
 
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 6))

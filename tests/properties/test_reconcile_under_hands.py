@@ -14,7 +14,7 @@ from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve.units import parse_money
-from hetserve_operator.testing import Lab
+from hetserve_operator.testing import SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
 
 Json = dict[str, Any]
@@ -22,27 +22,27 @@ PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
 MIX = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
 
 
-def _service(change: Callable[[Json], object]) -> Callable[[Lab], None]:
-    return lambda lab: lab.edit(SERVICE, change) if SERVICE in lab.api.objects else None
+def _service(change: Callable[[Json], object]) -> Callable[[SimulatedOperator], None]:
+    return lambda sim: sim.edit(SERVICE, change) if SERVICE in sim.api.objects else None
 
 
-def _deployment(name: str, change: Callable[[Json], object]) -> Callable[[Lab], None]:
+def _deployment(name: str, change: Callable[[Json], object]) -> Callable[[SimulatedOperator], None]:
     path = deployment_path(name)
-    return lambda lab: lab.edit(path, change) if path in lab.api.objects else None
+    return lambda sim: sim.edit(path, change) if path in sim.api.objects else None
 
 
-def _delete(orphan: bool) -> Callable[[Lab], None]:
-    def act(lab: Lab) -> None:
-        lab.api.remove(SERVICE)
-        for path, raw in list(lab.api.items("deployments")) if orphan else ():
+def _delete(orphan: bool) -> Callable[[SimulatedOperator], None]:
+    def act(sim: SimulatedOperator) -> None:
+        sim.api.remove(SERVICE)
+        for path, raw in list(sim.api.items("deployments")) if orphan else ():
             raw["metadata"].pop("ownerReferences", None)
-            lab.api.touch(path)
+            sim.api.touch(path)
 
     return act
 
 
-def _declare(**overrides: Any) -> Callable[[Lab], None]:
-    return lambda lab: lab.add(service("rm2", {**MIX, **overrides}))
+def _declare(**overrides: Any) -> Callable[[SimulatedOperator], None]:
+    return lambda sim: sim.add(service("rm2", {**MIX, **overrides}))
 
 
 def _container(raw: Json) -> Json:
@@ -50,7 +50,7 @@ def _container(raw: Json) -> Json:
     return found
 
 
-HANDS: dict[str, Callable[[Lab], None]] = {
+HANDS: dict[str, Callable[[SimulatedOperator], None]] = {
     "a small budget": _service(lambda s: s["spec"]["budget"].update(hourly="1.0")),
     "the whole budget": _service(lambda s: s["spec"]["budget"].update(hourly="2.5")),
     "another image": _service(lambda s: _container(s).update(image="b:2")),
@@ -61,7 +61,7 @@ HANDS: dict[str, Callable[[Lab], None]] = {
     "a service": _declare(),
     "a service on GPUs": _declare(**{"spec.instanceTypes": {"names": [GPU_TYPE]}}),
     "a service with a small budget": _declare(**{"spec.budget.hourly": "1.0"}),
-    "a Deployment is deleted": lambda lab: lab.api.remove(deployment_path(CPU_DEPLOYMENT)),
+    "a Deployment is deleted": lambda sim: sim.api.remove(deployment_path(CPU_DEPLOYMENT)),
     "more replicas": _deployment(CPU_DEPLOYMENT, lambda d: d["spec"].update(replicas=12)),
     "fewer replicas": _deployment(GPU_DEPLOYMENT, lambda d: d["spec"].update(replicas=1)),
     "no labels": _deployment(CPU_DEPLOYMENT, lambda d: d["metadata"].update(labels={})),
@@ -71,47 +71,47 @@ HANDS: dict[str, Callable[[Lab], None]] = {
     "no owner": _deployment(CPU_DEPLOYMENT, lambda d: d["metadata"].pop("ownerReferences", None)),
     "no record": _deployment(CPU_DEPLOYMENT, lambda d: d["metadata"]["annotations"].clear()),
     "nobody manages a field": _deployment(GPU_DEPLOYMENT, lambda d: d["metadata"].update(managedFields=[])),
-    "the operator restarts": lambda lab: lab.restart(),
+    "the operator restarts": lambda sim: sim.restart(),
 }
 
 
 class Judge:
     """Looks at the Deployments before and after every write of the operator; moves the cluster after it."""
 
-    def __init__(self, lab: Lab, *, moves: bool) -> None:
-        self._lab = lab
+    def __init__(self, sim: SimulatedOperator, *, moves: bool) -> None:
+        self._sim = sim
         self._moves = moves
         self._before: tuple[int, dict[str, int]] = (0, {})
-        lab.api.before.append(self._look)
-        lab.api.after.append(self._judge)
+        sim.api.before.append(self._look)
+        sim.api.after.append(self._judge)
 
     def _look(self, *_: Any) -> None:
-        self._before = self._paid(), self._lab.replicas()
+        self._before = self._paid(), self._sim.replicas()
 
     def _judge(self, method: str, path: str, query: Any) -> None:
-        if "/deployments" in path and not query.get("dryRun") and SERVICE in self._lab.api.objects:
+        if "/deployments" in path and not query.get("dryRun") and SERVICE in self._sim.api.objects:
             self._no_write_costs_more()
             if method != "DELETE":
                 self._no_write_takes_what_the_plan_holds()
         if self._moves:
-            self._lab.cluster.tick()
+            self._sim.cluster.tick()
 
     def _no_write_costs_more(self) -> None:
-        budget = parse_money(self._lab.service()["spec"]["budget"]["hourly"])
+        budget = parse_money(self._sim.service()["spec"]["budget"]["hourly"])
         paid = self._paid()
         assert paid <= max(budget, self._before[0]), f"{paid} of {budget}, before {self._before[0]}"
 
     def _no_write_takes_what_the_plan_holds(self) -> None:
-        plan = (self._lab.service().get("status") or {}).get("plan") or {}
+        plan = (self._sim.service().get("status") or {}).get("plan") or {}
         held = {deployment_name("rm2", row["instanceType"]): row["count"] for row in plan.get("counts", ())}
-        for name, count in self._lab.replicas().items():
+        for name, count in self._sim.replicas().items():
             assert count >= min(held.get(name, 0), self._before[1].get(name, 0)), f"{name}: an outage for nothing"
 
     def _paid(self) -> int:
         """By type: what lives or is asked for, and what terminates, of all Deployments that are there."""
-        lab, total = self._lab, 0
-        for _, raw in lab.api.items("deployments"):
-            pods = [pod for _, pod in lab.cluster.pods(raw)]
+        sim, total = self._sim, 0
+        for _, raw in sim.api.items("deployments"):
+            pods = [pod for _, pod in sim.cluster.pods(raw)]
             gone = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
             kind = raw["spec"]["selector"]["matchLabels"][names.LABEL_INSTANCE_TYPE]
             total += PRICES[kind] * (max(raw["spec"]["replicas"], len(pods) - gone) + gone)
@@ -126,26 +126,26 @@ def test_no_write_breaks_the_budget_or_an_instance_and_all_ends_as_declared(
     hands: list[tuple[str, int]], moves: bool, terminating: int
 ) -> None:
     async def story() -> None:
-        lab = Lab()
-        lab.cluster.terminating_ticks = terminating
-        lab.add(*rm2_scene())
-        await lab.converge()
-        Judge(lab, moves=moves)
+        sim = SimulatedOperator()
+        sim.cluster.terminating_ticks = terminating
+        sim.add(*rm2_scene())
+        await sim.converge()
+        Judge(sim, moves=moves)
         for name, rounds in hands:
-            HANDS[name](lab)
+            HANDS[name](sim)
             for _ in range(rounds):
-                await lab.round()
-        lab.add(*rm2_scene())
+                await sim.round()
+        sim.add(*rm2_scene())
         for _ in range(3):
-            lab.clock += 100  # past every hold and every remembered refusal
-            await lab.converge(200)
-        assert (lab.condition("Ready")["status"], lab.replicas()) == ("True", PLANNED)
-        assert {e["operation"] for _, d in lab.api.items("deployments") for e in d["metadata"]["managedFields"]} <= {
+            sim.clock += 100  # past every hold and every remembered refusal
+            await sim.converge(200)
+        assert (sim.condition("Ready")["status"], sim.replicas()) == ("True", PLANNED)
+        assert {e["operation"] for _, d in sim.api.items("deployments") for e in d["metadata"]["managedFields"]} <= {
             "Apply"
         }
-        lab.api.writes.clear()
-        lab.restart()
-        await lab.round()
-        assert lab.api.writes == [], "at rest the operator writes nothing"
+        sim.api.writes.clear()
+        sim.restart()
+        await sim.round()
+        assert sim.api.writes == [], "at rest the operator writes nothing"
 
     asyncio.run(story())

@@ -7,7 +7,7 @@ from typing import Any
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import SimulatedOperator, path_of
 
 GPU_DEPLOYMENT = deployment_name("rm2", GPU_TYPE)
 CPU_DEPLOYMENT = deployment_name("rm2", CPU_TYPE)
@@ -19,8 +19,8 @@ def deployment_path(name: str) -> str:
     return f"/apis/apps/v1/namespaces/default/deployments/{name}"
 
 
-async def converged(**scene: Any) -> Lab:
-    lab = Lab()
-    lab.add(*rm2_scene(**scene))
-    await lab.converge()
-    return lab
+async def converged(**scene: Any) -> SimulatedOperator:
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene(**scene))
+    await sim.converge()
+    return sim

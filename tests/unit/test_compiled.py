@@ -103,7 +103,7 @@ def test_the_name_of_the_cache_follows_the_files_that_a_kernel_calls(monkeypatch
     from hetserve.dispatch import kairos
 
     def digest() -> str:
-        return compiled._digest_of_sources(kairos.policy)
+        return compiled.source_digest(kairos.policy)
 
     before = digest()
     real = Path.read_bytes
@@ -120,7 +120,7 @@ def test_the_name_of_the_cache_follows_constants_from_other_files(monkeypatch: p
 
     def digest() -> str:
         judge: Any = search.judge
-        return compiled._digest_of_sources(judge.py_func)
+        return compiled.source_digest(judge.py_func)
 
     before = digest()
     monkeypatch.setattr(search, "UNIT", 2.0**15)

@@ -16,7 +16,7 @@ from hetserve.planning.problem import Problem
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.testing.controllers import Controllers
 from hetserve_operator.workqueue import Key
@@ -30,43 +30,43 @@ STATUSES = {"inferenceservices": {"observedGeneration": NOT_OBSERVED}}
 """The status that the CRD gives a service by default."""
 
 decided = lru_cache(maxsize=4096)(plan)
-"""The default planner, a pure function, remembered over all labs: simulated crashes ask the same many times."""
+"""The default planner, a pure function, cached over all simulations, which ask it the same many times."""
 
 
 class CrashError(BaseException):
-    """The operator's end at this very request; nothing in it may catch this."""
+    """A crash of the operator at a request; the operator must not catch it."""
 
 
-class Lab:
-    """An operator with its cluster. clock: seconds, moved by the test only."""
+class SimulatedOperator:
+    """An operator with its simulated cluster. clock: seconds, advanced only by the test."""
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
         self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
         self._planner = planner
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         self.restart()
 
     def restart(self) -> None:
-        """A new operator process: everything that is only remembered is gone."""
+        """Starts a new operator process, with empty memory and cache."""
         self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
-        writer = Writer(self.api, "lab", self._now)
+        writer = Writer(self.api, "simulated", self._now)
         self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
 
     def add(self, *manifests: Mapping[str, Any]) -> None:
-        """Create or replace objects as a user would."""
+        """Creates or replaces objects as a user would."""
         for raw in manifests:
             self.api.put(path_of(raw), copy.deepcopy(dict(raw)))
 
     def edit(self, path: str, change: Callable[[Json], object]) -> None:
-        """Change an object in place as somebody with every right."""
+        """Changes an object in place, as an administrator."""
         raw = copy.deepcopy(self.api.objects[path])
         change(raw)
         self.api.put(path, raw)
 
     async def look(self, key: Key) -> bool:
-        """One look of the operator at a service, with fresh caches; False: it failed and is to be repeated."""
+        """Reconciles a service with a fresh cache; False if it failed and must be repeated."""
         try:
             await self.observer.relist()
             await self.controller.reconcile(key)
@@ -75,7 +75,7 @@ class Lab:
         return True
 
     async def round(self) -> bool:
-        """The operator looks at every service, then the cluster moves by one stage, then a second passes."""
+        """Reconciles every service, then moves the cluster by one stage and the clock by a second."""
         keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items("inferenceservices")]
         well = all([await self.look(key) for key in keys])
         self.cluster.tick()
@@ -83,7 +83,7 @@ class Lab:
         return well
 
     async def converge(self, rounds: int = 120) -> int:
-        """Rounds until nothing changes any more. Raises AssertionError where that does not come."""
+        """Rounds until nothing changes. Raises AssertionError if it still changes after `rounds`."""
         for count in range(rounds):
             before = self.versions()
             well = await self.round()
@@ -96,7 +96,7 @@ class Lab:
         return {path: raw["metadata"]["resourceVersion"] for path, raw in self.api.objects.items()}
 
     def service(self, name: str = "rm2", namespace: str = "default") -> Json:
-        """A service as it is stored."""
+        """A stored service."""
         return self.api.objects[f"{_GROUP}/namespaces/{namespace}/inferenceservices/{name}"]
 
     def condition(self, kind: str, name: str = "rm2") -> Json:

@@ -1,4 +1,4 @@
-"""`python -m hetserve.cli`, where the console script is not on the path."""
+"""Entry point of `python -m hetserve.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group of commands; a command, and what it needs, is imported when it runs."""
+"""The command group; imports a command only when it runs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ COMMANDS: Final = {
     "simulate": "capacity",
     "why": "placement",
 }
-"""Command to its package. Each is the function of its name in the module of its name, imported when it runs."""
+"""Package of each command; its module and its function have the command's name."""
 
 
 class _Commands(click.Group):
-    """A bad option is one line that begins with `Error:`, as a bad file is; click's would be three."""
+    """Reports a bad option in one line that begins with `Error:`, as commands report a bad file."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's form
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  signature of click
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         found = getattr(import_module(f"hetserve.cli.{COMMANDS[cmd_name]}.{cmd_name}"), cmd_name)
-        assert isinstance(found, click.Command)  # noqa: S101  a test goes through all of them
+        assert isinstance(found, click.Command)  # noqa: S101  a test loads every command
         return found
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -58,7 +58,7 @@ def _told() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        # What click suggests stands on lines of its own.
+        # click puts its suggestions on further lines.
         messages.error(" ".join(error.format_message().split()))
         sys.exit(error.exit_code)
     except click.ClickException as error:

@@ -1,8 +1,9 @@
-"""Option values with units, checked where they enter: callbacks of options, in click's form."""
+"""Callbacks that check and convert option values: quantities with units, and Kubernetes names."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ duration = _positive(parse_duration, "must be longer than zero, for example 350m
 
 
 def number(allowed: Callable[[float], bool], right: str) -> Callback:
-    """Callback for a finite number that is allowed; `right`: what would be right, in words."""
+    """Callback for a finite number for which `allowed` holds; `right` describes such numbers."""
 
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:
@@ -52,3 +53,29 @@ def number(allowed: Callable[[float], bool], right: str) -> Callback:
 
 threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
 weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
+
+
+def label(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Callback for models and namespaces: a DNS label."""
+    from hetserve.api.scalars import DNS_LABEL_PATTERN, dns_label  # noqa: PLC0415
+
+    if len(value) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, value):
+        return value
+    near = dns_label(value)
+    hint = f"; write for example {near}" if near else ""
+    raise click.BadParameter(
+        f"{value!r} is not a DNS label (at most 63 lower-case letters, digits and dashes){hint}", ctx, param
+    )
+
+
+def subdomain(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Callback for names of objects and instance types: a DNS subdomain."""
+    from hetserve.api.scalars import DNS_SUBDOMAIN_PATTERN  # noqa: PLC0415
+
+    if value is None or (len(value) <= 253 and re.fullmatch(DNS_SUBDOMAIN_PATTERN, value)):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is not a DNS subdomain (lower-case letters, digits, dashes and dots), for example g4dn.xlarge",
+        ctx,
+        param,
+    )

@@ -1,4 +1,4 @@
-"""From what is declared and what exists to the next request: pure, one request per step."""
+"""Computes the next request from what is declared and what exists: pure, one request per step."""
 
 from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.step import failure_status, step

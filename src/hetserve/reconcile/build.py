@@ -1,7 +1,7 @@
-"""The Deployment that one instance type of a plan should be: pure manifests, nothing read, nothing sent.
+"""Builds the Deployment of one service on one instance type: pure manifests.
 
-Strategy and deadline hold for CPU types too: a surge instance would be paid beyond the budget, and it finds
-no node where an instance fills one; gated pods may wait longer than any progress deadline.
+No type gets surge instances, which would cost more than the budget and might find no node, nor a progress deadline,
+which gated pods may exceed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HASH: Final = 6
 
 
 def deployment_name(service: str, instance_type: str) -> str:
-    """``{service}-{type, dots as dashes}-{hash6}``: the hash keeps a-b + c and a + b-c apart, and long names."""
+    """``{service}-{type, dots as dashes}-{hash6}``; the hash distinguishes a-b + c from a + b-c, and long names."""
     digest = hashlib.sha256(f"{service}/{instance_type}".encode()).hexdigest()[:_HASH]
     readable = f"{service}-{instance_type}".replace(".", "-")[: _MAX_NAME - _HASH - 1].rstrip("-")
     return f"{readable}-{digest}"
@@ -35,7 +35,7 @@ def deployment_name(service: str, instance_type: str) -> str:
 def desired_deployment(service: InferenceService, offer: Offer) -> Json:
     """Deployment of one service on one type, without replicas.
 
-    Raises TemplateError where the user's pod template and what hetserve must set in it contradict.
+    Raises TemplateError if the user's pod template conflicts with what hetserve must set in it.
     """
     meta, instance_type = service.metadata, offer.type
     own = {names.LABEL_SERVICE: meta.name, names.LABEL_INSTANCE_TYPE: instance_type.metadata.name}
@@ -60,7 +60,7 @@ def desired_deployment(service: InferenceService, offer: Offer) -> Json:
 
 
 def owner_reference(service: InferenceService) -> Json:
-    """Reference that makes the service the controller of an object, by UID."""
+    """Owner reference that makes the service the controller of an object."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": "InferenceService",
@@ -72,7 +72,7 @@ def owner_reference(service: InferenceService) -> Json:
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
-    """Digest of what is desired of a Deployment, replicas and bookkeeping aside."""
+    """Digest of a desired Deployment without replicas and annotations."""
     spec = {key: value for key, value in manifest["spec"].items() if key != "replicas"}
     meta = {key: manifest["metadata"][key] for key in ("labels", "ownerReferences")}
     text = json.dumps([meta, spec], sort_keys=True, separators=(",", ":"))
@@ -80,7 +80,7 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def with_replicas(manifest: Json, replicas: int) -> Json:
-    """Copy of a manifest with its replicas, and the annotation that says what was applied."""
+    """Copy of a manifest with replicas, and with the annotation that records what was applied."""
     result = copy.deepcopy(manifest)
     result["spec"]["replicas"] = replicas
     result["metadata"]["annotations"][names.ANNOTATION_APPLIED] = f"{manifest_digest(manifest)}/{replicas}"
@@ -147,10 +147,10 @@ def _schedule_on_gpu(spec: Json) -> None:
 
 
 def _show_devices(spec: Json, holder: Json | None) -> None:
-    """Only the container that holds the GPU, if any does, sees one: the one that the pod is bound to.
+    """Shows the bound GPU to `holder`, and no GPU to every other container.
 
-    Every other is told so: a variable that is set here wins over envFrom and over the image's own, and images made
-    for CUDA ask for all GPUs of the node. Without a GPU, too: such an instance may come to a node that has some.
+    The variable is set on all containers, also of CPU types: images made for CUDA ask for all GPUs of the node, and
+    a variable set here overrides envFrom and the image.
     """
     bound = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_GPU}']"}}}
     for container in (*spec["containers"], *spec.get("initContainers", [])):

@@ -1,10 +1,9 @@
-"""Which plan is in force: the recorded one as long as it stands, a new one where it does not.
+"""Decides which plan is in force: the recorded one, or a new one.
 
-The plan is written into the status before any Deployment follows it, with a digest of the declared inputs
-(spec, types, prices, profiles; not the state of the cluster). A plan of the same inputs is left only when it
-no longer fits into the cluster, or when another is better by SWITCH_GAIN: the state of the cluster changes
-with every pod that is bound, and two services that chase the same GPU must come to rest. Better is what was
-evaluated, where the planner evaluated both: a higher bound may hold less.
+The recorded plan carries a digest of its declared inputs (spec, types, prices, profiles; not the cluster). While the
+inputs are the same, another plan replaces it only if it no longer fits into the cluster, or if the other is better by
+SWITCH_GAIN: every bound pod changes the cluster, and two services that compete for a GPU must settle. "Better" compares
+evaluated rates if the planner evaluated both, as a higher bound may hold less.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from hetserve.units import MicroDollarsPerHour, parse_money
 
 Planner = Callable[[Problem], Plan]
 SWITCH_GAIN: Final = Decimal("0.05")
-"""Share by which another plan must be better before a running one is left for it."""
+"""Relative gain that justifies replacing a running plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +46,10 @@ NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What holds for one service now.
+    """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force, kept while no better one can be had. fresh: it is not recorded yet. follow:
-    whether Deployments are brought to it; not where what runs stays because the inputs cannot be planned.
+    record: the plan in force. fresh: it is not recorded yet. follow: whether Deployments are brought to it; False if
+    the inputs cannot be planned, so that what runs stays.
     """
 
     planned: Finding
@@ -73,8 +72,8 @@ class Decision:
 
 
 def decide(world: World, planner: Planner) -> Decision:
-    """Decision for the service in a world; planner: from a Problem to a Plan, only asked where it matters."""
-    assert world.service is not None  # noqa: S101  the caller has looked
+    """Decision for the service in a world; calls the planner only if its answer can matter."""
+    assert world.service is not None  # noqa: S101  the caller has checked
     recorded = read_record(world.service)
     service = read_service(world.service)
     if isinstance(service, str):
@@ -99,13 +98,13 @@ def decide(world: World, planner: Planner) -> Decision:
 
 
 def inputs_digest(declared: Problem) -> str:
-    """Digest of a problem without facts of the cluster; equal problems have equal texts."""
+    """Digest of a problem without facts of the cluster."""
     return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A service that can be planned. declared: without facts of the cluster; problem: with them."""
+    """A service that can be planned. declared: problem without facts of the cluster; problem: with them."""
 
     service: InferenceService
     offers: Offers
@@ -118,7 +117,7 @@ def _choose(case: _Case, planner: Planner) -> Decision:
     service, offers, problem, recorded = case.service, case.offers, case.problem, case.recorded
     digest = inputs_digest(case.declared)
     if recorded is not None and recorded.inputs == digest and not _is_priced_right(recorded, case.declared):
-        recorded = None  # of these very inputs, so it is no old plan: somebody has changed it
+        recorded = None  # same inputs, other price: somebody edited the record
     standing = recorded if recorded is not None and recorded.inputs == digest else None
     fits = standing is not None and _fits(standing, problem)
     if standing is not None and fits and _is_ideal(standing, planner(case.declared)):
@@ -137,7 +136,7 @@ def _choose(case: _Case, planner: Planner) -> Decision:
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
-    """Whether the counts cost at the declared prices what is recorded, and no more than the budget."""
+    """Whether the recorded cost equals the cost at declared prices and is within the budget."""
     prices = {option.name: option.price for option in declared.types}
     if any(name not in prices for name, _ in record.counts):
         return False
@@ -155,7 +154,7 @@ def _limit(cap: int | None, otherwise: int) -> int:
 
 
 def _is_ideal(record: PlanRecord, ideal: Plan) -> bool:
-    """Whether no cluster, however empty, would be used otherwise."""
+    """Whether the record is the plan for an empty cluster."""
     return ideal.feasible and record.nonzero == _nonzero(ideal.counts)
 
 
@@ -173,10 +172,9 @@ def _better(plan: Plan, record: PlanRecord, problem: Problem) -> bool:
 
 
 def _evaluated_rates(plan: Plan, record: PlanRecord) -> tuple[Decimal, Decimal] | None:
-    """What the new and the standing counts held when the planner tried both on one problem, queries/s.
+    """Rates [queries/s] that the new and the recorded counts held when the planner evaluated both; else None.
 
-    None: not both were tried, and only their bounds can be compared; what was evaluated on an earlier problem met
-    other queries, so it is not recorded.
+    Evaluations of earlier problems are not recorded, as they used other queries.
     """
     held = {frozenset(_nonzero(one.candidate.counts).items()): one.held for one in plan.evaluated}
     new, standing = (held.get(frozenset(counts.items())) for counts in (_nonzero(plan.counts), record.nonzero))
@@ -245,6 +243,6 @@ def _by_name(offers: Offers) -> dict[str, Offer]:
 
 
 def read_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Status of a raw object, empty where there is none."""
+    """Status of a raw object; empty if there is none."""
     status = raw.get("status")
     return status if isinstance(status, Mapping) else {}

@@ -1,8 +1,8 @@
-"""From the Deployments that should be and those that are to the next write, or what keeps it back.
+"""Compares desired with existing Deployments and finds the next write, or why it has to wait.
 
-Our own changes go by server-side apply; an annotation says what was applied last. Where that is current and
-the spec still differs from what the apiserver makes of our manifest, a foreign hand has added or changed
-something (apply leaves foreign list entries alone), and the whole spec is put back at its resourceVersion.
+Our changes use server-side apply; an annotation records what was applied last. If that is current and the spec
+still differs from the rendered Deployment, somebody else changed it. Apply would keep foreign list entries, so the
+whole spec is replaced at its resourceVersion.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from hetserve.reconcile.world import (
 )
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-"""Written into the template by `kubectl rollout restart`: a user's wish, and removing it would restart again."""
+"""Set by `kubectl rollout restart`; kept, since removing it would restart the pods again."""
 
 _QUOTA: Final = "exceeded quota"
-"""How the apiserver's admission of ResourceQuota begins its refusal."""
+"""Part of the API server's message when a ResourceQuota refuses a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A Deployment of the plan: its manifest without replicas, how many it may have now and at last."""
+    """A Deployment of the plan. manifest: without replicas. staged: replicas for now. final: replicas of the plan."""
 
     instance_type: str
     manifest: Json
@@ -54,7 +54,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The next write, if any; refusals: the apiserver's words on writes that are not tried again yet."""
+    """The next write, if any. refusals: the API server's messages for writes that are not retried yet."""
 
     request: Request | None = None
     template_refusal: str | None = None
@@ -64,10 +64,10 @@ class Work:
 
 
 def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> Work:
-    """The first write that brings the Deployments nearer to the targets. over_budget: what is there costs too much.
+    """The first write that brings the Deployments closer to the targets. over_budget: what runs exceeds the budget.
 
-    Order: learn what the apiserver makes of a manifest, delete what no plan holds, shrink, then the rest.
-    A Deployment that may not be made keeps the others from nothing but deletions, see `_deletes_beside`.
+    Order: render manifests, delete Deployments outside the plan, shrink, then the rest. A Deployment that cannot be
+    created blocks only deletions, see `_deletes_beside`.
     """
     renders = {target.name: _render(world, target) for target in targets}
     for refusal in (r for r in renders.values() if isinstance(r, str)):
@@ -84,10 +84,9 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
 
 
 def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
-    """The first write that only takes away: what no plan holds, and replicas beyond `staged` (by Deployment).
+    """The first write that only reduces: Deployments outside the plan, and replicas beyond `staged` (by Deployment).
 
-    Needs no rendering: what is left keeps the template that it has. So a budget is followed, too, while the
-    new template is refused or cannot be tried.
+    Keeps the existing template and so needs no rendering: the budget holds even while a new template is refused.
     """
     writes = _deletions(world, set(staged), service_uid)
     for found in world.deployments:
@@ -113,9 +112,9 @@ def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ())
 
 
 def _deletes_beside(denied: list[str]) -> bool:
-    """Whether to delete while Deployments may not be made: where a quota is used up that makes room for them.
+    """Whether to delete although Deployments cannot be created: if a quota refuses them, deletions make room.
 
-    Any other denial may last, and what is deleted would then have no successor.
+    Any other denial may last, and deleted pods would have no successors.
     """
     return all(_QUOTA in words for words in denied)
 
@@ -125,7 +124,7 @@ def _service_of(world: World) -> str:
 
 
 def _shrunk(world: World, found: RawObject, count: int) -> Replace:
-    """The Deployment as it is but for its replicas: apply of our manifest would bring its template, too."""
+    """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])
     meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
     digest, _, replicas = str((meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)).partition("/")
@@ -133,12 +132,12 @@ def _shrunk(world: World, found: RawObject, count: int) -> Replace:
     spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
-    # Where we had asked for so few already, a foreign hand has added some.
+    # If we had already asked for this count, somebody else raised it.
     return Replace(manifest, why, repair=replicas == str(count) or _is_foreign(world, found), cut=True)
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
-    """Whole spec that the Deployment should have now; None until the apiserver has rendered it."""
+    """Whole spec that the Deployment should have; None until the API server has rendered it."""
     rendered = world.rendered.get(manifest_digest(target.manifest))
     if rendered is None or rendered.spec is None:
         return None
@@ -216,7 +215,7 @@ def _change(world: World, target: Target, found: RawObject, service_uid: str) ->
 
 
 def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) -> Request | None:
-    """What brings a Deployment of ours to the target, or None where it is there."""
+    """Write that brings our Deployment to the target, or None if it is there."""
     meta, uid = found["metadata"], str(found["metadata"]["uid"])
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
@@ -236,7 +235,7 @@ def _shrinks(target: Target, found: RawObject) -> bool:
 
 
 def _cut(write: Request, live: Mapping[str, RawObject], over_budget: bool) -> Request:
-    """The write, marked where it takes away replicas while the service is over its budget."""
+    """The write, marked as a cut if it removes replicas while the service exceeds its budget."""
     if not over_budget or not isinstance(write, Apply | Replace):
         return write
     now = int(live[write.name]["spec"].get("replicas") or 0)
@@ -244,7 +243,7 @@ def _cut(write: Request, live: Mapping[str, RawObject], over_budget: bool) -> Re
 
 
 def _is_foreign(world: World, found: RawObject) -> bool:
-    """Whether the record of what was applied is not ours of last: somebody took it off, or put an older one back."""
+    """Whether somebody removed or restored the annotation that records what was applied."""
     meta = found["metadata"]
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     return applied is None or world.written.get(str(meta["name"]), applied) != applied
@@ -264,7 +263,7 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
 
 
 def _strangers(world: World, targets: tuple[Target, ...], service_uid: str) -> list[str]:
-    """Deployments that are in the way; one that an earlier service left goes by itself."""
+    """Messages about foreign Deployments with our names; the garbage collector removes an earlier service's."""
     service, wanted = _service_of(world), {target.name for target in targets}
     return [
         _in_the_way(found)
@@ -287,7 +286,7 @@ def _in_the_way(found: RawObject) -> str:
 
 
 def _wait(world: World, write: Request) -> float:
-    """Seconds for which a write is held back: a repair only, and one that the budget asks for not for long."""
+    """Seconds for which a repair is held back; a cut has a shorter hold."""
     if not isinstance(write, Create | Apply | Replace) or not write.repair:
         return 0.0
     return (world.cut_held if write.cut else world.held).get(write.name, 0.0)

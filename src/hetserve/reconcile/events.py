@@ -1,4 +1,4 @@
-"""Which events a change of status is worth; the same state is told once, under a name made of the state."""
+"""Derives Events from a status change; the name hashes the state, so each is posted once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUIET_FALSE = (Reason.ROLLED_OUT, Reason.NOT_PLANNED)
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """An event about a service. warning: else normal. note: at most 1024 characters, as the API allows."""
+    """An Event about a service. warning: else Normal. note: at most 1024 characters."""
 
     warning: bool
     reason: str
@@ -25,13 +25,13 @@ class Announcement:
     action: str = "Reconcile"
 
     def name(self, service: str, uid: str, generation: int) -> str:
-        """Name that is equal for equal news of one generation, so that telling twice changes nothing."""
+        """Event name, equal for equal content and generation, so that a repeated post changes nothing."""
         text = f"{uid}/{generation}/{self.reason}/{self.note}"
         return f"{service[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def announcements(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Announcement, ...]:
-    """Events for the step from one status to the next."""
+    """Events for the change from one status to the next."""
     news: list[Announcement] = []
     old_plan, new_plan = before.get("plan") or {}, after.get("plan") or {}
     if new_plan and new_plan.get("summary") != old_plan.get("summary"):

@@ -1,10 +1,9 @@
-"""From nodes and pods to what one service may still take of each instance type.
+"""Computes from nodes and pods how many instances of each type run, and how many more fit, for one service.
 
-A service's own pods that are bound count as running even while they terminate: their GPU is the service's
-until it is free, so a rollout or a lost pod does not look like lost capacity. Pods that wait reserve nothing:
-whoever is bound first holds the place, and only the loser plans again. A node has no room for GPU types while a pod
-has GPUs there of which nobody knows which they are, as placement has it, and none at all beside a pod that cannot be
-read.
+- A service's own bound pods count as running even while they terminate, so that a rollout does not look like lost
+  capacity.
+- Waiting pods reserve nothing: only the service that loses a place plans again.
+- A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from hetserve.reconcile.observed import NodeFact, PodFact
 def cluster_facts(
     model: str, offers: Iterable[Offer], nodes: Sequence[NodeFact], own: Sequence[PodFact], others: Iterable[PodFact]
 ) -> ClusterFacts:
-    """Running instances and room per type for a service of this model; own: its pods, others: everybody else's."""
+    """Running instances and room per type for a service of this model. own: its pods; others: all other pods."""
     by_node: dict[str, list[PodFact]] = defaultdict(list)
     for pod in (*own, *others):
         if pod.node is not None:
@@ -39,7 +38,7 @@ def cluster_facts(
 
 
 def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:
-    """Instances that fit now; None where nothing limits them (a CPU type without resources)."""
+    """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
     demand = offer.demand
     if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
         return None
@@ -71,7 +70,7 @@ def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]
     with_model: set[str] = set()
     for pod in pods:
         for held in pod.gpu.split(",") if pod.gpu is not None else ():
-            used[held] += pod.gpu_memory or MAX_MIB  # no memory named: it holds the GPU whole
+            used[held] += pod.gpu_memory or MAX_MIB  # without memory: the whole GPU
             if pod.model == model:
                 with_model.add(held)
     if any(pod.untold for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:

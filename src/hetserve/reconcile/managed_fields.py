@@ -1,7 +1,7 @@
-"""Who holds which field of a Deployment: all of ours are to be held by apply, whatever verb wrote them.
+"""Hands fields in managedFields over from our updates to our apply.
 
-A field that a plain update wrote stays when a later apply leaves it out. So what our manager holds by updates (a
-creation, a whole spec put back) is handed over to its apply, as kubectl does for objects of its older versions.
+Apply removes only fields that apply wrote. So fields from our creations and replacements are handed over first, as
+kubectl does for objects of its older versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def handed_over(raw: Mapping[str, Any]) -> list[Json] | None:
-    """managedFields of an object with all that is ours held by apply, or None where it is so already."""
+    """managedFields with all our fields held by apply, or None if they are already."""
     entries: list[Json] = list(raw["metadata"].get("managedFields") or ())
     ours = [entry for entry in entries if _is_ours(entry)]
     if not any(entry["operation"] == "Update" for entry in ours):
@@ -32,5 +32,5 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
 
 
 def _union(one: Json, other: Json) -> Json:
-    """Of two trees of fields."""
+    """Union of two trees of fields."""
     return {key: _union(one.get(key, {}), other.get(key, {})) for key in {**one, **other}}

@@ -1,9 +1,8 @@
-"""What belongs to a service: Deployments by the UID of their controller, pods through their ReplicaSets.
+"""Decides what belongs to a service: Deployments by the UID of their controller, pods through their ReplicaSets.
 
-Labels only say where to look: anybody can write them. A chain of owners ends in one of three ways: at the service; at
-somebody else, then the pod is a stranger's; or at an owner that is gone. What such an owner left behind is the
-garbage collector's to delete. Until that is done it runs and is paid, so it counts, by its owner's name, as what
-terminates: no successor will adopt it.
+Labels are only hints, as anybody can write them. A chain of owners ends at the service, at somebody else (a stranger
+pod), or at a deleted owner. The garbage collector will delete what a deleted owner left; until then it runs and costs
+money, so it counts as terminating.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ RawObject = Mapping[str, Any]
 
 
 def is_ours(raw: RawObject, service_uid: str) -> bool:
-    """Whether this very service, by UID, controls the object."""
+    """Whether the service with this UID controls the object."""
     owner = controller(raw)
     return owner is not None and owner.uid == service_uid
 
 
 def is_orphan(deployment: RawObject, service: str) -> bool:
-    """Whether a Deployment of the service's name is hetserve's, and nobody controls it.
+    """Whether hetserve made the Deployment for a service of this name, and nobody controls it.
 
-    Its service was deleted with ``--cascade=orphan``, or a hand took its owner off. It is hetserve's by the name that
-    hetserve gives it and by what hetserve has written: the record of what it applied, or fields that it manages.
+    For example after ``--cascade=orphan``. Evidence of hetserve: the name, and the annotation of what was applied or
+    an entry in managedFields.
     """
     meta = deployment["metadata"]
     instance_type = type_of(deployment)
@@ -44,12 +43,12 @@ def is_orphan(deployment: RawObject, service: str) -> bool:
 
 
 def belongs(deployment: RawObject, service: str, service_uid: str) -> bool:
-    """Whether a Deployment is the service's to change: its own, or an orphan that it takes in."""
+    """Whether the service may change the Deployment: its own, or an orphan that it adopts."""
     return is_ours(deployment, service_uid) or is_orphan(deployment, service)
 
 
 def is_predecessors(deployment: RawObject, service: str, service_uid: str) -> bool:
-    """Whether an earlier service of the name controls the Deployment, which the garbage collector will delete."""
+    """Whether a deleted service of this name controls the Deployment; the garbage collector will delete it."""
     owner = controller(deployment)
     return owner is not None and owner.kind == "InferenceService" and owner.name == service and owner.uid != service_uid
 
@@ -59,23 +58,23 @@ def is_deleting(raw: RawObject) -> bool:
 
 
 def type_of(deployment: RawObject) -> str | None:
-    """Instance type of a Deployment: from its selector, which cannot be edited as the labels can."""
+    """Instance type of a Deployment, from its selector, which is immutable."""
     selector = deployment["spec"].get("selector") or {}
     labels: Mapping[str, str] = selector.get("matchLabels") or {}
     return labels.get(names.LABEL_INSTANCE_TYPE)
 
 
 def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[Owner]:
-    """ReplicaSets on which it depends whether pods are the service's.
+    """ReplicaSets that decide whether pods belong to the service: owners with a name that ours would have.
 
-    Only those with the names of ours: whatever one of another name is, the pod is a stranger's.
+    A pod of any other ReplicaSet is a stranger.
     """
     owned = [(pod.owner, deployment_name(service, pod.instance_type or "")) for pod in pods]
     return {o for o, name in owned if o is not None and o.kind == "ReplicaSet" and o.name.startswith(f"{name}-")}
 
 
 def deployments_to_find(service: str, pods: Iterable[PodFact], replica_sets: Iterable[RawObject]) -> set[Owner]:
-    """Deployments on which it depends, by the same rule; replica_sets: all that could be found of the pods'."""
+    """Deployments that decide it, by the same rule. replica_sets: those found of the pods."""
     mine = {deployment_name(service, pod.instance_type or "") for pod in pods}
     owners = {owner for owner in map(controller, replica_sets) if owner is not None}
     return {owner for owner in owners if owner.kind == "Deployment" and owner.name in mine}
@@ -84,10 +83,10 @@ def deployments_to_find(service: str, pods: Iterable[PodFact], replica_sets: Ite
 def sort_pods(
     service: str, deployments: Iterable[RawObject], replica_sets: Iterable[RawObject], pods: Sequence[PodFact]
 ) -> tuple[tuple[PodFact, ...], tuple[PodFact, ...]]:
-    """Pods that are the service's, and strangers that only carry its label.
+    """(pods of the service, strangers with its label).
 
     service: its name. deployments, replica_sets: of its namespace, at least those of `replica_sets_to_find` and
-    `deployments_to_find`: an owner that is in no list is gone. pods: those with the service's label.
+    `deployments_to_find`; an owner in neither list counts as deleted. pods: those with the service's label.
     """
     chains = _Chains(service, deployments, replica_sets)
     ends = [(pod, chains.end_of(pod)) for pod in pods]
@@ -116,7 +115,7 @@ class _Chains:
             return _End.STRANGER
         expected = deployment_name(self._service, pod.instance_type or "")
         if pod.owner.uid not in self._controllers:
-            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER  # being collected, too
+            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER  # being collected
         owner = self._controllers[pod.owner.uid]
         if owner is None or owner.kind != "Deployment":
             return _End.STRANGER
@@ -124,7 +123,7 @@ class _Chains:
         return self._deployments.get(owner.uid, left)
 
     def _end(self, deployment: RawObject) -> _End:
-        """Of a Deployment; what a predecessor of the same name left is being collected, too."""
+        """End of a Deployment's chain; that of a deleted service of this name counts as the service's."""
         owner = controller(deployment)
         if owner is None:
             return _End.SERVICE if is_orphan(deployment, self._service) else _End.STRANGER

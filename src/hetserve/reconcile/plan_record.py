@@ -1,4 +1,4 @@
-"""The plan as the status carries it: durable, so that a restart neither plans nor decides anew."""
+"""The recorded plan in status.plan, which survives restarts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONG, _SHORT = 4096, 2048
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan in force. raw: exactly as in status.plan; counts: of the types it holds; cost: as recorded."""
+    """A plan in force. raw: status.plan as stored; counts: types with instances; cost: as recorded."""
 
     raw: Json
     counts: Counts
@@ -43,7 +43,7 @@ def summary(counts: Counts) -> str:
 
 
 def plan_record(plan: Plan, inputs: str) -> PlanRecord:
-    """Record of a feasible plan; inputs: digest of what it was made from."""
+    """Record of a feasible plan; inputs: digest of the problem."""
     verdict = (plan.verdict or plan.message)[:_LONG]
     raw: Json = {
         "counts": [{"instanceType": name, "count": n} for name, n in plan.counts if n > 0],
@@ -63,7 +63,7 @@ def plan_record(plan: Plan, inputs: str) -> PlanRecord:
 
 
 def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
-    """Plan in the status of a raw service; None where there is none or somebody has spoilt it."""
+    """Plan in the status of a raw service; None if there is none or it is invalid."""
     status = service.get("status")
     raw = status.get("plan") if isinstance(status, Mapping) else None
     if not isinstance(raw, Mapping):

@@ -1,9 +1,8 @@
-"""How many replicas each Deployment may have now, so that a change of plan never costs more than the budget.
+"""Computes the replicas of each Deployment for now, so that a change of plan never exceeds the budget.
 
-Shrink first; grow into what the pods that are gone have freed. What counts against the budget is, per type,
-price x (the larger of the replicas asked for and the pods that live, plus the pods that still terminate):
-a terminating pod is paid until it is gone, and its successor comes on top of it. Once all that had to go is
-gone, the rest fits because the plan itself fits, so nothing can stay stuck halfway.
+Shrinks first, then grows into the freed money. A type costs price x (the larger of requested replicas and live pods,
+plus terminating pods): a terminating pod is paid until it is gone, beside its successor. The plan itself fits, so
+the change always completes.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from hetserve.units import MicroDollarsPerHour
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a service has of one type: replicas its Deployment asks for, pods that live, pods that terminate.
+    """Instances of a service on one type: requested replicas, live pods, terminating pods.
 
-    price: of one instance as declared now, or None where it is not known (its InstanceType is gone). surplus:
-    what pods that hold more GPU memory than is declared now cost beyond `price` each; a rollout will end it.
-    paid: what the pods that are there cost by what they hold, or None: each the price.
+    price: of one instance as declared now; None if its InstanceType is gone. surplus: cost beyond `price` of pods
+    that hold more GPU memory than declared now. paid: cost of the existing pods by what they hold; None: the price
+    each.
     """
 
     replicas: int = 0
@@ -32,12 +31,12 @@ class Holding:
 
     @property
     def committed(self) -> int:
-        """What is paid, or was asked for already; until a shrink is written its replicas may still become pods."""
+        """Cost of everything that runs or was requested: requested replicas may still become pods."""
         return (max(self.replicas, self.live) + self.terminating) * (self.price or 0) + self.surplus
 
 
 def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
-    """What runs costs, by pods that exist; None where a price is not known."""
+    """Cost of the existing pods; None if a price is unknown."""
     total = 0
     for holding in holdings.values():
         pods = holding.live + holding.terminating
@@ -48,14 +47,14 @@ def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
 
 
 def exceeds(holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None) -> bool:
-    """Whether what is there, or was asked for already, costs more than the budget; what has no price is left out."""
+    """Whether what runs or was requested costs more than the budget; types without a price are ignored."""
     return budget is not None and sum(holding.committed for holding in holdings.values()) > budget
 
 
 def staged_counts(
     desired: Mapping[str, int], holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None
 ) -> dict[str, int]:
-    """Replicas per type for now: never more than desired, and all of it as soon as the budget holds it.
+    """Replicas per type for now: at most the desired ones, and all of them once the budget allows.
 
     desired: the plan's counts. holdings: of every type that has a Deployment or pods, and of every desired one.
     """
@@ -66,12 +65,12 @@ def staged_counts(
     for t in sorted({*desired, *holdings}):
         have = holdings.get(t, Holding())
         if max(have.replicas, have.live) + have.terminating and have.price is None:
-            return staged  # a price is missing, and missing is not zero
+            return staged  # an unknown price is not zero
         committed += have.committed
     for t in sorted(desired):
         have = holdings.get(t, Holding())
         while staged[t] < desired[t] and have.price is not None:
-            # A live pod beyond the replicas is paid already.
+            # A live pod beyond the replicas is already paid.
             step = 0 if staged[t] < have.live else have.price
             if committed + step > budget:
                 break

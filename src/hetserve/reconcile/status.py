@@ -1,4 +1,4 @@
-"""The status of a service: the plan in force, instances, and every condition with its reason and message."""
+"""Builds a service's status: the plan in force, instances, and all conditions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OWNED = ("observedGeneration", "conditions", "plan", "instances", "reason")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a status is made of beside the decision.
+    """Observations for a status, beside the decision.
 
-    template: why the template cannot be used, or None. strangers: pods that carry the service's label and are not its
-    own. failures: types of which pods cannot be created, with the words of their Deployments.
+    template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
+    created, with the messages of their Deployments.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -41,7 +41,7 @@ class Seen:
 
 
 def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) -> Json:
-    """Whole status of a raw service; transition times of conditions that did not change are kept."""
+    """Whole status of a raw service; unchanged conditions keep their transition times."""
     generation = int(raw["metadata"].get("generation") or 0)
     findings: dict[ConditionType, Finding] = {
         **_health(decision, seen),
@@ -89,9 +89,9 @@ def _condition(
 
 
 def _health(decision: Decision, seen: Seen) -> dict[ConditionType, Finding]:
-    """Ready, Reconciling and Stalled: exactly one is True, and those that are False carry its words.
+    """Ready, Reconciling and Stalled: exactly one is True, and the others repeat its reason and message.
 
-    Only Ready has words of its own while the service is reconciling: how many instances are ready.
+    Exception: while the service is reconciling, Ready says how many instances are ready.
     """
     desired = sum(state.desired for state in seen.states)
     count = f"{sum(min(state.ready, state.desired) for state in seen.states)} of {desired} instances are ready"
@@ -111,7 +111,7 @@ def _health(decision: Decision, seen: Seen) -> dict[ConditionType, Finding]:
 
 
 def _stalled(decision: Decision, seen: Seen) -> Finding | None:
-    """What does not go away before something declared is changed: the first cause of all."""
+    """The first cause that lasts until something declared changes; None if there is none."""
     for finding in (decision.planned, decision.feasible):
         if finding.status == "False":
             return finding
@@ -120,7 +120,7 @@ def _stalled(decision: Decision, seen: Seen) -> Finding | None:
 
 
 def _awaited(decision: Decision, seen: Seen, count: str) -> Finding:
-    """What a service that goes on by itself waits for."""
+    """What a reconciling service waits for."""
     capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
     if capacity.status == "False":
         return capacity

@@ -1,6 +1,6 @@
-"""One step of reconciliation: a snapshot in, the next request with its reason out, or that all is settled.
+"""One step of reconciliation: from a snapshot to the next request, or to Settled.
 
-Order: the plan is recorded before anything follows it, then Deployments, then the status of what came of it.
+Order: record the plan, change Deployments, write the resulting status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hetserve.reconcile.world import RawObject, Render, Request, Settled, World,
 def step(world: World, planner: Planner) -> Request | Settled:
     """Next request for the service of a world; planner: as in `decide`.
 
-    A service that is gone or being deleted gets no write at all: its Deployments go with it, by their owner.
+    A deleted service gets no writes: the garbage collector removes its Deployments.
     """
     raw = world.service
     if raw is None or raw["metadata"].get("deletionTimestamp") is not None:
@@ -51,7 +51,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:
-    """Status of a service whose reconciliation failed by a defect of ours; None where it says so already."""
+    """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = Decision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
@@ -61,7 +61,7 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
 
 
 def _cut_first(world: World, decision: Decision, held: dict[str, Holding], work: Work, uid: str) -> Work:
-    """What the budget takes away, where it is exceeded and a template that is not known to be good is in the way."""
+    """If the budget is exceeded and an unproven template blocks the work: cut replicas first."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
     if not blocked or not exceeds(held, decision.budget) or decision.service is None:
         return work

@@ -1,4 +1,4 @@
-"""The user's pod template: what of it is ours to set, so that the user must not."""
+"""Checks the user's pod template: its form, and that it sets nothing that hetserve sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTAINER_TYPES: Final[Mapping[str, type]] = {"env": list, "resources": dict, "
 _OUR_PREFIX: Final = f"{names.GROUP}/"
 _CDI_PREFIX: Final = "cdi.k8s.io/"
 _MOUNTED_DEVICES: Final = "/var/run/nvidia-container-devices"
-"""Names of GPUs mounted below it, and annotations of CDI, count more for NVIDIA's runtime than the variable."""
+"""GPU names mounted here, and CDI annotations, override the environment variable in NVIDIA's runtime."""
 _PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
 """Resources of NVIDIA's device plugin."""
 
@@ -37,13 +37,13 @@ _MAPS_OF_QUANTITIES: Final = ("limits", "requests", "overhead")
 
 
 class TemplateError(Exception):
-    """The pod template cannot be used; the text names the field and what would be right."""
+    """The pod template cannot be used; the message names the field and says what would be right."""
 
 
 def user_template(raw: Mapping[str, Any]) -> Json:
     """Copy of spec.template with metadata.labels and metadata.annotations in place.
 
-    Raises TemplateError where it is no pod template or sets what hetserve sets.
+    Raises TemplateError if it is no pod template or sets what hetserve sets.
     """
     template: Json = _without_nulls(copy.deepcopy(dict(raw)))
     spec = template.get("spec")
@@ -64,7 +64,7 @@ def user_template(raw: Mapping[str, Any]) -> Json:
 
 
 def model_container(template: Json) -> Json:
-    """The container named ``model``, or the only one; raises TemplateError where neither is there."""
+    """The container named ``model``, or the only one. Raises TemplateError if there is neither."""
     containers: list[Json] = template["spec"]["containers"]
     named = [c for c in containers if c.get("name") == names.MODEL_CONTAINER]
     if len(named) == 1:
@@ -98,14 +98,14 @@ def _check_metadata(metadata: Any, field: str) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The apiserver takes a field that is null as one that is absent; in a list a null is an entry."""
+    """Drops null fields, as the API server does; a null in a list is an entry."""
     if isinstance(value, dict):
         return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
     return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _check_types(path: str, found: Json, types: Mapping[str, type]) -> None:
-    """Only of the fields that hetserve reads or adds to; of the others the apiserver speaks in its own words."""
+    """Checks only fields that hetserve reads or extends; the API server checks the others."""
     for field, kind in types.items():
         value: Any = found.get(field, kind())
         if not isinstance(value, kind):
@@ -128,7 +128,7 @@ def _containers(spec: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _quantities(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Fields of a pod's spec that are quantities, wherever they stand."""
+    """(path, value) of every quantity in a pod's spec."""
     if isinstance(value, list):
         for index, entry in enumerate(value):
             yield from _quantities(f"{path}[{index}]", entry)
@@ -142,7 +142,7 @@ def _quantities(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_quantity(path: str, value: Any) -> None:
-    """The apiserver takes minutes over 1e9999999999, and gives no answer; so what is no usable quantity ends here."""
+    """Refuses unusable quantities: the API server spends minutes on 1e9999999999 and never answers."""
     try:
         if isinstance(value, str | int | float):
             parse_quantity(str(value))

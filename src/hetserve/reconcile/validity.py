@@ -1,4 +1,4 @@
-"""Stored objects that break a rule: written before the rule was there, or past the schema."""
+"""Finds stored objects that break a rule, for example ones older than the rule."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hetserve.reconcile.world import World
 
 
 def stored_problem(service: InferenceService, world: World) -> str | None:
-    """What keeps this service from being planned although its own spec can be read, or None.
+    """The first broken type or profile that the service would use, in words; None if there is none.
 
-    A broken type or profile only counts where the service would use it: it must not stop the others.
+    A broken object must not stop services that do not use it.
     """
     for broken in world.broken:
         if _used(service, broken, world):

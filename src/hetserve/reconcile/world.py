@@ -1,7 +1,6 @@
-"""What the reconciler is shown of one service and what it may ask for: one frozen snapshot, one request.
+"""Input and output of a reconciliation step: a frozen snapshot of one service, and one request.
 
-A snapshot is taken afresh before every request, so a crash between two requests is nothing special: the next
-snapshot shows what was done, and the same function answers with what is left.
+Every request follows a fresh snapshot, so a crash between two requests needs no special handling.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RawObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Answer to a dry run of a Deployment: its spec after defaulting, or the apiserver's refusal."""
+    """Result of a dry run: the rendered spec, or the API server's refusal."""
 
     spec: Json | None = None
     refusal: str | None = None
@@ -32,15 +31,17 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that one step looks at.
+    """Everything that one step reads.
 
-    service: as stored, or None where it is gone. types, profiles: those that could be read; broken: those that
-    could not. deployments: with the label of this service; pods: its own; both read live. strangers: pods with its
-    label that are not its own. nodes, other_pods: reduced facts of the cluster, strangers among them, without the
-    service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by request key, for
-    requests that are not tried again yet. held: Deployments that are not to be repaired before that many seconds
-    from now; cut_held: the same for repairs that only bring a service back within its budget. written: what we wrote
-    last on Deployments, as far as it is remembered. now: aware time, used for transition times only.
+    service: as stored, or None if it is gone.
+    types, profiles: readable ones; broken: unreadable ones.
+    deployments, pods: of this service, read live. strangers: stranger pods with its label.
+    nodes, other_pods: reduced facts of the cluster; other_pods include strangers, not the service's own pods.
+    rendered: results of dry runs, by digest.
+    refused: the API server's messages by request key, for requests that are not retried yet.
+    held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
+    written: what we last applied to Deployments, as far as remembered.
+    now: aware time, for transition times only.
     """
 
     service: RawObject | None
@@ -63,7 +64,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Dry-run apply of a Deployment that is not there: what the apiserver makes of it, defaults and admission too."""
+    """Dry-run apply under an unused name, which shows defaults and admission."""
 
     manifest: Json
     digest: str
@@ -76,7 +77,7 @@ class Render:
 
 @dataclass(frozen=True, slots=True)
 class _OfManifest:
-    """A write of a whole Deployment, known by its kind, the name and what it applies."""
+    """A write of a whole Deployment; its key has the kind of write, the name and the applied digest."""
 
     manifest: Json
 
@@ -92,7 +93,7 @@ class _OfManifest:
 
 @dataclass(frozen=True, slots=True)
 class Create(_OfManifest):
-    """Creation of a Deployment, which fails where one of its name is there."""
+    """Creation of a Deployment; fails if the name exists."""
 
     reason: str
     repair: bool = True
@@ -103,8 +104,7 @@ class Create(_OfManifest):
 class Apply(_OfManifest):
     """Server-side apply of a whole Deployment to the one with this UID.
 
-    repair: it undoes what a foreign hand did. cut: it takes away replicas that the budget does not hold. news: what
-    its success is worth an event.
+    repair: undoes a foreign change. cut: removes replicas beyond the budget. news: Event on success.
     """
 
     uid: str
@@ -125,7 +125,7 @@ class Replace(_OfManifest):
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Patch of a Deployment's managedFields, and of nothing else, at exactly this resourceVersion."""
+    """Patch of only a Deployment's managedFields, at exactly this resourceVersion."""
 
     namespace: str
     name: str
@@ -157,7 +157,7 @@ class Delete:
 class WriteStatus:
     """Merge patch of the status at exactly this resourceVersion.
 
-    intent: it records a plan that is to be followed next; else it only says what came of it.
+    intent: it records a plan before Deployments follow it; else it only reports.
     """
 
     namespace: str
@@ -179,6 +179,6 @@ Request = Render | Create | Apply | Replace | HandOver | Delete | WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing to do now. wake_after: seconds until a repair that is held back may be tried, or None."""
+    """Nothing to do now. wake_after: seconds until a held repair may be made, or None."""
 
     wake_after: float | None = None

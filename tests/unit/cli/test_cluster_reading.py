@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from hetserve.cli.cluster.client import JSON_PATCH, Cluster, ClusterError, pod_path
+from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_shell.testing.http_face import HttpFace
 
 
-def connected(api: HttpFace, folder: Path) -> Cluster:
-    return Cluster.connect(str(api.kubeconfig(folder)), None)
+def connected(api: HttpFace, folder: Path) -> ClusterClient:
+    return ClusterClient.connect(str(api.kubeconfig(folder)), None)
 
 
 def test_lists_longer_than_a_page_are_read_whole(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str 
     if content is not None:
         path.write_text(content)
     with pytest.raises(ClusterError, match=words):
-        Cluster.connect(str(path), None)
+        ClusterClient.connect(str(path), None)
 
 
 def test_a_dump_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.cluster.client import Cluster, ClusterError
-from hetserve.cli.cluster.watch import follow
+from hetserve.cli.cluster.client import ClusterClient, ClusterError
+from hetserve.cli.placement.watch import follow
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_shell.testing.http_face import HttpFace
 
@@ -157,7 +157,7 @@ def test_following_shows_what_events_change(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node(), BOUND) as api:
         api.events["/api/v1/pods"] = [{"type": "ADDED", "object": BESIDE}, {"type": "BOOKMARK", "object": {}}]
         api.hold = threading.Event()
-        placers = follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None))
+        placers = follow(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None))
         assert set(next(placers).ledger.bookings()) == {"uid-a"}
         api.hold.set()
         assert set(next(placers).ledger.bookings()) == {"uid-a", "uid-b"}
@@ -167,7 +167,7 @@ def test_following_a_cluster_that_refuses_ends_with_its_words(tmp_path: Path) ->
     with HttpFace.serving() as api:
         api.status = 403
         with pytest.raises(ClusterError, match="refused with 403"):
-            next(follow(Cluster.connect(str(api.kubeconfig(tmp_path)), None)))
+            next(follow(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None)))
 
 
 def test_a_picture_is_of_one_moment_and_not_of_a_watch() -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.cluster.client import PAGE_BYTES, Cluster
+from hetserve.cli.cluster.client import PAGE_BYTES, ClusterClient
 from hetserve.cli.placement.queue_release import gated, release_all
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_shell.testing.http_face import HttpFace
@@ -34,12 +34,12 @@ def real_pod(name: str = "p0", **overrides: Any) -> Json:
 RUN = """
 import sys
 from pathlib import Path
-from hetserve.cli.cluster.client import Cluster
+from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.placement.queue_release import gated
 from hetserve.cli.cluster.snapshot import live_snapshot
-from hetserve.cli.cluster.watch import follow
+from hetserve.cli.placement.watch import follow
 
-cluster = Cluster.connect(sys.argv[1], None)
+cluster = ClusterClient.connect(sys.argv[1], None)
 {work}
 (most,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
 print(most.split()[1])
@@ -69,7 +69,7 @@ def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, wor
 def test_pods_as_large_as_they_may_be_come_in_short_pages(tmp_path: Path) -> None:
     largest = {"example.com/text": "x" * 255_000}
     with HttpFace.serving(*(gpu_pod(f"p{n}", annotations=largest) for n in range(160))) as api:
-        gated(Cluster.connect(str(api.kubeconfig(tmp_path)), None), None)
+        gated(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None), None)
     limits = [int(asked["query"]["limit"]) for _, _, asked in api.requests]
     assert limits == [100, 20, 20, 20]
     assert limits[1] * 255_000 < 2 * PAGE_BYTES
@@ -78,7 +78,7 @@ def test_pods_as_large_as_they_may_be_come_in_short_pages(tmp_path: Path) -> Non
 def test_only_pods_without_a_node_are_asked_for_and_our_gate_of_those_is_lifted(tmp_path: Path) -> None:
     pods = [real_pod("held", gates=("x", names.QUEUE_GATE)), real_pod("others", gates=("x",)), real_pod("free")]
     with HttpFace.serving(*pods) as api:
-        cluster = Cluster.connect(str(api.kubeconfig(tmp_path)), None)
+        cluster = ClusterClient.connect(str(api.kubeconfig(tmp_path)), None)
         (outcome,) = release_all(cluster, gated(cluster, None))
     (_, _, listed), (method, path, patch) = api.requests
     assert "spec.nodeName=" in listed["query"]["fieldSelector"].split(",")

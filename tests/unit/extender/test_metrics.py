@@ -17,7 +17,7 @@ from hetserve.testing.data import REPOSITORY
 from hetserve.units import MiB, Seconds
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
-from hetserve_operator.metrics import Metrics as OperatorMetrics
+from hetserve_operator.metrics import OperatorMetrics
 
 Described = dict[str, tuple[str, frozenset[str]]]
 """Type and labels by name."""

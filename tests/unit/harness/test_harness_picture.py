@@ -9,11 +9,11 @@ from rich.console import Console, RenderableType
 
 from harness.nodes import HETSEV, KAIROS
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
-from harness.view import Holder
+from harness.view import GpuHolder
 
 HOLDERS = {
-    ("hetsev-t4-1", "1"): [Holder("b", "default", "resnet50", 3072), Holder("a", "default", "inception", 6144)],
-    ("hetsev-v100-2", "0"): [Holder("c", "default", "resnet50", 3072)],
+    ("hetsev-t4-1", "1"): [GpuHolder("b", "default", "resnet50", 3072), GpuHolder("a", "default", "inception", 6144)],
+    ("hetsev-v100-2", "0"): [GpuHolder("c", "default", "resnet50", 3072)],
 }
 
 

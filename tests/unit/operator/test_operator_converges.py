@@ -10,19 +10,19 @@ import pytest
 from hetserve.api import names
 from hetserve.testing.builders import instance_type, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import SimulatedOperator, path_of
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
 
 
 async def test_a_new_service_is_planned_rolled_out_and_ready() -> None:
-    lab = await converged()
-    status = lab.service()["status"]
-    assert lab.replicas() == PLANNED
+    sim = await converged()
+    status = sim.service()["status"]
+    assert sim.replicas() == PLANNED
     assert status["plan"]["summary"] == f"3x{GPU_TYPE}+6x{CPU_TYPE}"
     assert status["plan"]["hourlyCost"] == "2.472"
-    assert (status["reason"], lab.condition("Ready")["status"]) == ("AllInstancesReady", "True")
+    assert (status["reason"], sim.condition("Ready")["status"]) == ("AllInstancesReady", "True")
     assert status["instances"] == [
         {"instanceType": GPU_TYPE, "desired": 3, "bound": 3, "ready": 3},
         {"instanceType": CPU_TYPE, "desired": 6, "bound": 6, "ready": 6},
@@ -42,12 +42,12 @@ async def test_a_new_service_is_planned_rolled_out_and_ready() -> None:
 
 
 async def test_at_rest_nothing_is_written() -> None:
-    lab = await converged()
-    lab.api.writes.clear()
-    lab.restart()
+    sim = await converged()
+    sim.api.writes.clear()
+    sim.restart()
     for _ in range(5):
-        await lab.round()
-    assert lab.api.writes == []
+        await sim.round()
+    assert sim.api.writes == []
 
 
 FOREIGN_EDITS: dict[str, tuple[str, Callable[[Json], object]]] = {
@@ -73,124 +73,124 @@ def _pod(deployment: Json) -> Json:
 
 @pytest.mark.parametrize("edit", FOREIGN_EDITS)
 async def test_a_foreign_change_of_our_deployment_is_undone(edit: str) -> None:
-    lab = await converged()
+    sim = await converged()
     name, change = FOREIGN_EDITS[edit]
     path = deployment_path(name)
-    before = lab.api.objects[path]["spec"], lab.api.objects[path]["metadata"]["labels"]
-    lab.edit(path, change)
-    await lab.converge()
-    after = lab.api.objects[path]["spec"], lab.api.objects[path]["metadata"]["labels"]
+    before = sim.api.objects[path]["spec"], sim.api.objects[path]["metadata"]["labels"]
+    sim.edit(path, change)
+    await sim.converge()
+    after = sim.api.objects[path]["spec"], sim.api.objects[path]["metadata"]["labels"]
     assert after == before
-    assert lab.condition("Ready")["status"] == "True"
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_foreign_notes_on_the_deployment_itself_and_a_users_restart_stay() -> None:
-    lab = await converged()
+    sim = await converged()
     path = deployment_path(GPU_DEPLOYMENT)
-    lab.edit(path, lambda d: d["metadata"]["annotations"].update(note="mine"))
+    sim.edit(path, lambda d: d["metadata"]["annotations"].update(note="mine"))
     restarted = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
-    lab.edit(path, lambda d: d["spec"]["template"]["metadata"]["annotations"].update(restarted))
-    lab.edit(path, lambda d: _pod(d)["containers"].append({"name": "spy", "image": "x:1"}))
-    await lab.converge()
-    found = lab.api.objects[path]
+    sim.edit(path, lambda d: d["spec"]["template"]["metadata"]["annotations"].update(restarted))
+    sim.edit(path, lambda d: _pod(d)["containers"].append({"name": "spy", "image": "x:1"}))
+    await sim.converge()
+    found = sim.api.objects[path]
     assert found["metadata"]["annotations"]["note"] == "mine"
     assert found["spec"]["template"]["metadata"]["annotations"].items() >= restarted.items()
     assert len(_pod(found)["containers"]) == 1
 
 
 async def test_a_deleted_deployment_comes_back() -> None:
-    lab = await converged()
-    lab.api.remove(deployment_path(CPU_DEPLOYMENT))
-    await lab.converge()
-    assert lab.replicas() == PLANNED
-    assert lab.condition("Ready")["status"] == "True"
+    sim = await converged()
+    sim.api.remove(deployment_path(CPU_DEPLOYMENT))
+    await sim.converge()
+    assert sim.replicas() == PLANNED
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_new_template_is_rolled_out_although_every_gpu_holds_an_instance() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene(gpu_nodes=1, overrides={"spec.budget.hourly": "0.55"}))
-    await lab.converge()
-    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
-    await lab.converge()
-    pods = [pod["spec"]["containers"][0]["image"] for _, pod in lab.cluster.pods()]
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene(gpu_nodes=1, overrides={"spec.budget.hourly": "0.55"}))
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
+    await sim.converge()
+    pods = [pod["spec"]["containers"][0]["image"] for _, pod in sim.cluster.pods()]
     assert pods == ["model:2"]
-    assert lab.condition("Ready")["status"] == "True"
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_smaller_budget_makes_a_smaller_plan() -> None:
-    lab = await converged()
-    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
-    await lab.converge()
-    assert lab.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
-    assert len(lab.cluster.pods()) == 4
+    sim = await converged()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
+    await sim.converge()
+    assert sim.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
+    assert len(sim.cluster.pods()) == 4
 
 
 async def test_a_new_price_makes_a_new_plan() -> None:
-    lab = await converged()
-    lab.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="0.3"))
-    await lab.converge()
-    assert lab.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
+    sim = await converged()
+    sim.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="0.3"))
+    await sim.converge()
+    assert sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
 
 
 async def test_the_least_instances_of_a_type_are_held_and_one_that_nobody_can_pay_is_named() -> None:
-    lab = await converged()
-    lab.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=4))
-    await lab.converge()
-    assert lab.replicas()[GPU_DEPLOYMENT] == 4
-    lab.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=9))
-    await lab.converge()
-    assert (lab.condition("Feasible")["status"], lab.condition("Feasible")["reason"]) == ("False", "CapacityTooLow")
-    assert f"at least 9x{GPU_TYPE} are wanted, only 4 can be had" in lab.condition("Feasible")["message"]
-    assert lab.replicas()[GPU_DEPLOYMENT] == 4, "what runs stays"
+    sim = await converged()
+    sim.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=4))
+    await sim.converge()
+    assert sim.replicas()[GPU_DEPLOYMENT] == 4
+    sim.edit(path_of(instance_type(GPU_TYPE)), lambda t: t["spec"].update(minInstances=9))
+    await sim.converge()
+    assert (sim.condition("Feasible")["status"], sim.condition("Feasible")["reason"]) == ("False", "CapacityTooLow")
+    assert f"at least 9x{GPU_TYPE} are wanted, only 4 can be had" in sim.condition("Feasible")["message"]
+    assert sim.replicas()[GPU_DEPLOYMENT] == 4, "what runs stays"
 
 
 async def test_a_type_that_is_gone_is_planned_without() -> None:
-    lab = await converged()
-    lab.api.remove(path_of(instance_type(CPU_TYPE)))
-    await lab.converge()
-    assert lab.replicas() == {GPU_DEPLOYMENT: 4}
+    sim = await converged()
+    sim.api.remove(path_of(instance_type(CPU_TYPE)))
+    await sim.converge()
+    assert sim.replicas() == {GPU_DEPLOYMENT: 4}
 
 
 async def test_a_service_that_is_being_deleted_gets_no_write() -> None:
-    lab = await converged()
-    lab.edit(SERVICE, lambda s: s["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
-    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
-    lab.api.writes.clear()
-    await lab.round()
-    assert lab.api.writes == []
+    sim = await converged()
+    sim.edit(SERVICE, lambda s: s["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
+    sim.api.writes.clear()
+    await sim.round()
+    assert sim.api.writes == []
 
 
 async def test_a_deleted_service_leaves_nothing_and_its_successor_starts_afresh() -> None:
-    lab = await converged()
-    lab.api.remove(SERVICE)
-    lab.add(service("rm2"))  # before the old Deployments are collected: same names, other owner
-    await lab.converge()
-    uid = lab.service()["metadata"]["uid"]
-    owners = {d["metadata"]["ownerReferences"][0]["uid"] for _, d in lab.api.items("deployments")}
+    sim = await converged()
+    sim.api.remove(SERVICE)
+    sim.add(service("rm2"))  # before the old Deployments are collected: same names, other owner
+    await sim.converge()
+    uid = sim.service()["metadata"]["uid"]
+    owners = {d["metadata"]["ownerReferences"][0]["uid"] for _, d in sim.api.items("deployments")}
     assert owners == {uid}
-    assert lab.condition("Ready")["status"] == "True"
-    lab.api.remove(SERVICE)
-    lab.cluster.settle(5)
-    assert lab.replicas() == {}
-    assert lab.cluster.pods() == []
+    assert sim.condition("Ready")["status"] == "True"
+    sim.api.remove(SERVICE)
+    sim.cluster.settle(5)
+    assert sim.replicas() == {}
+    assert sim.cluster.pods() == []
 
 
 async def test_events_tell_each_state_once() -> None:
-    lab = await converged()
+    sim = await converged()
     for _ in range(3):
-        await lab.round()
-    reasons = [e["reason"] for _, e in lab.api.items("events")]
+        await sim.round()
+    reasons = [e["reason"] for _, e in sim.api.items("events")]
     assert sorted(reasons) == ["PlanChanged", "RolledOut"]
 
 
 async def test_a_hand_that_never_stops_is_answered_ever_later() -> None:
-    lab = await converged()
-    lab.api.writes.clear()
+    sim = await converged()
+    sim.api.writes.clear()
     for _ in range(120):
-        lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(paused=True))
-        await lab.round()
-    puts = [w for w in lab.api.writes if w[0] == "PUT"]
+        sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(paused=True))
+        await sim.round()
+    puts = [w for w in sim.api.writes if w[0] == "PUT"]
     assert 5 <= len(puts) <= 14, "an edit war must not spin: 120 seconds of it"
-    lab.clock += 60
-    await lab.converge()
-    assert "paused" not in lab.api.objects[deployment_path(CPU_DEPLOYMENT)]["spec"]
+    sim.clock += 60
+    await sim.converge()
+    assert "paused" not in sim.api.objects[deployment_path(CPU_DEPLOYMENT)]["spec"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
-from hetserve_operator.testing import CrashError, Lab
+from hetserve_operator.testing import CrashError, SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
@@ -17,35 +17,35 @@ Json = dict[str, Any]
 VOLATILE = ("resourceVersion", "uid", "generation", "creationTimestamp", "lastTransitionTime")
 
 
-async def fresh(lab: Lab) -> None:
+async def fresh(sim: SimulatedOperator) -> None:
     """A service appears."""
-    lab.add(*rm2_scene())
+    sim.add(*rm2_scene())
 
 
-async def smaller(lab: Lab) -> None:
+async def smaller(sim: SimulatedOperator) -> None:
     """A running service gets less budget, so that types shrink."""
-    lab.add(*rm2_scene())
-    await lab.converge()
-    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
+    sim.add(*rm2_scene())
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
 
 
-async def other_types(lab: Lab) -> None:
+async def other_types(sim: SimulatedOperator) -> None:
     """A running service loses a type: one Deployment goes, another grows into the freed budget."""
-    lab.add(*rm2_scene())
-    await lab.converge()
-    lab.edit(SERVICE, lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE]}))
+    sim.add(*rm2_scene())
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE]}))
 
 
-async def new_template(lab: Lab) -> None:
+async def new_template(sim: SimulatedOperator) -> None:
     """A running service gets a new image, and a foreign hand has been at a Deployment."""
-    lab.add(*rm2_scene())
-    await lab.converge()
+    sim.add(*rm2_scene())
+    await sim.converge()
     path = deployment_path(CPU_DEPLOYMENT)
-    lab.edit(path, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"}))
-    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
+    sim.edit(path, lambda d: d["spec"]["template"]["spec"]["containers"].append({"name": "spy", "image": "x:1"}))
+    sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
 
 
-SCENES: dict[str, Callable[[Lab], Any]] = {
+SCENES: dict[str, Callable[[SimulatedOperator], Any]] = {
     "a new service": fresh,
     "a smaller budget": smaller,
     "other types": other_types,
@@ -53,11 +53,11 @@ SCENES: dict[str, Callable[[Lab], Any]] = {
 }
 
 
-def end_state(lab: Lab) -> dict[str, Json]:
+def end_state(sim: SimulatedOperator) -> dict[str, Json]:
     """Service status and Deployments without what differs by nature."""
     return {
         path: _masked({"spec": raw.get("spec"), "status": raw.get("status")})
-        for path, raw in lab.api.objects.items()
+        for path, raw in sim.api.objects.items()
         if "/deployments/" in path or path == SERVICE
     }
 
@@ -72,11 +72,11 @@ def _masked(value: Any) -> Any:
 
 async def reference(scene: str) -> tuple[dict[str, Json], int]:
     """End state of a run without faults, and how many writes it took after the scene was set."""
-    lab = Lab()
-    await SCENES[scene](lab)
-    lab.api.writes.clear()
-    await lab.converge()
-    return end_state(lab), len(lab.api.writes)
+    sim = SimulatedOperator()
+    await SCENES[scene](sim)
+    sim.api.writes.clear()
+    await sim.converge()
+    return end_state(sim), len(sim.api.writes)
 
 
 class Fault:
@@ -94,16 +94,16 @@ class Fault:
             raise self.error()
 
 
-async def run_with(scene: str, fault: Fault, where: str) -> Lab:
-    lab = Lab()
-    await SCENES[scene](lab)
-    (lab.api.before if where == "lost request" else lab.api.after).append(fault)
+async def run_with(scene: str, fault: Fault, where: str) -> SimulatedOperator:
+    sim = SimulatedOperator()
+    await SCENES[scene](sim)
+    (sim.api.before if where == "lost request" else sim.api.after).append(fault)
     try:
-        await lab.converge()
+        await sim.converge()
     except CrashError:
-        lab.restart()
-        await lab.converge()
-    return lab
+        sim.restart()
+        await sim.converge()
+    return sim
 
 
 @pytest.mark.parametrize("where", ["lost request", "lost answer"])
@@ -113,9 +113,9 @@ async def test_a_crash_at_any_write_ends_where_a_run_without_crash_ends(scene: s
     assert writes >= 2
     for at in range(writes):
         fault = Fault(at, CrashError)
-        lab = await run_with(scene, fault, where)
+        sim = await run_with(scene, fault, where)
         assert fault.struck
-        assert end_state(lab) == expected, f"crash at write {at} ({where}) leaves another end state"
+        assert end_state(sim) == expected, f"crash at write {at} ({where}) leaves another end state"
 
 
 @pytest.mark.parametrize("status", [409, 500, 429, 0])
@@ -127,29 +127,29 @@ async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, sta
         return ApiStatusError(status, "Because", "of a test") if status else ApiUnreachableError("no answer")
 
     for at in range(writes):
-        lab = await run_with(scene, Fault(at, error), "lost request")
-        assert end_state(lab) == expected, f"{status} at write {at} leaves another end state"
+        sim = await run_with(scene, Fault(at, error), "lost request")
+        assert end_state(sim) == expected, f"{status} at write {at} leaves another end state"
 
 
 @pytest.mark.parametrize("scene", SCENES)
 async def test_a_service_deleted_at_any_write_leaves_nothing(scene: str) -> None:
     _, writes = await reference(scene)
     for at in range(writes):
-        lab = Lab()
-        await SCENES[scene](lab)
+        sim = SimulatedOperator()
+        await SCENES[scene](sim)
         seen = 0
 
-        def remove(method: str, path: str, query: Any, lab: Lab = lab, at: int = at) -> None:
+        def remove(method: str, path: str, query: Any, sim: SimulatedOperator = sim, at: int = at) -> None:
             nonlocal seen
             seen += query.get("dryRun") != "All"
             if seen == at + 1:
-                lab.api.remove(SERVICE)
+                sim.api.remove(SERVICE)
 
-        lab.api.after.append(remove)
-        await lab.converge()
-        lab.cluster.settle(5)
-        assert lab.replicas() == {}, f"deleted after write {at}: Deployments are left"
-        assert lab.cluster.pods() == []
+        sim.api.after.append(remove)
+        await sim.converge()
+        sim.cluster.settle(5)
+        assert sim.replicas() == {}, f"deleted after write {at}: Deployments are left"
+        assert sim.cluster.pods() == []
 
 
 @pytest.mark.parametrize("scene", SCENES)

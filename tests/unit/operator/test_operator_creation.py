@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import CrashError, Lab
+from hetserve_operator.testing import CrashError, SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
@@ -18,8 +18,8 @@ def _container(raw: Json) -> Json:
 
 
 async def test_a_deployment_made_between_the_look_and_the_creation_is_not_taken_over() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
     other = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -29,52 +29,52 @@ async def test_a_deployment_made_between_the_look_and_the_creation_is_not_taken_
 
     def make(method: str, path: str, query: Any) -> None:
         if method in ("POST", "PATCH") and "/deployments" in path and "dryRun" not in query:
-            lab.api.before.clear()
-            lab.add(copy.deepcopy(other))
+            sim.api.before.clear()
+            sim.add(copy.deepcopy(other))
 
-    lab.api.before.append(make)
-    await lab.converge()
-    found = lab.api.objects[deployment_path(GPU_DEPLOYMENT)]
+    sim.api.before.append(make)
+    await sim.converge()
+    found = sim.api.objects[deployment_path(GPU_DEPLOYMENT)]
     assert (found["spec"], found["metadata"]["labels"]) == (other["spec"], {"app": "other"})
-    assert GPU_DEPLOYMENT in lab.condition("Progressing")["message"]
+    assert GPU_DEPLOYMENT in sim.condition("Progressing")["message"]
 
 
 async def test_every_field_of_ours_is_held_by_apply() -> None:
-    lab = await converged()
-    lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: _container(d).update(image="evil:1"))
-    await lab.converge()
-    for _, raw in lab.api.items("deployments"):
+    sim = await converged()
+    sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: _container(d).update(image="evil:1"))
+    await sim.converge()
+    for _, raw in sim.api.items("deployments"):
         assert [entry["operation"] for entry in raw["metadata"]["managedFields"]] == ["Apply"]
 
 
 async def test_what_a_template_no_longer_says_is_gone_by_the_very_apply() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    lab.edit(SERVICE, lambda s: _container(s).update(command=["serve"]))
-    await lab.converge()
-    lab.edit(SERVICE, lambda s: _container(s).pop("command"))
-    lab.api.writes.clear()
-    await lab.converge()
-    assert "command" not in _container(lab.api.objects[deployment_path(GPU_DEPLOYMENT)])
-    assert [w for w in lab.api.writes if w[0] == "PUT"] == [], "its creation still holds the field"
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    sim.edit(SERVICE, lambda s: _container(s).update(command=["serve"]))
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: _container(s).pop("command"))
+    sim.api.writes.clear()
+    await sim.converge()
+    assert "command" not in _container(sim.api.objects[deployment_path(GPU_DEPLOYMENT)])
+    assert [w for w in sim.api.writes if w[0] == "PUT"] == [], "its creation still holds the field"
 
 
 async def test_a_crash_after_the_creation_leaves_nothing_that_is_not_handed_over() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
 
     def crash(method: str, path: str, _: Any) -> None:
         if method == "POST" and path.endswith("/deployments"):
-            lab.api.after.clear()
+            sim.api.after.clear()
             raise CrashError
 
-    lab.api.after.append(crash)
+    sim.api.after.append(crash)
     try:
-        await lab.round()
+        await sim.round()
     except CrashError:
-        lab.restart()
-    await lab.converge()
-    assert {e["operation"] for _, d in lab.api.items("deployments") for e in d["metadata"]["managedFields"]} == {
+        sim.restart()
+    await sim.converge()
+    assert {e["operation"] for _, d in sim.api.items("deployments") for e in d["metadata"]["managedFields"]} == {
         "Apply"
     }
-    assert lab.condition("Ready")["status"] == "True"
+    assert sim.condition("Ready")["status"] == "True"

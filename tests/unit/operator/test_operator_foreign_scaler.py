@@ -7,54 +7,54 @@ from typing import Any
 
 import pytest
 
-from hetserve_operator.testing import Lab
+from hetserve_operator.testing import SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 Json = dict[str, Any]
 PATH = deployment_path(CPU_DEPLOYMENT)
 
 
-def _scale(lab: Lab, count: int) -> None:
-    lab.edit(PATH, lambda d: d["spec"].update(replicas=count))
+def _scale(sim: SimulatedOperator, count: int) -> None:
+    sim.edit(PATH, lambda d: d["spec"].update(replicas=count))
 
 
 async def test_replicas_beyond_the_budget_are_taken_back_however_often_they_come() -> None:
-    lab = await converged()
+    sim = await converged()
     over = 0
     for second in range(120):
         if second % 15 == 0:  # as a HorizontalPodAutoscaler does
-            _scale(lab, 12)
-        await lab.round()
-        over += lab.api.objects[PATH]["spec"]["replicas"] > PLANNED[CPU_DEPLOYMENT]
+            _scale(sim, 12)
+        await sim.round()
+        over += sim.api.objects[PATH]["spec"]["replicas"] > PLANNED[CPU_DEPLOYMENT]
     assert over == 0, f"over the budget in {over} of 120 samples"
 
 
 async def test_a_hand_that_never_stops_is_cut_once_in_five_seconds() -> None:
-    lab = await converged()
-    lab.api.writes.clear()
+    sim = await converged()
+    sim.api.writes.clear()
     for _ in range(120):
-        _scale(lab, 12)
-        await lab.round()
-    cuts = [w for w in lab.api.writes if w == ("PUT", PATH)]
+        _scale(sim, 12)
+        await sim.round()
+    cuts = [w for w in sim.api.writes if w == ("PUT", PATH)]
     assert 20 <= len(cuts) <= 25, "each second of 120 somebody adds replicas"
 
 
 async def test_a_hand_within_the_budget_is_answered_ever_later() -> None:
-    lab = await converged(gpu_nodes=1, cpu_nodes=2, overrides={"spec.budget.hourly": "9.0"})
-    lab.api.writes.clear()
+    sim = await converged(gpu_nodes=1, cpu_nodes=2, overrides={"spec.budget.hourly": "9.0"})
+    sim.api.writes.clear()
     for _ in range(120):
-        _scale(lab, 12)
-        await lab.round()
-    assert 5 <= len([w for w in lab.api.writes if w == ("PUT", PATH)]) <= 14
+        _scale(sim, 12)
+        await sim.round()
+    assert 5 <= len([w for w in sim.api.writes if w == ("PUT", PATH)]) <= 14
 
 
 @pytest.mark.parametrize(("count", "least", "most"), [(12, 20, 26), (PLANNED[CPU_DEPLOYMENT], 5, 14)])
 async def test_a_tool_that_puts_an_older_deployment_back_starts_no_war(count: int, least: int, most: int) -> None:
-    lab = await converged()
-    saved = copy.deepcopy(lab.api.objects[PATH])
-    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
-    await lab.converge()
-    lab.api.writes.clear()
+    sim = await converged()
+    saved = copy.deepcopy(sim.api.objects[PATH])
+    sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
+    await sim.converge()
+    sim.api.writes.clear()
     saved["spec"]["replicas"] = count
 
     def put_back(found: Json) -> None:
@@ -62,6 +62,6 @@ async def test_a_tool_that_puts_an_older_deployment_back_starts_no_war(count: in
         found["metadata"]["annotations"] = dict(saved["metadata"]["annotations"])
 
     for _ in range(120):
-        lab.edit(PATH, put_back)
-        await lab.round()
-    assert least <= len([w for w in lab.api.writes if w == ("PATCH", PATH)]) <= most
+        sim.edit(PATH, put_back)
+        await sim.round()
+    assert least <= len([w for w in sim.api.writes if w == ("PATCH", PATH)]) <= most

@@ -10,125 +10,125 @@ from hetserve.planning.problem import Problem
 from hetserve.reconcile.progress import words_of
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 
 async def test_a_budget_that_buys_nothing_leaves_what_runs_and_says_the_numbers() -> None:
-    lab = await converged()
-    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.3"))
-    await lab.converge()
-    assert lab.replicas() == PLANNED
-    assert lab.service()["status"]["reason"] == "BudgetTooLow"
-    within = lab.condition("WithinBudget")
+    sim = await converged()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.3"))
+    await sim.converge()
+    assert sim.replicas() == PLANNED
+    assert sim.service()["status"]["reason"] == "BudgetTooLow"
+    within = sim.condition("WithinBudget")
     assert (within["status"], within["reason"]) == ("False", "OverBudget")
     assert "2.472 $/h" in within["message"]
     assert "0.300 $/h" in within["message"]
-    assert "0.526" in lab.condition("Feasible")["message"]
-    assert lab.service()["status"]["plan"]["summary"] == f"3x{GPU_TYPE}+6x{CPU_TYPE}"
+    assert "0.526" in sim.condition("Feasible")["message"]
+    assert sim.service()["status"]["plan"]["summary"] == f"3x{GPU_TYPE}+6x{CPU_TYPE}"
 
 
 async def test_two_profiles_for_one_type_stop_planning_and_name_both() -> None:
-    lab = await converged()
-    lab.add(cpu_profile("rm2-again"))
-    await lab.converge()
-    assert lab.service()["status"]["reason"] == "ProfileConflict"
-    assert lab.condition("ProfileReady")["status"] == "False"
-    assert "rm2-again and rm2-r5n-large" in lab.condition("Planned")["message"]
-    assert lab.replicas() == PLANNED
-    lab.api.remove(path_of(cpu_profile("rm2-again")))
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    sim = await converged()
+    sim.add(cpu_profile("rm2-again"))
+    await sim.converge()
+    assert sim.service()["status"]["reason"] == "ProfileConflict"
+    assert sim.condition("ProfileReady")["status"] == "False"
+    assert "rm2-again and rm2-r5n-large" in sim.condition("Planned")["message"]
+    assert sim.replicas() == PLANNED
+    sim.api.remove(path_of(cpu_profile("rm2-again")))
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_stored_spec_that_breaks_a_rule_is_named_and_the_other_services_go_on() -> None:
-    lab = await converged()
-    lab.add(service("bad", {"spec.slo.latency": "soon"}), service("rm2", {"spec.budget.hourly": "1.0"}))
-    await lab.converge()
-    planned = lab.condition("Planned", "bad")
+    sim = await converged()
+    sim.add(service("bad", {"spec.slo.latency": "soon"}), service("rm2", {"spec.budget.hourly": "1.0"}))
+    await sim.converge()
+    planned = sim.condition("Planned", "bad")
     assert (planned["status"], planned["reason"]) == ("False", "SpecInvalid")
     assert "spec.slo.latency: 'soon' is not a duration" in planned["message"]
-    assert lab.condition("WithinBudget", "bad")["status"] == "Unknown"
-    assert lab.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
+    assert sim.condition("WithinBudget", "bad")["status"] == "Unknown"
+    assert sim.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
 
 
 async def test_a_broken_type_stops_only_the_services_that_use_it() -> None:
-    lab = await converged()
+    sim = await converged()
     other = [model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.budget.hourly": "0.6"})]
-    lab.add(*other)
-    lab.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="cheap"))
-    await lab.converge()
-    assert lab.service()["status"]["reason"] == "SpecInvalid"
-    assert f"InstanceType {CPU_TYPE}: spec.price.hourly" in lab.condition("Planned")["message"]
-    assert lab.condition("Ready", "other")["status"] == "True"
+    sim.add(*other)
+    sim.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="cheap"))
+    await sim.converge()
+    assert sim.service()["status"]["reason"] == "SpecInvalid"
+    assert f"InstanceType {CPU_TYPE}: spec.price.hourly" in sim.condition("Planned")["message"]
+    assert sim.condition("Ready", "other")["status"] == "True"
 
 
 async def test_a_template_that_the_apiserver_refuses_is_said_in_its_words_and_changes_nothing() -> None:
-    lab = await converged()
-    before = lab.api.objects[deployment_path(GPU_DEPLOYMENT)]["metadata"]["resourceVersion"]
-    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image=""))
-    await lab.converge()
-    assert lab.service()["status"]["reason"] == "TemplateInvalid"
-    message = lab.condition("Progressing")["message"]
+    sim = await converged()
+    before = sim.api.objects[deployment_path(GPU_DEPLOYMENT)]["metadata"]["resourceVersion"]
+    sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image=""))
+    await sim.converge()
+    assert sim.service()["status"]["reason"] == "TemplateInvalid"
+    message = sim.condition("Progressing")["message"]
     field = "spec.template.spec.containers[0].image"
     assert message == f'Deployment.apps "{GPU_DEPLOYMENT}" is invalid: {field}: Required value'
-    assert lab.api.objects[deployment_path(GPU_DEPLOYMENT)]["metadata"]["resourceVersion"] == before
-    lab.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="good:1"))
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    assert sim.api.objects[deployment_path(GPU_DEPLOYMENT)]["metadata"]["resourceVersion"] == before
+    sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="good:1"))
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_deployment_of_our_name_that_is_not_ours_is_left_alone_and_named() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
     foreign = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": GPU_DEPLOYMENT, "namespace": "default", "labels": {}},
         "spec": {"replicas": 0, "template": {"metadata": {"labels": {}}, "spec": {"containers": []}}},
     }
-    lab.add(foreign)
-    await lab.converge()
-    assert lab.api.objects[path_of(foreign)]["spec"] == foreign["spec"]
-    progressing = lab.condition("Progressing")
+    sim.add(foreign)
+    await sim.converge()
+    assert sim.api.objects[path_of(foreign)]["spec"] == foreign["spec"]
+    progressing = sim.condition("Progressing")
     assert progressing["reason"] == "WriteRefused"
     assert GPU_DEPLOYMENT in progressing["message"]
 
 
 async def test_a_missing_right_is_named_in_the_status_and_heals_when_granted() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
     words = 'deployments.apps is forbidden: User "x" cannot patch resource "deployments" in API group "apps"'
 
     def deny(method: str, path: str, _: Any) -> None:
         if method == "PATCH" and "/deployments/" in path:
             raise ApiStatusError(403, "Forbidden", words)
 
-    lab.api.before.append(deny)
-    await lab.converge()
-    assert lab.condition("Progressing")["reason"] == "WriteRefused"
-    assert words in lab.condition("Progressing")["message"]
-    lab.api.before.clear()
-    lab.clock += 60
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    sim.api.before.append(deny)
+    await sim.converge()
+    assert sim.condition("Progressing")["reason"] == "WriteRefused"
+    assert words in sim.condition("Progressing")["message"]
+    sim.api.before.clear()
+    sim.clock += 60
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_an_unplaceable_instance_is_said_in_the_schedulers_words() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene(gpu_nodes=1, cpu_nodes=0, overrides={"spec.budget.hourly": "0.6"}))
-    await lab.converge()
-    assert lab.condition("CapacityAvailable")["status"] == "True"
-    lab.edit("/api/v1/nodes/gpu-0", lambda n: n["metadata"]["labels"].update({"nvidia.com/gpu.count": "0"}))
-    path, _ = next(iter(lab.cluster.pods()))
-    lab.api.remove(path)
-    await lab.converge()
-    capacity = lab.condition("CapacityAvailable")
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene(gpu_nodes=1, cpu_nodes=0, overrides={"spec.budget.hourly": "0.6"}))
+    await sim.converge()
+    assert sim.condition("CapacityAvailable")["status"] == "True"
+    sim.edit("/api/v1/nodes/gpu-0", lambda n: n["metadata"]["labels"].update({"nvidia.com/gpu.count": "0"}))
+    path, _ = next(iter(sim.cluster.pods()))
+    sim.api.remove(path)
+    await sim.converge()
+    capacity = sim.condition("CapacityAvailable")
     assert (capacity["status"], capacity["reason"]) == ("False", "WaitingForCapacity")
     assert "same model on every GPU" in capacity["message"]
-    assert lab.replicas() == {GPU_DEPLOYMENT: 1}
+    assert sim.replicas() == {GPU_DEPLOYMENT: 1}
 
 
 async def test_a_planner_that_fails_is_a_condition_of_that_service_only() -> None:
@@ -137,28 +137,28 @@ async def test_a_planner_that_fails_is_a_condition_of_that_service_only() -> Non
             raise ZeroDivisionError("u / 0")
         return plan(problem)
 
-    lab = Lab(planner)
-    lab.add(*rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other"))
-    await lab.converge()
-    assert lab.service("other")["status"]["reason"] == "PlannerFailed"
-    assert "ZeroDivisionError: u / 0" in lab.condition("Planned", "other")["message"]
-    assert lab.condition("Ready")["status"] == "True"
+    sim = SimulatedOperator(planner)
+    sim.add(*rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other"))
+    await sim.converge()
+    assert sim.service("other")["status"]["reason"] == "PlannerFailed"
+    assert "ZeroDivisionError: u / 0" in sim.condition("Planned", "other")["message"]
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_pods_that_cannot_be_created_are_told_in_the_words_of_their_deployment() -> None:
-    lab = await converged()
+    sim = await converged()
     words = f'pods "{CPU_DEPLOYMENT}-6c5f-%s" is forbidden: error looking up service account default/nope'
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
     for suffix in ("x8k2p", "b4c5d"):
         failure["message"] = words % suffix
-        lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].update(conditions=[failure]))
-        await lab.look(Key("default", "rm2"))
-        capacity = lab.condition("CapacityAvailable")
+        sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].update(conditions=[failure]))
+        await sim.look(Key("default", "rm2"))
+        capacity = sim.condition("CapacityAvailable")
         assert (capacity["status"], capacity["reason"]) == ("False", "InstancesRefused")
         assert capacity["message"] == f"{CPU_TYPE}: {words % ''}", "each try of the controller is another message"
-    lab.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].pop("conditions"))
-    await lab.converge()
-    assert lab.condition("CapacityAvailable")["status"] == "True"
+    sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["status"].pop("conditions"))
+    await sim.converge()
+    assert sim.condition("CapacityAvailable")["status"] == "True"
 
 
 def test_the_suffix_of_a_pod_is_left_out_however_long_the_names_are() -> None:

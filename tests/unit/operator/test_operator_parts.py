@@ -11,54 +11,54 @@ from hetserve.reconcile import Rendered
 from hetserve.testing.builders import instance_type
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.cache import Cache, Store
-from hetserve_operator.handlers import Feed
+from hetserve_operator.handlers import EventHandlers
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
-from hetserve_operator.settings import Settings
-from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, Agenda, Key
+from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, DelayQueue, Key
 from hetserve_shell.settings import SettingsError, load_settings
 
 A, B = Key("ns", "a"), Key("ns", "b")
 
 
 def test_a_burst_of_changes_is_one_look_and_the_first_appointment_stands() -> None:
-    agenda = Agenda()
-    agenda.add(A, 1.0)
-    agenda.add(A, 5.0)
-    assert agenda.pop(0.9) is None
-    assert agenda.pop(1.0) == A
-    assert agenda.pop(9.0) is None
+    queue = DelayQueue()
+    queue.add(A, 1.0)
+    queue.add(A, 5.0)
+    assert queue.pop(0.9) is None
+    assert queue.pop(1.0) == A
+    assert queue.pop(9.0) is None
 
 
 def test_a_key_in_work_comes_again_after_and_never_beside_it() -> None:
-    agenda = Agenda()
-    agenda.add(A, 0.0)
-    agenda.add(B, 0.0)
-    assert (agenda.pop(0.0), agenda.pop(0.0)) == (A, B)
-    agenda.add(A, 0.0)
-    assert agenda.pop(1.0) is None
-    assert agenda.next_due() is None
-    agenda.done(A)
-    assert agenda.pop(1.0) == A
+    queue = DelayQueue()
+    queue.add(A, 0.0)
+    queue.add(B, 0.0)
+    assert (queue.pop(0.0), queue.pop(0.0)) == (A, B)
+    queue.add(A, 0.0)
+    assert queue.pop(1.0) is None
+    assert queue.next_due() is None
+    queue.done(A)
+    assert queue.pop(1.0) == A
 
 
 def test_failures_back_off_and_events_do_not_shorten_the_delay() -> None:
-    agenda = Agenda()
+    queue = DelayQueue()
     delays = []
     now = 0.0
     for _ in range(9):
-        agenda.add(A, now)
-        assert agenda.pop(now) == A
-        delays.append(agenda.failed(A, now))
-        agenda.add(A, now)
-        assert agenda.pop(now) is None
+        queue.add(A, now)
+        assert queue.pop(now) == A
+        delays.append(queue.failed(A, now))
+        queue.add(A, now)
+        assert queue.pop(now) is None
         now += delays[-1]
     assert delays[:3] == [FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY]
     assert delays[-1] == LONGEST_RETRY
-    assert agenda.pop(now) == A
-    agenda.done(A)
-    agenda.add(A, now)
-    assert agenda.pop(now) == A
-    assert agenda.failed(A, now) == FIRST_RETRY
+    assert queue.pop(now) == A
+    queue.done(A)
+    queue.add(A, now)
+    assert queue.pop(now) == A
+    assert queue.failed(A, now) == FIRST_RETRY
 
 
 def test_repairs_are_free_at_first_then_ever_rarer_then_free_again_after_calm() -> None:
@@ -129,7 +129,7 @@ class Heard:
         self.keys: list[Key] = []
         self.all: list[str | None] = []
         self.renewed: list[Key] = []
-        self.feed = Feed(Cache(), self.keys.append, self.all.append, self.renewed.append)
+        self.feed = EventHandlers(Cache(), self.keys.append, self.all.append, self.renewed.append)
 
 
 def test_a_pod_wakes_its_service_and_a_bound_one_everybody() -> None:
@@ -168,7 +168,7 @@ def test_a_new_price_wakes_everybody_once() -> None:
 def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text('probePort: 1\nsaturationThreshold: "0.9"\nlaunchWeight: "0.5"\ndebounce: 50ms\nresync: 2m\n')
-    found = load_settings(Settings, path, {"probe_port": 2, "log_level": None})
+    found = load_settings(OperatorSettings, path, {"probe_port": 2, "log_level": None})
     assert (found.probe_port, found.saturation_threshold, found.debounce, found.resync) == (2, 0.9, 0.05, 120.0)
     assert found.planning.launch_weight == 0.5
 
@@ -186,19 +186,19 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words
     path = tmp_path / "settings.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
-        load_settings(Settings, path, {})
+        load_settings(OperatorSettings, path, {})
 
 
 def test_a_key_that_stands_for_something_new_does_not_wait_for_the_failures_of_the_old() -> None:
-    agenda, now = Agenda(), 0.0
-    agenda.add(A, now)
+    queue, now = DelayQueue(), 0.0
+    queue.add(A, now)
     for _ in range(6):
-        assert agenda.pop(now) == A
-        now += agenda.failed(A, now)
-    assert agenda.pop(now - 1.0) is None
-    agenda.renew(A, now - 1.0)
-    assert agenda.pop(now - 1.0) == A
-    assert agenda.failed(A, now) == FIRST_RETRY
+        assert queue.pop(now) == A
+        now += queue.failed(A, now)
+    assert queue.pop(now - 1.0) is None
+    queue.renew(A, now - 1.0)
+    assert queue.pop(now - 1.0) == A
+    assert queue.failed(A, now) == FIRST_RETRY
 
 
 def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:

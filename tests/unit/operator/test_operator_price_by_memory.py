@@ -11,7 +11,7 @@ from hetserve.reconcile.staging import Holding, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve.units import MicroDollarsPerHour, parse_money
-from hetserve_operator.testing import Lab, path_of
+from hetserve_operator.testing import SimulatedOperator, path_of
 
 Json = dict[str, Any]
 PROFILE = path_of(model_profile())
@@ -19,53 +19,53 @@ PER_GIB = 24_000
 DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm2', GPU_TYPE)}"
 
 
-def lab_at(memory: str) -> Lab:
-    lab = Lab()
+def sim_at(memory: str) -> SimulatedOperator:
+    sim = SimulatedOperator()
     kind = instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.024", "per": "GiB"}})
     profile = model_profile(overrides={"spec.gpuMemory": memory})
-    lab.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(6)), kind, profile)
-    lab.add(service("rm2", {"spec.budget.hourly": "0.3"}))
-    return lab
+    sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(6)), kind, profile)
+    sim.add(service("rm2", {"spec.budget.hourly": "0.3"}))
+    return sim
 
 
-def memories(lab: Lab) -> list[int]:
-    limits = (pod["spec"]["containers"][0]["resources"]["limits"] for _, pod in lab.cluster.pods())
+def memories(sim: SimulatedOperator) -> list[int]:
+    limits = (pod["spec"]["containers"][0]["resources"]["limits"] for _, pod in sim.cluster.pods())
     return [int(each["hetserve.io/gpu-memory"]) for each in limits]
 
 
-def cost(lab: Lab) -> int:
-    return sum(memory * PER_GIB // 1024 for memory in memories(lab))
+def cost(sim: SimulatedOperator) -> int:
+    return sum(memory * PER_GIB // 1024 for memory in memories(sim))
 
 
 async def test_a_smaller_profile_buys_no_instances_before_the_large_ones_are_gone() -> None:
-    lab = lab_at("6Gi")
-    await lab.converge()
-    assert cost(lab) == 288_000
-    lab.edit(PROFILE, lambda p: p["spec"].update(gpuMemory="3Gi"))
+    sim = sim_at("6Gi")
+    await sim.converge()
+    assert cost(sim) == 288_000
+    sim.edit(PROFILE, lambda p: p["spec"].update(gpuMemory="3Gi"))
     key = path_of(service("rm2"))
     for _ in range(30):
-        await lab.round()
-        replicas = next(iter(lab.replicas().values()))
-        assert replicas <= 2 or not any(memory == 6144 for memory in memories(lab)), (
+        await sim.round()
+        replicas = next(iter(sim.replicas().values()))
+        assert replicas <= 2 or not any(memory == 6144 for memory in memories(sim)), (
             "instances were added while the large ones are still paid"
         )
-        within = lab.condition("WithinBudget")
+        within = sim.condition("WithinBudget")
         paid = parse_money(within["message"].split()[3])
         assert (within["status"] == "True") == (paid <= 300_000)
-    await lab.converge()
-    assert lab.api.objects[key]["status"]["plan"]["summary"] == f"4x{GPU_TYPE}"
-    assert cost(lab) == 288_000
-    assert lab.condition("Ready")["status"] == "True"
+    await sim.converge()
+    assert sim.api.objects[key]["status"]["plan"]["summary"] == f"4x{GPU_TYPE}"
+    assert cost(sim) == 288_000
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_the_condition_says_what_pods_of_another_size_cost() -> None:
-    lab = lab_at("6Gi")
-    await lab.converge()
-    lab.edit(PROFILE, lambda p: p["spec"].update(gpuMemory="3Gi"))
-    lab.edit(path_of(service("rm2")), lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image=""))
-    await lab.converge()
-    assert "what runs costs 0.288 $/h" in lab.condition("WithinBudget")["message"]
-    assert cost(lab) == 288_000
+    sim = sim_at("6Gi")
+    await sim.converge()
+    sim.edit(PROFILE, lambda p: p["spec"].update(gpuMemory="3Gi"))
+    sim.edit(path_of(service("rm2")), lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image=""))
+    await sim.converge()
+    assert "what runs costs 0.288 $/h" in sim.condition("WithinBudget")["message"]
+    assert cost(sim) == 288_000
 
 
 @pytest.mark.parametrize(("surplus", "staged"), [(144, 2), (72, 3), (0, 4)])
@@ -77,11 +77,11 @@ def test_what_is_paid_beyond_the_price_of_today_is_not_spent_again(surplus: int,
 
 
 async def test_a_status_that_lags_does_not_count_a_terminating_pod_twice() -> None:
-    lab = lab_at("6Gi")
-    await lab.converge()
-    path, _ = lab.cluster.pods()[0]
-    lab.edit(path, lambda p: p["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z", ticks=0))
-    assert lab.api.objects[DEPLOYMENT]["status"]["replicas"] == 2
-    await lab.round()
-    within = lab.condition("WithinBudget")
+    sim = sim_at("6Gi")
+    await sim.converge()
+    path, _ = sim.cluster.pods()[0]
+    sim.edit(path, lambda p: p["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z", ticks=0))
+    assert sim.api.objects[DEPLOYMENT]["status"]["replicas"] == 2
+    await sim.round()
+    within = sim.condition("WithinBudget")
     assert (within["status"], within["message"].split()[3]) == ("True", "0.288")

@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.refusals import is_of_the_content
-from hetserve_operator.testing import Lab
+from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
@@ -38,59 +38,59 @@ REFUSED_BY_APPLY: dict[str, tuple[Callable[[Json], object], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED_BY_APPLY)
 async def test_a_running_service_tells_which_field_apply_refuses_and_runs_on(what: str) -> None:
-    lab = await converged()
+    sim = await converged()
     change, words = REFUSED_BY_APPLY[what]
-    lab.edit(SERVICE, change)
-    await lab.converge()
-    ready = lab.condition("Ready")
+    sim.edit(SERVICE, change)
+    await sim.converge()
+    ready = sim.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "TemplateInvalid"), "it reads as Ready with the old image"
     assert words in ready["message"]
-    assert any(e["reason"] == "TemplateInvalid" and words in e["note"] for _, e in lab.api.items("events"))
-    assert lab.replicas() == PLANNED
-    lab.edit(SERVICE, lambda s: [_container(s).pop("env", None), _container(s).pop("imagePullPolice", None)])
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    assert any(e["reason"] == "TemplateInvalid" and words in e["note"] for _, e in sim.api.items("events"))
+    assert sim.replicas() == PLANNED
+    sim.edit(SERVICE, lambda s: [_container(s).pop("env", None), _container(s).pop("imagePullPolice", None)])
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_new_service_whose_template_apply_refuses_is_told_so() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    lab.edit(SERVICE, REFUSED_BY_APPLY["a misspelled field"][0])
-    await lab.converge()
-    assert lab.service()["status"]["reason"] == "TemplateInvalid"
-    assert lab.replicas() == {}
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    sim.edit(SERVICE, REFUSED_BY_APPLY["a misspelled field"][0])
+    await sim.converge()
+    assert sim.service()["status"]["reason"] == "TemplateInvalid"
+    assert sim.replicas() == {}
 
 
 async def test_the_status_of_a_refused_template_follows_a_budget_that_is_cut() -> None:
-    lab = await converged()
-    lab.edit(SERVICE, REFUSED_BY_APPLY["an env named twice"][0])
-    lab.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
-    await lab.converge()
-    assert lab.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
-    instances = {row["instanceType"]: row["ready"] for row in lab.service()["status"]["instances"]}
+    sim = await converged()
+    sim.edit(SERVICE, REFUSED_BY_APPLY["an env named twice"][0])
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
+    await sim.converge()
+    assert sim.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
+    instances = {row["instanceType"]: row["ready"] for row in sim.service()["status"]["instances"]}
     assert sorted(instances.values()) == [1, 3], "the status is frozen while its pods are cut"
 
 
 async def test_what_apply_refuses_is_told_while_a_quota_denies_new_deployments() -> None:
-    lab = await converged()
+    sim = await converged()
 
     def deny(method: str, path: str, _: Any) -> None:
-        if method == "PATCH" and "/deployments/" in path and path not in lab.api.objects:
+        if method == "PATCH" and "/deployments/" in path and path not in sim.api.objects:
             raise ApiStatusError(403, "Forbidden", "exceeded quota: q, limited: count/deployments.apps=2")
 
-    lab.api.before.append(deny)
+    sim.api.before.append(deny)
     change, words = REFUSED_BY_APPLY["a misspelled field"]
-    lab.edit(SERVICE, change)
-    await lab.converge()
-    assert words in lab.condition("Ready")["message"]
+    sim.edit(SERVICE, change)
+    await sim.converge()
+    assert words in sim.condition("Ready")["message"]
 
 
 async def test_a_dry_run_is_never_of_a_name_that_is_in_use() -> None:
-    lab = await converged()
+    sim = await converged()
     seen: list[str] = []
-    lab.api.before.append(lambda _, path, query: seen.append(path) if query.get("dryRun") else None)
-    lab.edit(SERVICE, lambda s: _container(s).update(image="b:2"))
-    await lab.converge()
+    sim.api.before.append(lambda _, path, query: seen.append(path) if query.get("dryRun") else None)
+    sim.edit(SERVICE, lambda s: _container(s).update(image="b:2"))
+    await sim.converge()
     assert len(seen) == 2
     assert not {deployment_path(GPU_DEPLOYMENT), deployment_path(CPU_DEPLOYMENT)} & set(seen), "it merges what is there"
 
@@ -104,66 +104,66 @@ TROUBLE = {
 
 @pytest.mark.parametrize("what", TROUBLE)
 async def test_trouble_of_the_apiserver_is_no_fault_of_the_template(what: str) -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
     status, words = TROUBLE[what]
 
     def fail(method: str, path: str, _: Any) -> None:
         if "/deployments" in path:
             raise ApiStatusError(status, "", words)
 
-    lab.api.before.append(fail)
-    assert not await lab.round(), "it is to be tried again"
-    assert lab.service()["status"]["reason"] != "TemplateInvalid"
-    lab.api.before.clear()
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    sim.api.before.append(fail)
+    assert not await sim.round(), "it is to be tried again"
+    assert sim.service()["status"]["reason"] != "TemplateInvalid"
+    sim.api.before.clear()
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 async def test_a_dry_run_that_gets_no_answer_again_and_again_is_told() -> None:
-    lab = await converged()
-    lab.edit(SERVICE, lambda s: _container(s).update(image="model:2"))
+    sim = await converged()
+    sim.edit(SERVICE, lambda s: _container(s).update(image="model:2"))
 
     def hang(method: str, path: str, query: Any) -> None:
         if query.get("dryRun"):
             raise ApiUnreachableError("PATCH: TimeoutError")
 
-    lab.api.before.append(hang)
-    assert [await lab.round() for _ in range(3)] == [False, False, True]
-    ready = lab.condition("Ready")
+    sim.api.before.append(hang)
+    assert [await sim.round() for _ in range(3)] == [False, False, True]
+    ready = sim.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "WriteRefused"), "it reads as Ready with the old image"
     assert "3 in a row have: PATCH: TimeoutError" in ready["message"]
-    lab.api.before.clear()
-    lab.clock += 60
-    await lab.converge()
-    assert lab.condition("Ready")["status"] == "True"
+    sim.api.before.clear()
+    sim.clock += 60
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
 
 
 @pytest.mark.parametrize("value", ["1e9999999999", "many", "-1"])
 async def test_a_quantity_that_nobody_can_mean_is_told_without_asking_the_apiserver(value: str) -> None:
-    lab = await converged()
+    sim = await converged()
     asked: list[str] = []
-    lab.api.before.append(lambda _, path, query: asked.append(path) if query.get("dryRun") else None)
-    lab.edit(SERVICE, lambda s: _container(s).update(resources={"limits": {"ephemeral-storage": value}}))
-    await lab.converge()
-    message = lab.condition("Ready")["message"]
+    sim.api.before.append(lambda _, path, query: asked.append(path) if query.get("dryRun") else None)
+    sim.edit(SERVICE, lambda s: _container(s).update(resources={"limits": {"ephemeral-storage": value}}))
+    await sim.converge()
+    message = sim.condition("Ready")["message"]
     assert message.startswith("spec.template.spec.containers[0].resources.limits.ephemeral-storage: ")
     assert value in message
     assert asked == [], "the apiserver takes minutes over such a quantity"
 
 
 async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
     words = "Deployment in version v1 cannot be handled: cannot unmarshal number 99999999999999999999"
 
     def refuse(method: str, path: str, _: Any) -> None:
         if method == "POST" and path.endswith("/deployments"):
             raise ApiStatusError(400, "BadRequest", words)
 
-    lab.api.before.append(refuse)
-    await lab.converge()
-    ready = lab.condition("Ready")
+    sim.api.before.append(refuse)
+    await sim.converge()
+    ready = sim.condition("Ready")
     assert (ready["reason"], ready["message"]) == ("TemplateInvalid", words)
 
 

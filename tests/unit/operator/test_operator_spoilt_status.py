@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.metrics import Metrics
-from hetserve_operator.testing import Lab
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from operator_scene import PLANNED, SERVICE
 
@@ -33,17 +33,17 @@ SPOILT: dict[str, Callable[[], Json]] = {
 
 @pytest.mark.parametrize("what", SPOILT)
 async def test_a_spoilt_plan_is_planned_anew(what: str) -> None:
-    lab = Lab()
-    lab.add(*rm2_scene())
-    await lab.converge()
-    lab.edit(SERVICE, lambda s: s["status"]["plan"].update(SPOILT[what]()))
-    lab.restart()
+    sim = SimulatedOperator()
+    sim.add(*rm2_scene())
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["status"]["plan"].update(SPOILT[what]()))
+    sim.restart()
     for _ in range(12):
-        await lab.round()
-        assert lab.replicas() == PLANNED, f"{what}: it was followed"
-    plan = lab.service()["status"]["plan"]
+        await sim.round()
+        assert sim.replicas() == PLANNED, f"{what}: it was followed"
+    plan = sim.service()["status"]["plan"]
     assert (plan["summary"], plan["hourlyCost"]) == (f"3x{GPU_TYPE}+6x{CPU_TYPE}", "2.472")
-    assert lab.condition("Ready")["status"] == "True"
+    assert sim.condition("Ready")["status"] == "True"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ async def test_a_spoilt_plan_is_planned_anew(what: str) -> None:
     ],
 )
 def test_metrics_show_what_can_be_read_and_never_fail(status: Any) -> None:
-    metrics, key = Metrics(), Key("ns", "s")
+    metrics, key = OperatorMetrics(), Key("ns", "s")
     metrics.observe(key, {"status": status})
     labels = {"namespace": "ns", "service": "s"}
     assert metrics.registry.get_sample_value("hetserve_service_ready", labels) == 0
@@ -66,7 +66,7 @@ def test_metrics_show_what_can_be_read_and_never_fail(status: Any) -> None:
 
 
 def test_metrics_stop_showing_a_plan_that_is_gone() -> None:
-    metrics, key = Metrics(), Key("ns", "s")
+    metrics, key = OperatorMetrics(), Key("ns", "s")
     labels = {"namespace": "ns", "service": "s"}
     metrics.observe(key, {"status": {"plan": {"hourlyCost": "1.5", "qps": "2"}}})
     assert metrics.registry.get_sample_value("hetserve_service_cost_dollars_per_hour", labels) == 1.5

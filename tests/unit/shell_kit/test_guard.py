@@ -14,7 +14,7 @@ import pytest_asyncio
 from hetserve_extender.main import Extender
 from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import FakeApi
-from hetserve_operator.metrics import Metrics
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.probes import start_probes
 from hetserve_shell.http import guard
 from hetserve_shell.http.guard import Guard, GuardLimits
@@ -55,7 +55,7 @@ async def _extender() -> AsyncIterator[Port]:
 
 @asynccontextmanager
 async def _operator() -> AsyncIterator[Port]:
-    probes = await start_probes("127.0.0.1", 0, Metrics(), lambda: True, LIMITS)
+    probes = await start_probes("127.0.0.1", 0, OperatorMetrics(), lambda: True, LIMITS)
     yield Port(probes.addresses[0][1])
     await probes.stop()
 

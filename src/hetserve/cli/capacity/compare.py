@@ -1,4 +1,4 @@
-"""`hetserve compare`: planners x dispatch policies, each configuration simulated, side by side."""
+"""`hetserve compare`: simulates the configurations of several planners under several dispatch policies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli.capacity.effort import Effort, effort_options, take
-from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
+from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import POLICIES, manifests_options, names_of
 from hetserve.cli.output import messages
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -42,13 +43,13 @@ def compare(  # noqa: PLR0917  options arrive by name
     policies: tuple[str, ...] | None,
     **options: Any,
 ) -> None:
-    """Compare what planners choose and what dispatch policies make of it, for every InferenceService in FILE...
+    """Compare planners and dispatch policies for every InferenceService in FILE...
 
-    Each planner's configuration is simulated under each policy; what is compared is the highest load at which
-    the SLO holds.
+    Each planner's configuration is simulated under each policy. The answer is the highest load at which the SLO
+    holds, for each pair.
 
     \b
-    Exit code: 0 some planner has a feasible plan, 3 none has, 2 bad input.
+    Exit code: 0 some planner has a feasible plan, 3 none has one, 2 bad input.
 
     \b
     Examples:
@@ -84,7 +85,7 @@ def _compare(
     service: InferenceService, problem: Problem, planners: tuple[str, ...], policies: tuple[str, ...], effort: Effort
 ) -> Compared:
     from hetserve.cli.capacity import serving  # noqa: PLC0415
-    from hetserve.cli.capacity.compare_result import Compared, Entry  # noqa: PLC0415
+    from hetserve.cli.capacity.compare_result import Compared, PlanUnderPolicy  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning import Counts, plan  # noqa: PLC0415
 
@@ -102,7 +103,7 @@ def _compare(
                     chosen = serving.policy_for(policy, problem, counts)
                     found[made.counts, policy] = serving.find_allowable(problem, counts, chosen, effort, shown.tried)
                     shown.done(f"{made.planner} under {policy}")
-    entries = [Entry(made, policy, found[made.counts, policy]) for made in feasible for policy in policies]
+    entries = [PlanUnderPolicy(made, policy, found[made.counts, policy]) for made in feasible for policy in policies]
     refused = tuple(made for made in plans if not made.feasible)
     return Compared(name, service.spec.model.name, problem, policies, effort, tuple(entries), refused)
 
@@ -115,7 +116,7 @@ def _draw(results: list[Compared], path: str) -> None:
 
 def _write(found: list[Compared | NotPlanned], output: str, plot: str | None) -> None:
     from hetserve.cli.capacity.compare_result import document, refusals, table  # noqa: PLC0415
-    from hetserve.cli.output.documents import answers  # noqa: PLC0415
+    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
 
     results = answered(found)
     if plot is not None and any(result.entries for result in results):

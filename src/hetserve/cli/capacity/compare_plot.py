@@ -1,4 +1,4 @@
-"""Draws planners x dispatch policies; imports matplotlib, so import it late."""
+"""Draws planners x dispatch policies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
 from hetserve.cli.capacity.compare_result import Compared
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
-from hetserve.planning import summary
+from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
+from hetserve.planning import Plan, summary
 from hetserve.planning.formatting import latency_text
 from hetserve.units import format_money
 
 _GROUP = 0.82
+_LABEL_WIDTH = 24
 
 
 def draw(results: Sequence[Compared], path: str) -> None:
-    """One panel per service; OSError where the file cannot be written."""
+    """Draws one panel per service. Raises OSError if the file cannot be written."""
     shown = [result for result in results if result.entries] or list(results)
     widest = max(len(result.plans) * len(result.policies) for result in shown)
     figure = new_figure(max(7.5, 2.5 + 0.62 * widest), 4.8 * len(shown))
@@ -37,8 +38,7 @@ def _panel(result: Compared, axes: Axes) -> None:
         fluid = result.at(plan, result.policies[0]).held.fluid
         label = "fluid bound" if i == 0 else "_one of it in the legend is enough"
         axes.hlines(fluid, i - _GROUP / 2, i + _GROUP / 2, color="black", linestyle="--", linewidth=1, label=label)
-    names = [f"{plan.planner}\n{_wrapped(summary(plan.counts))}\n{format_money(plan.cost)} $/h" for plan in plans]
-    axes.set_xticks(range(len(plans)), names, fontsize=9)
+    axes.set_xticks(range(len(plans)), [_name(plan) for plan in plans], fontsize=9)
     slo = result.problem.slo
     seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     axes.set_title(
@@ -53,21 +53,14 @@ def _panel(result: Compared, axes: Axes) -> None:
     quiet(axes)
 
 
+def _name(plan: Plan) -> str:
+    return f"{plan.planner}\n{wrapped(summary(plan.counts), _LABEL_WIDTH)}\n{format_money(plan.cost)} $/h"
+
+
 def _label(axes: Axes, bars: BarContainer, rates: Sequence[float], result: Compared) -> None:
-    """Figures inside the bars, where the line of the bound does not cross them; above a bar too short for it."""
+    """Writes figures inside the bars, away from the line of the bound, and above bars that are too short."""
     tall = 0.12 * max(entry.rate for entry in result.entries)
     inside = [f"{rate:.4g}" if rate >= tall else "" for rate in rates]
     above = [f"{rate:.4g}" if rate < tall else "" for rate in rates]
     axes.bar_label(bars, labels=inside, fontsize=8, padding=-11, color="white")
     axes.bar_label(bars, labels=above, fontsize=8, padding=2)
-
-
-def _wrapped(text: str) -> str:
-    """A long configuration on several lines, broken at its plus signs."""
-    lines = [""]
-    for part in text.split("+"):
-        if lines[-1] and len(lines[-1]) + len(part) > 24:
-            lines[-1] += "+"
-            lines.append("")
-        lines[-1] += ("+" if lines[-1] else "") + part
-    return "\n".join(lines)

@@ -18,8 +18,8 @@ from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A planner's configuration under a policy."""
+class PlanUnderPolicy:
+    """One planner's configuration under one dispatch policy, with the load that it holds."""
 
     plan: Plan
     policy: str
@@ -31,27 +31,27 @@ class Entry:
 
     @property
     def violation_ratio(self) -> float | None:
-        """At the allowable rate, over all seeds; None where no rate is allowed."""
+        """Share of late queries at the allowable rate over all seeds; None if no rate is allowed."""
         queries = sum(report.queries for report in self.held.reports)
         return sum(report.violations for report in self.held.reports) / queries if queries else None
 
     @property
     def worst_delay(self) -> float | None:
-        """Seconds."""
+        """Longest delay of a query [s]; None if there is no finite one."""
         worst = [r.worst_delay for r in self.held.reports if math.isfinite(r.worst_delay)]
         return max(worst) if worst else None
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """entries: by planner, then policy, in the order asked. refused: plans that are infeasible."""
+    """entries: by planner, then policy, in the order asked. refused: infeasible plans."""
 
     service: str
     model: str
     problem: Problem
     policies: tuple[str, ...]
     effort: Effort
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanUnderPolicy, ...]
     refused: tuple[Plan, ...]
 
     @property
@@ -59,16 +59,16 @@ class Compared:
         return [entry.plan for entry in self.entries if entry.policy == self.policies[0]]
 
     @property
-    def best(self) -> Entry | None:
-        """Highest rate, then lowest cost, then the first."""
+    def best(self) -> PlanUnderPolicy | None:
+        """Entry with the highest rate; of equal ones the cheapest, then the first."""
         return min(self.entries, key=lambda e: (-e.rate, e.plan.cost), default=None)
 
-    def at(self, plan: Plan, policy: str) -> Entry:
+    def at(self, plan: Plan, policy: str) -> PlanUnderPolicy:
         return next(entry for entry in self.entries if entry.plan is plan and entry.policy == policy)
 
 
 def refusals(result: Compared) -> list[str]:
-    """A line per reason why there is no plan, with the planners that say so."""
+    """One line per reason why there is no plan, with its planners."""
     said: dict[str, list[str]] = {}
     for plan in result.refused:
         said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)
@@ -95,7 +95,7 @@ def document(result: Compared) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: PlanUnderPolicy) -> dict[str, Any]:
     plan = entry.plan
     return {
         "planner": plan.planner,
@@ -135,7 +135,7 @@ def _block(result: Compared) -> Block:
     return Block(f"{result.service}: planners x dispatch policies", tuple(lines), (_plans(result), _rates(result)))
 
 
-def _best(best: Entry) -> str:
+def _best(best: PlanUnderPolicy) -> str:
     each = best.rate / (best.plan.cost / 1e6)
     return f"{best.plan.planner} under {best.policy}: {qps_text(best.rate)}, {each:.4g} q/s per $/h"
 

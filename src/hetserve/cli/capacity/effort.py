@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.capacity.inputs import FORMATS, Overrides, refuse
-from hetserve.cli.capacity.simulation_options import Decorator, plot_option, upon
+from hetserve.cli.capacity.inputs import Overrides
+from hetserve.cli.capacity.simulation_options import Decorator, upon
+from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import plot_option
 from hetserve.files import UnreadableError
 
 if TYPE_CHECKING:
     from hetserve.simulation.recording import Recording
 
 ARRIVALS = ("exponential", "integer-poisson")
-"""Those that are drawn; spelled out, since importing them would cost `hetserve --help` the time."""
+"""Drawn arrivals; not imported from the simulation, which would slow `hetserve --help`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is simulated: queries per run, seeds, and threads to do it with. asked: queries, where they were
-    raised for overload to show. arrivals: one of ARRIVALS or a recording, which says how many queries there are.
-    warm_up: first queries of a run that are served but do not count."""
+    """How much to simulate.
+
+    queries: per run. jobs: threads. asked: queries as given, if they were raised so that overload shows. arrivals:
+    one of ARRIVALS, or a recording, whose length overrides `queries`. warm_up: first queries of a run, which are
+    served but not counted.
+    """
 
     queries: int
     seeds: tuple[int, ...]
@@ -50,7 +56,7 @@ class Effort:
 
 
 def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> str | Recording:
-    """How queries arrive, by name or as recorded in a file."""
+    """Option callback: a name of ARRIVALS, or the recording in a file."""
     if value in ARRIVALS:
         return value
     from pathlib import Path  # noqa: PLC0415
@@ -75,37 +81,37 @@ _arrivals_option = click.option(
     show_default=True,
     callback=arrivals,
     help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
-    "CSV file with a line per query: a column time in seconds and, optionally, batch; it is stretched to each load, "
-    "and --queries does not apply.",
+    "CSV file with one line per query: a column time in seconds and, optionally, batch. A file is stretched to each "
+    "load, and --queries does not apply.",
 )
 _warm_up_option = click.option(
     "--warm-up",
     type=click.IntRange(0, 100_000_000),
     default=0,
     show_default=True,
-    help="First queries of a run that are served but do not count.",
+    help="Number of first queries of a run that are served but not counted.",
 )
-_seed_option = click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="The first.")
+_seed_option = click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="First seed.")
 _jobs_option = click.option(
     "--jobs",
     type=click.IntRange(1, 256),
     default=lambda: min(os.cpu_count() or 1, 4),
-    help="Threads; the answer does not depend on it. Default: the cores, at most 4.",
+    help="Threads; they do not change the answer. Default: number of cores, at most 4.",
 )
 _output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
 
 
 def effort_options(queries: int, seeds: str) -> Decorator:
-    """How much is simulated; `seeds` is the default as the help states it."""
+    """Options for the amount of simulation; `seeds` describes the default number of seeds."""
     queries_option = click.option(
         "--queries",
         type=click.IntRange(100, 100_000_000),
         default=queries,
         show_default=True,
-        help="Per run; figures for a report need 100000 or more.",
+        help="Queries per run; use 100000 or more for figures in a report.",
     )
     seeds_option = click.option(
-        "--seeds", "runs", type=click.IntRange(1, 30), help=f"How many, SEED and following; default: {seeds}."
+        "--seeds", "runs", type=click.IntRange(1, 30), help=f"Number of seeds, counted up from SEED; default: {seeds}."
     )
     options = (
         queries_option,
@@ -121,7 +127,7 @@ def effort_options(queries: int, seeds: str) -> Decorator:
 
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
-    """Overrides and effort out of a command's options, which they are removed from."""
+    """Removes the overrides and the effort from a command's options and returns them."""
     overrides = Overrides(
         **{name: options.pop(name) for name in ("budget", "slo", "percentile", "mix", "base") if name in options}
     )
@@ -141,7 +147,7 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort
 
 
 def _as_recorded(recording: Recording, overrides: Overrides, effort: Effort) -> tuple[Overrides, Effort]:
-    """The batches that were recorded are the mix: two would contradict each other."""
+    """Takes mix and number of queries from a recording; exits if --batches gives another mix."""
     if recording.mix is not None:
         if overrides.mix is not None:
             refuse("--batches and the column batch of --arrivals contradict each other; give one of them")

@@ -1,13 +1,12 @@
-"""From the files on the command line to problems: what all commands that decide or simulate begin with."""
+"""Reads manifests and options into planning problems, for all commands that plan or simulate."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from hetserve.cli.output import messages
+from hetserve.cli.output.messages import refuse
 from hetserve.files import shown_name
 from hetserve.units import MicroDollarsPerHour, Seconds
 
@@ -17,14 +16,10 @@ if TYPE_CHECKING:
     from hetserve.demand import BatchMix
     from hetserve.planning import PlanSettings, Problem, Unplannable
 
-EXIT_INFEASIBLE = 3
-EXIT_BAD_INPUT = 2
-FORMATS = ("table", "json", "yaml")
-
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says instead of the file; None: the file's word, or the default, stands."""
+    """Options that override fields of the manifests; None keeps the manifest's value or the default."""
 
     planner: str | None = None
     budget: MicroDollarsPerHour | None = None
@@ -43,7 +38,7 @@ class Overrides:
         return PlanSettings(base=self.base, **{name: value for name, value in given.items() if value is not None})
 
     def upon(self, problem: Problem) -> Problem:
-        """The problem with the overridden fields."""
+        """Returns the problem with the overridden fields replaced."""
         if self.budget is not None:
             problem = dataclasses.replace(problem, budget=self.budget)
         if self.mix is not None:
@@ -58,15 +53,8 @@ class Overrides:
         return dataclasses.replace(problem, slo=slo, types=tuple(types))
 
 
-def refuse(*errors: str) -> NoReturn:
-    """End with the errors and nothing else."""
-    for error in errors:
-        messages.error(error)
-    sys.exit(EXIT_BAD_INPUT)
-
-
 def read(files: tuple[str, ...]) -> Manifests:
-    """Objects of the files, or the end with every error in them."""
+    """Objects of the files; exits with every error that the files contain."""
     from hetserve.api.manifests import ManifestError, read_manifests  # noqa: PLC0415
 
     try:
@@ -76,7 +64,7 @@ def read(files: tuple[str, ...]) -> Manifests:
 
 
 def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> list[InferenceService]:
-    """Services of that name (NAME or NAMESPACE/NAME), or all; the end where there is none."""
+    """Services with that name (NAME or NAMESPACE/NAME), or all; exits if there is none."""
     from hetserve.planning.offers import namespace_of  # noqa: PLC0415
 
     named = [(f"{namespace_of(one)}/{one.metadata.name}", one) for one in manifests.services]
@@ -89,7 +77,7 @@ def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> li
 
 
 def problem_of(service: InferenceService, manifests: Manifests, overrides: Overrides) -> Problem | Unplannable:
-    """The service's problem with the overrides, or why there is none."""
+    """The service's problem with the overrides, or why it cannot be planned; exits if an option names no known type."""
     from hetserve.planning import Unplannable, build_problem  # noqa: PLC0415
 
     problem = build_problem(service, manifests.types, manifests.profiles, settings=overrides.settings())

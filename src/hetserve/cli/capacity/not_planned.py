@@ -1,4 +1,4 @@
-"""A service that cannot be planned is said beside the answers of the others, and never takes them away."""
+"""Reports services that cannot be planned beside the answers for the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from hetserve.api.conditions import Reason
-from hetserve.cli.capacity.inputs import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 from hetserve.cli.output import messages
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.messages import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class NotPlannedError(Exception):
-    """Why a service has no plan to work on: a reason of hetserve.api.conditions, and one sentence."""
+    """The service has no plan: a reason of hetserve.api.conditions, and one sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -28,7 +29,7 @@ class NotPlannedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NotPlanned:
-    """The same, of a service by its name."""
+    """A service without a plan, with the reason."""
 
     service: str
     model: str
@@ -42,7 +43,7 @@ class NotPlanned:
 
 
 def planned(problem: Problem | Unplannable) -> Problem:
-    """The problem. Raises NotPlannedError with why there is none."""
+    """Returns the problem, or raises NotPlannedError with the reason why there is none."""
     from hetserve.planning import Unplannable  # noqa: PLC0415
 
     if isinstance(problem, Unplannable):
@@ -51,7 +52,7 @@ def planned(problem: Problem | Unplannable) -> Problem:
 
 
 def each(services: Iterable[InferenceService], work: Callable[[InferenceService], T]) -> list[T | NotPlanned]:
-    """What the work makes of every service, in their order, or why it makes nothing."""
+    """Results of `work` for every service, in order; NotPlanned for each that raised NotPlannedError."""
     found: list[T | NotPlanned] = []
     for one in services:
         try:
@@ -62,12 +63,25 @@ def each(services: Iterable[InferenceService], work: Callable[[InferenceService]
 
 
 def answered(found: Sequence[T | NotPlanned]) -> list[T]:
-    """Those that there is an answer for."""
+    """Results without the NotPlanned."""
     return [one for one in found if not isinstance(one, NotPlanned)]
 
 
+def answers(
+    found: Sequence[T | NotPlanned],
+    form: str,
+    document: Callable[[T], dict[str, Any]],
+    table: Callable[[Sequence[T]], str],
+) -> str:
+    """Every service's answer in `form`; a document includes the refused services, a table does not."""
+    if form == "table":
+        results = answered(found)
+        return table(results) if results else ""
+    return dump([one.document() if isinstance(one, NotPlanned) else document(one) for one in found], form)
+
+
 def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
-    """Say what was refused on stderr and end: 2 for bad input, 3 for no (or no feasible) answer, else 0."""
+    """Reports refused services on stderr and exits: 2 for bad input, 3 for no feasible answer, else 0."""
     refused = [one for one in found if isinstance(one, NotPlanned)]
     for one in refused:
         messages.error(f"{one.service}: {one.reason}: {one.message}")
@@ -75,7 +89,7 @@ def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
 
 
 def exit_code(reasons: Iterable[str], *, infeasible: bool) -> int:
-    """Exit code where some services were refused for these reasons: a spec that cannot be used is bad input."""
+    """Exit code for these reasons of refused services; an invalid spec is bad input."""
     if Reason.SPEC_INVALID in {str(reason) for reason in reasons}:
         return EXIT_BAD_INPUT
     return EXIT_INFEASIBLE if infeasible else 0

@@ -1,4 +1,4 @@
-"""`hetserve plan`: what to run, from the manifests that kubectl takes, without a cluster."""
+"""`hetserve plan`: plans services from manifests, without a cluster."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from hetserve.cli.capacity.effort import Effort
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read, refuse
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
 from hetserve.cli.capacity.plan_options import plan_options
 from hetserve.cli.output import messages
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
-    from hetserve.cli.capacity.plan_result import Result
+    from hetserve.cli.capacity.plan_result import ServicePlan
     from hetserve.planning import Plan, Problem
 
 _QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
-"""Of the full simulation of one configuration: at least so many queries, for each of so many seeds."""
+"""Full simulation of one configuration: least and most queries per run, number of seeds, first seed."""
 
 
 @click.command()
@@ -30,21 +31,21 @@ _QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
 def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
     """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
 
-    FILE is a manifest as kubectl apply takes it (InferenceService, InstanceType and ModelProfile, in one or
-    several files), a folder of them, or - for standard input. No cluster is needed: of each type there may be
-    as many as maxInstances allows.
+    FILE is a manifest for kubectl apply (InferenceService, InstanceType and ModelProfile, in one or several
+    files), a folder of manifests, or - for standard input. No cluster is needed: each type is available up to
+    its maxInstances.
 
     \b
     Keys of -o json and yaml: service, model, objective, feasible, reason, message, planner,
       counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
-      scaledQPS (homogeneous: if all the budget were spent),
-      simulatedQPS, evaluated and seed (of planners that simulated), runnerUp {counts, cost, boundQPS, why},
+      scaledQPS (homogeneous: if the whole budget were spent),
+      simulatedQPS, evaluated and seed (planners that simulate), runnerUp {counts, cost, boundQPS, why},
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
-    Several services: the same under items.
+    Several services: a list under items.
 
     \b
-    Exit code: 0 every plan is feasible, 3 some service cannot be planned as asked, 2 bad input.
+    Exit code: 0 every plan is feasible, 3 some service has no feasible plan, 2 bad input.
 
     \b
     Examples:
@@ -64,22 +65,32 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
     _answer(results, output, manifests.notes)
 
 
-def _answer(results: list[Result], output: str, notes: Sequence[str]) -> NoReturn:
-    """Plans on stdout, everything else on stderr, and the end with the exit code that the help states."""
-    from hetserve.cli.capacity.plan_result import render  # noqa: PLC0415
-
-    text = render(results, output)
+def _answer(results: list[ServicePlan], output: str, notes: Sequence[str]) -> NoReturn:
+    """Writes plans to stdout and everything else to stderr, and exits."""
+    text = _text(results, output)
     for note in notes:
         messages.note(note)
     if text:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(text, nl=False)
     refused = [result for result in results if not result.feasible]
     for result in refused:
         messages.error(f"{result.service}: {result.reason}: {result.message}")
     sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
-def _draw(results: list[Result], path: str) -> None:
+def _text(results: list[ServicePlan], output: str) -> str:
+    """A table shows feasible plans only, a document all."""
+    if output == "table":
+        from hetserve.cli.capacity.plan_table import table  # noqa: PLC0415
+
+        return table([result for result in results if result.feasible])
+    from hetserve.cli.capacity.plan_result import document  # noqa: PLC0415
+    from hetserve.cli.output.documents import dump  # noqa: PLC0415
+
+    return dump([document(result) for result in results], output)
+
+
+def _draw(results: list[ServicePlan], path: str) -> None:
     from hetserve.cli.capacity.plan_plot import draw  # noqa: PLC0415
 
     draw(results, path)
@@ -87,24 +98,24 @@ def _draw(results: list[Result], path: str) -> None:
 
 def _decide(
     service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None, seed: int | None
-) -> Result:
-    from hetserve.cli.capacity.plan_result import Result  # noqa: PLC0415
+) -> ServicePlan:
+    from hetserve.cli.capacity.plan_result import ServicePlan  # noqa: PLC0415
     from hetserve.planning import Unplannable  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
-        return Result.of_unplannable(service, problem)
+        return ServicePlan.of_unplannable(service, problem)
     planner = overrides.planner
     if policy is None:
         made = decide(problem, planner, seed=seed)
     else:
         made = _evaluated(problem, planner, policy, _seed(policy, seed))
-    return Result(service, problem, made, _seed(policy, seed) if made.evaluated else None)
+    return ServicePlan(service, problem, made, _seed(policy, seed) if made.evaluated else None)
 
 
 def _seed(policy: str | None, given: int | None) -> int:
-    """Seed of the full simulation under a policy, or of the quick one."""
+    """Seed of the full simulation if there is a policy, else of the quick one."""
     if given is not None or policy is not None:
         return _FIRST_SEED if given is None else given
     from hetserve.planning.quick_simulation import SEED  # noqa: PLC0415
@@ -113,7 +124,7 @@ def _seed(policy: str | None, given: int | None) -> int:
 
 
 def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) -> Plan:
-    """Plan by the full simulation under a policy, for the planners that evaluate."""
+    """Plans by the full simulation under `policy`; exits if the planner does not simulate."""
     from hetserve.cli.capacity.serving import evaluator  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
@@ -128,8 +139,10 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
 
 
 def _long_enough(problem: Problem, effort: Effort) -> Effort:
-    """As many queries as overload needs to show at the highest bound, else any rate of hundreds of instances seems
-    held; the end where that would take minutes."""
+    """Raises the queries per run so that overload shows at the highest bound; exits if they exceed _MOST.
+
+    In runs that are too short, hundreds of instances appear to hold any rate.
+    """
     from hetserve.cli.capacity.serving import long_enough  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 

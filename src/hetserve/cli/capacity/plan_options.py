@@ -1,4 +1,4 @@
-"""Options of `hetserve plan`: how to decide, and what is said instead of the files' word."""
+"""Options of `hetserve plan`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.inputs import FORMATS
-from hetserve.cli.capacity.simulation_options import (
-    POLICIES,
-    batches_option,
-    numbers,
-    percentile_option,
-    plot_option,
-    upon,
-)
+from hetserve.cli.capacity.simulation_options import POLICIES, batches_option, numbers, percentile_option, upon
+from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.plots import plot_option
 
 _PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 
@@ -33,11 +27,11 @@ _OPTIONS = (
         "--policy",
         type=click.Choice(POLICIES),
         help="robust, kairos-plus and exhaustive: evaluate by the full simulation under this dispatch policy "
-        "(slower: about a second per configuration) instead of the quick one.",
+        "instead of the quick one (slower: about a second per configuration).",
     ),
-    click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5."),
+    click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."),
     click.option(
-        "--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's, for example 350ms."
+        "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
     ),
     percentile_option,
     batches_option,
@@ -46,32 +40,32 @@ _OPTIONS = (
         "--min-instances",
         metavar="TYPE=N,...",
         callback=numbers,
-        help="Hold at least so many, whatever the load; instead of the types' minInstances.",
+        help="Least number of instances, whatever the load; overrides the types' minInstances.",
     ),
     click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
     click.option(
         "--saturation-threshold",
         metavar="SHARE",
         callback=values.threshold,
-        help="MinCost plans for load / threshold; default: 0.8; 1 fills every instance.",
+        help="MinCost plans for load / SHARE; default: 0.8; 1 uses the whole capacity.",
     ),
     click.option(
         "--launch-weight",
         metavar="NUMBER",
         callback=values.weight,
-        help="HetSev's lambda: how much a second of launching an instance weighs; default: 1/3600.",
+        help="HetSev's lambda: weight of each second that an instance takes to launch; default: 1/3600.",
     ),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**32),
-        help="Of the simulation of robust and kairos-plus, and of every planner's with --policy (the first of "
-        "three); the other planners draw nothing. Default: 20231; with --policy: 11.",
+        help="Seed of the simulation by robust and kairos-plus; with --policy the first of three seeds. Other "
+        "planners use no randomness. Default: 20231; with --policy: 11.",
     ),
     plot_option,
 )
-"""In the order of the help."""
+"""In the order of `--help`."""
 
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The files, and every option of the command."""
+    """Decorates a command with FILE... and these options."""
     return upon(command, _OPTIONS)

@@ -1,4 +1,4 @@
-"""Draws plans: the ranking of a budget, or cost against capacity; imports matplotlib, so import it late."""
+"""Draws plans: the ranking for a budget, or cost against capacity."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from hetserve.cli.capacity.plan_plot_cost import draw_cost
-from hetserve.cli.capacity.plan_result import Result
-from hetserve.cli.output.plots import COLOURS, new_figure, save
-from hetserve.planning import Candidate, Plan, Problem, summary
-from hetserve.planning.formatting import latency_text, money_text
+from hetserve.cli.capacity.plan_result import ServicePlan
+from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
+from hetserve.planning import Candidate, Counts, Plan, Problem, summary
+from hetserve.planning import plan as decide
+from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.units import QPS
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
 _ROW: Final = 0.42
 _LONGEST_LABEL: Final = 46
+_LEGEND_WIDTH: Final = 34
+_ROLE_CHOSEN, _SECOND, _ALONE, _STEP = "chosen", "runner-up", "cheapest single type", "next step"
+_STYLES: Final = {
+    _ROLE_CHOSEN: ("*", COLOURS[1]),
+    _SECOND: ("o", COLOURS[0]),
+    _ALONE: ("s", COLOURS[2]),
+    _STEP: ("^", COLOURS[3]),
+}
+"""Marker and colour by role."""
 
 
-def draw(results: Sequence[Result], path: str) -> None:
-    """One row per feasible plan, of which there is one at least; OSError where the file cannot be written."""
+def draw(results: Sequence[ServicePlan], path: str) -> None:
+    """Draws a row per feasible plan; there must be one. Raises OSError if the file cannot be written."""
     plans = [(one, one.problem, one.plan) for one in results if one.problem is not None and isinstance(one.plan, Plan)]
     shown = [(result, problem, plan) for result, problem, plan in plans if plan.feasible]
     heights = [_height(plan) for _, _, plan in shown]
@@ -28,19 +38,19 @@ def draw(results: Sequence[Result], path: str) -> None:
     rows = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     for row, (result, problem, plan) in zip(rows, shown, strict=True):
         if plan.bound_qps is None:
-            draw_cost(row, result, problem, plan)
+            _draw_cost(row, result, problem, plan)
         else:
             _draw_ranking(row, result, problem, plan)
     save(figure, path)
 
 
 def _height(plan: Plan) -> float:
-    """Inches: a line per configuration, and what titles and axes take."""
+    """Height of a row [inches]."""
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
 def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
-    """The ranking with its ranks; below it what was chosen and the best single type, where they are not in it."""
+    """The ranking with its ranks, then the chosen configuration and the best single type if they are not in it."""
     shown = [(f"{number}", entry) for number, entry in enumerate(plan.ranking, start=1)]
     alone = next((one.candidate for one in plan.evaluated if _types(one.candidate) == 1), None)
     for entry in (next((one.candidate for one in plan.evaluated if one.candidate.counts == plan.counts), None), alone):
@@ -53,7 +63,7 @@ def _types(entry: Candidate) -> int:
     return sum(1 for _, count in entry.counts if count)
 
 
-def _draw_ranking(figure: SubFigure, result: Result, problem: Problem, plan: Plan) -> None:
+def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
     entries = _entries(plan)
     rates, costs = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     _draw_rates(rates, entries, plan)
@@ -104,16 +114,70 @@ def _draw_costs(axes: Axes, entries: Sequence[tuple[str, Candidate]], problem: P
 
 
 def _quiet(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, axis="x", alpha=0.25)
-    axes.set_axisbelow(True)
+    quiet(axes, grid="x")
     axes.tick_params(axis="y", length=0)
 
 
 def _label(rank: str, entry: Candidate) -> str:
-    """Rank and configuration, on two lines where it is long, broken at a plus sign."""
+    """Rank and configuration; a long one is broken at a plus sign."""
     text = summary(entry.counts)
     if len(text) > _LONGEST_LABEL:
         cut = text.rfind("+", 0, len(text) // 2 + 10)
         text = f"{text[: cut + 1]}\n{text[cut + 1 :]}"
     return f"{rank}  {text}"
+
+
+def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
+    """Draws the plan, the runner-up, the best single type, the next step, the rest of the ranking, and the limits."""
+    axes = figure.subplots()
+    named = _named(problem, plan)
+    shown = {entry.counts for _, _, entry in named}
+    others = [entry for entry in plan.ranking if entry.counts not in shown]
+    if others:
+        costs, rates = [entry.cost / 1e6 for entry in others], [entry.qps for entry in others]
+        axes.scatter(costs, rates, s=26, color="#aab3bd", label="others of the ranking", zorder=3)
+    for place, (label, role, entry) in enumerate(named):
+        configuration = wrapped(summary(entry.counts), _LEGEND_WIDTH)
+        text = f"{label}: {configuration}\n{money_text(entry.cost)}, {qps_text(entry.qps)}"
+        x, y, (marker, colour) = entry.cost / 1e6, entry.qps, _STYLES[role]
+        axes.scatter(x, y, s=130 - 20 * place, marker=marker, color=colour, label=text, zorder=5 - 0.1 * place)
+    _limits(axes, problem)
+    axes.margins(0.12)
+    axes.set(xlabel="cost ($/h)", ylabel="capacity (queries/s)")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
+    axes.set_title(
+        f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}\n"
+        f"{problem.slo.percentile:g} % within {latency_text(problem.slo.latency)}",
+        fontsize=10,
+        loc="left",
+    )
+    quiet(axes)
+
+
+def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, Candidate]]:
+    """Label, first role and figures of each configuration with a role; one with several roles is drawn once."""
+    found = [(_ROLE_CHOSEN, Candidate(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
+    if plan.runner_up is not None:
+        found.append((_SECOND, plan.runner_up))
+    alone = decide(problem, "homogeneous")
+    if alone.feasible:
+        found.append((_ALONE, Candidate(alone.counts, alone.cost, alone.qps or QPS(0.0))))
+    step = plan.next_step
+    if step is not None:
+        found.append((_STEP, Candidate(step.counts, step.cost, QPS((plan.qps or 0.0) + step.gain))))
+    merged: dict[Counts, tuple[str, str, Candidate]] = {}
+    for role, entry in found:
+        first = merged.get(entry.counts)
+        merged[entry.counts] = (f"{first[0]}, {role}", first[1], first[2]) if first else (role, role, entry)
+    return list(merged.values())
+
+
+def _limits(axes: Axes, problem: Problem) -> None:
+    if problem.load is not None:
+        needed = problem.load / problem.saturation_threshold
+        share = f"at {problem.saturation_threshold:.0%} saturation"
+        axes.axhline(needed, color="black", linestyle="--", linewidth=1, label=f"needed {share}: {qps_text(needed)}")
+        axes.axhline(problem.load, color="black", linestyle=":", linewidth=1, label=f"load: {qps_text(problem.load)}")
+    if problem.budget is not None:
+        text = f"budget: {money_text(problem.budget)}"
+        axes.axvline(problem.budget / 1e6, color="black", linestyle="-.", linewidth=1, label=text)

@@ -1,8 +1,7 @@
-"""A plan as documents (JSON, YAML): the keys are part of the interface."""
+"""What `hetserve plan` answers, as a document; keys are part of the interface."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one service. problem: None where the objects do not fit together. seed: of the simulation that
-    evaluated, the first of several; None where nothing was simulated.
+class ServicePlan:
+    """The plan of one declared service, or why there is none.
+
+    problem: None if the service is unplannable. seed: first seed of the simulation; None if nothing was simulated.
     """
 
     declared: InferenceService
@@ -23,7 +23,7 @@ class Result:
     seed: int | None = None
 
     @classmethod
-    def of_unplannable(cls, declared: InferenceService, why: Unplannable) -> Result:
+    def of_unplannable(cls, declared: InferenceService, why: Unplannable) -> ServicePlan:
         return cls(declared, None, why)
 
     @property
@@ -43,25 +43,8 @@ class Result:
         return self.plan.message
 
 
-def render(results: Sequence[Result], form: str) -> str:
-    """Text for stdout; in a table only what is feasible, the rest is for stderr."""
-    if form == "table":
-        from hetserve.cli.capacity.plan_table import tables  # noqa: PLC0415
-
-        return tables([result for result in results if result.feasible])
-    documents = [document(result) for result in results]
-    whole: Any = documents[0] if len(documents) == 1 else {"items": documents}
-    if form == "json":
-        import json  # noqa: PLC0415
-
-        return json.dumps(whole, indent=2, allow_nan=False)
-    import yaml  # noqa: PLC0415
-
-    return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110))
-
-
-def document(result: Result) -> dict[str, Any]:
-    """The answer of `-o json` for one service; an infeasible plan has no cost and no rate to name: null."""
+def document(result: ServicePlan) -> dict[str, Any]:
+    """The answer of `-o json` for one service; cost and rate of an infeasible plan are null."""
     head = {
         "service": result.service,
         "model": result.declared.spec.model.name,
@@ -101,7 +84,7 @@ def _runner_up(plan: Plan) -> dict[str, Any] | None:
 
 
 def _next_step(plan: Plan) -> dict[str, Any] | None:
-    """proven: false where a search gave up, so that extra is the most and gainQPS the least that it may be."""
+    """proven: false if a search gave up; then extra is an upper and gainQPS a lower limit."""
     step = plan.next_step
     if step is None:
         return None
@@ -120,7 +103,7 @@ def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:
 
 
 def _evaluated(plan: Plan) -> dict[str, Any]:
-    """What a planner that simulates found; nothing for the others."""
+    """Fields of planners that evaluate; empty for the others."""
     if not plan.evaluated:
         return {}
     entries = [{**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6)} for one in plan.evaluated]

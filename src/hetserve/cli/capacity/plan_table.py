@@ -1,4 +1,4 @@
-"""Plans as tables for a terminal, every column with its unit."""
+"""What `hetserve plan` answers, as a table. Kept out of plan_result so that `-o json` does not import rich."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hetserve.cli.capacity.plan_result import Result
+from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.terminal import drawn, line_of, styled
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import format_money
 
 
-def tables(results: Sequence[Result]) -> str:
-    """One block per service; coloured only on a terminal."""
+def table(results: Sequence[ServicePlan]) -> str:
+    """One block per feasible plan, every column with its unit; coloured only on a terminal."""
 
     def draw(console: Console) -> None:
         for number, result in enumerate(results):
@@ -28,7 +28,7 @@ def tables(results: Sequence[Result]) -> str:
     return drawn(draw) if results else ""
 
 
-def _print_plan(console: Console, result: Result, problem: Problem, plan: Plan) -> None:
+def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: Plan) -> None:
     console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
     _line(console, "asked", _asked(result, problem))
     what = "upper bound" if plan.bound_qps is not None else "capacity"
@@ -44,7 +44,7 @@ def _line(console: Console, label: str, text: str) -> None:
     console.print(line_of(label, text))
 
 
-def _asked(result: Result, problem: Problem) -> str:
+def _asked(result: ServicePlan, problem: Problem) -> str:
     budget = "" if problem.budget is None else f", at most {money_text(problem.budget)}"
     load = "" if problem.load is None else f", load {qps_text(problem.load)}"
     return (
@@ -79,7 +79,7 @@ def _served_by(plan: Plan, name: str) -> str:
 
 
 def _ranking(plan: Plan) -> Table:
-    """The ranking; beside it, and below it in the order of what they held, what was simulated."""
+    """The ranking, then evaluated configurations outside it, best first; with the simulated rates if there are any."""
     held = {one.candidate.counts: one.held for one in plan.evaluated}
     ranked = {entry.counts for entry in plan.ranking}
     others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]

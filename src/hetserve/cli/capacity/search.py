@@ -1,4 +1,4 @@
-"""`hetserve search`: find the best configuration by simulating one after the other, by several methods."""
+"""`hetserve search`: searches the best configuration by simulation, with several methods."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hetserve.cli.capacity.effort import Effort, effort_options, take
 from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import POLICIES, manifests_options, names_of
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
-    from hetserve.cli.capacity.search_result import Searched, Trace
+    from hetserve.cli.capacity.search_result import Searched, SearchTrace
     from hetserve.planning import Problem
 
 METHODS = ("kairos-plus", "random", "annealing", "genetic", "bayesian")
@@ -33,12 +33,16 @@ _SEEDS = 3
     callback=names_of(METHODS),
     help=f"One or several of {', '.join(METHODS)}.",
 )
-@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Dispatch policy.")
 @click.option(
-    "--evaluations", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Most configurations to try."
+    "--evaluations",
+    type=click.IntRange(1, 100_000),
+    default=40,
+    show_default=True,
+    help="Most configurations to evaluate.",
 )
-@click.option("--search-seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the method.")
-@click.option("--no-pruning", is_flag=True, help="Try configurations within one that was tried already, too.")
+@click.option("--search-seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Seed of the method.")
+@click.option("--no-pruning", is_flag=True, help="Also evaluate configurations that are contained in an evaluated one.")
 @effort_options(queries=20_000, seeds="3")
 def search(  # noqa: PLR0917  options arrive by name
     files: tuple[str, ...],
@@ -54,11 +58,11 @@ def search(  # noqa: PLR0917  options arrive by name
 ) -> None:
     """Search the configurations within the budget of every InferenceService in FILE... by simulating them.
 
-    kairos-plus goes by the upper bound and stops when no other bound is above what was found; the other
-    methods are those that the paper compares with. All share what has been simulated already.
+    kairos-plus follows the upper bound and stops when no other bound exceeds the best result. The other methods
+    are those of the paper's comparison. All methods share simulated results.
 
     \b
-    Exit code: 0 some configuration holds the SLO at some load, 3 none that was tried does, 2 bad input.
+    Exit code: 0 some configuration holds the SLO at some load, 3 no evaluated one does, 2 bad input.
 
     \b
     Examples:
@@ -67,7 +71,7 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
     if "bayesian" in methods:
-        import sklearn  # noqa: F401, PLC0415  what is missing is said now, not after minutes of the other methods
+        import sklearn  # noqa: F401, PLC0415  reported now, not after minutes of the other methods
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 
@@ -113,7 +117,7 @@ def _search(  # noqa: PLR0917
 
 
 def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
-    """How many configurations there are; all but kairos-plus need a list of them, and refuse too long a one."""
+    """Number of configurations. Raises NotPlannedError if a method needs a list of them and it would be too long."""
     from hetserve.planning.formatting import money_text  # noqa: PLC0415
     from hetserve.planning.search.space import LARGEST_SPACE, space_size  # noqa: PLC0415
 
@@ -130,15 +134,15 @@ def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
 
 def _trace(  # noqa: PLR0917
     problem: Problem, method: str, evaluate: Any, limit: int, seed: int, size: int, *, prune: bool
-) -> Trace:
-    from hetserve.cli.capacity.search_result import Trace  # noqa: PLC0415
+) -> SearchTrace:
+    from hetserve.cli.capacity.search_result import SearchTrace  # noqa: PLC0415
     from hetserve.planning.search import search as run  # noqa: PLC0415
     from hetserve.planning.search import search_space  # noqa: PLC0415
 
     if method != "kairos-plus":
         space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
-        return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
+        return SearchTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
     from hetserve.planning.kairos.plus import plan_kairos_plus  # noqa: PLC0415
 
     tried: list[tuple[Any, float]] = []
@@ -148,7 +152,7 @@ def _trace(  # noqa: PLR0917
         return tried[-1][1]
 
     plan_kairos_plus(problem, recorded, limit)
-    return Trace(method, tuple(tried), size)
+    return SearchTrace(method, tuple(tried), size)
 
 
 def _draw(results: list[Searched], path: str) -> None:
@@ -158,8 +162,8 @@ def _draw(results: list[Searched], path: str) -> None:
 
 
 def _write(found: list[Searched | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
     from hetserve.cli.capacity.search_result import document, table  # noqa: PLC0415
-    from hetserve.cli.output.documents import answers  # noqa: PLC0415
 
     results = answered(found)
     if plot is not None and results:

@@ -1,4 +1,4 @@
-"""Draws searches: the best found after each evaluation; imports matplotlib, so import it late."""
+"""Draws searches: the best found after each evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.planning.formatting import latency_text
 
 
 def draw(results: Sequence[Searched], path: str) -> None:
-    """One panel per service; OSError where the file cannot be written."""
+    """Draws one panel per service. Raises OSError if the file cannot be written."""
     figure = new_figure(8, 4.6 * len(results))
     for result, axes in zip(results, figure.subplots(len(results), 1, squeeze=False)[:, 0], strict=True):
         _panel(result, axes)

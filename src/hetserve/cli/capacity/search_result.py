@@ -19,8 +19,8 @@ _SHOWN = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """What a method tried, in order: counts and queries/s, never the same twice. space: how many there were."""
+class SearchTrace:
+    """Configurations that a method evaluated, each once, in order, with queries/s. space: number of configurations."""
 
     method: str
     tried: tuple[tuple[Counts, float], ...]
@@ -28,7 +28,7 @@ class Trace:
 
     @property
     def best(self) -> int:
-        """Position of the best, the first of equal ones."""
+        """Index of the best evaluation; the first of equal ones."""
         return max(range(len(self.tried)), key=lambda i: (self.tried[i][1], -i))
 
     @property
@@ -46,7 +46,7 @@ class Searched:
     policy: str
     effort: Effort
     seed: int
-    traces: tuple[Trace, ...]
+    traces: tuple[SearchTrace, ...]
 
     @property
     def best_rate(self) -> float:
@@ -105,7 +105,7 @@ def _block(result: Searched) -> Block:
     return Block(f"{result.service}: search", tuple(lines), tuple(_tries(result, trace) for trace in result.traces))
 
 
-def _found(result: Searched, trace: Trace) -> str:
+def _found(result: Searched, trace: SearchTrace) -> str:
     counts, rate = trace.tried[trace.best]
     return (
         f"{trace.method}: {summary(counts)} for {money_text(result.cost(counts))} holds {qps_text(rate)}; evaluation "
@@ -114,8 +114,8 @@ def _found(result: Searched, trace: Trace) -> str:
     )
 
 
-def _tries(result: Searched, trace: Trace) -> Table:
-    """The first evaluations of a method; all of them are in JSON."""
+def _tries(result: Searched, trace: SearchTrace) -> Table:
+    """First evaluations of a method; `-o json` has all."""
     more = len(trace.tried) - _SHOWN
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title_justify="left", title=trace.method)
     grid.caption = f"{more} more in -o json" if more > 0 else None

@@ -1,4 +1,4 @@
-"""Simulates a service's problem: one configuration under one policy, at a rate or at the highest that it holds."""
+"""Simulates a configuration under a dispatch policy, at a given rate or at the highest at which the SLO holds."""
 
 from __future__ import annotations
 
@@ -39,13 +39,16 @@ _CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
 MOST_AT_A_RATE = 5_000_000
 MOST_TO_FIND = 1_000_000
 MOST_TO_TRY_MANY = 200_000
-"""Most queries per run that a long SLO may ask for: a minute or so for one rate, one scan, a dozen scans."""
+"""Most queries per run if a long SLO needs more: each takes about a minute (one rate, one scan, a dozen scans)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a configuration holds under a policy. fluid: the fluid bound; ceiling: the same however late; reports: at
-    the allowable rate, by seed."""
+    """The load that a configuration holds under a policy.
+
+    fluid: fluid bound [queries/s]. ceiling: most queries/s in the long run, however late. reports: runs at the
+    allowable rate, by seed.
+    """
 
     allowable: Allowable
     fluid: float
@@ -54,7 +57,7 @@ class Held:
 
 
 def system_of(problem: Problem) -> System:
-    """The types of a problem at the batches of its mix."""
+    """The simulated system of a problem: its types at the batches of its mix."""
     profiles = {option.name: option.profile for option in problem.types}
     return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
 
@@ -67,7 +70,7 @@ def run_at(  # noqa: PLR0917
     effort: Effort,
     shown: Steps | None = None,
 ) -> list[RunReport]:
-    """One report per seed."""
+    """Runs at `rate` [queries/s]: one report per seed."""
     system = system_of(problem)
 
     def run(seed: int) -> RunReport:
@@ -84,7 +87,10 @@ def run_at(  # noqa: PLR0917
 def find_allowable(
     problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
 ) -> Held:
-    """Highest rate at which the SLO holds, and runs at it; with fewer than three seeds each seed is judged alone."""
+    """Highest rate at which the SLO holds, with runs at that rate.
+
+    With fewer than three seeds each seed is judged alone.
+    """
     fluid = fluid_rate(problem, counts)
     found = _allowable(problem, counts, policy, fluid, effort, note)
     reports = run_at(problem, counts, policy, found.rate, effort) if found.rate > 0 else []
@@ -92,8 +98,10 @@ def find_allowable(
 
 
 def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
-    """The effort with as many queries as overload needs to show up to this rate [queries/s]; a recording is as long
-    as it is. Raises NotPlannedError where they are more than `most`."""
+    """Raises the queries per run so that overload shows at rates up to `rate` [queries/s]; a recording is kept.
+
+    Raises NotPlannedError if more than `most` queries are needed.
+    """
     least = fewest_queries(problem.slo.latency, rate) + effort.warm_up
     if least <= effort.queries or effort.recording is not None:
         return effort
@@ -108,12 +116,12 @@ def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Eff
 
 
 def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Rate [queries/s] at which the scan of a configuration starts; the length of its runs goes by it."""
+    """Rate [queries/s] at which the scan of a configuration starts; it determines the length of the runs."""
     return fluid_rate(problem, counts) or _fastest(problem, counts)
 
 
 def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
-    """Policy of that name; the threshold of DeepRecSys is climbed to for this configuration, as published."""
+    """Policy of that name; climbs to the threshold of DeepRecSys for this configuration, as published."""
     if name != "threshold":
         return make_policy(name)
     fluid = fluid_rate(problem, counts)
@@ -128,12 +136,12 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
 
 
 def most_trials(effort: Effort) -> int:
-    """Rates that a scan tries at most; where each seed is judged alone, each has a scan of its own."""
+    """Most rates that a scan tries; seeds that are judged alone have a scan each."""
     return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
 def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Fluid bound [queries/s] of a configuration that serves everything; 0 where it cannot within the SLO."""
+    """Fluid bound [queries/s] of a configuration; 0 if it cannot serve every batch within the SLO."""
     from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
 
     model = system_of(problem).believed
@@ -141,7 +149,7 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Most queries/s that a configuration serves in the long run, however late."""
+    """Most queries/s of a configuration in the long run, however late."""
     return ceiling(system_of(problem), counts, problem.mix)
 
 
@@ -181,7 +189,7 @@ def _arrivals(effort: Effort) -> Arrivals | Recording:
 
 
 def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
-    """A rate to scan down from where some batch is within the SLO nowhere: all instances on their fastest query."""
+    """Rate [queries/s] of all instances on their fastest query: where to scan down from if there is no fluid bound."""
     fastest = {
         option.name: min(mean for b in problem.mix.batches if (mean := option.profile.mean(b)) is not None)
         for option in problem.types
@@ -190,7 +198,7 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
-    """Allowable rate of a configuration under a policy, for planners and searches that try; each is simulated once."""
+    """Function from a configuration to its allowable rate under `policy`; simulates each configuration once."""
     known: dict[Counts, float] = {}
 
     def evaluate(counts: Counts) -> float:

@@ -1,4 +1,4 @@
-"""`hetserve simulate`: what a configuration really holds, with the noise of the profiles, without a cluster."""
+"""`hetserve simulate`: simulates a configuration under load, with the noise of the profiles."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli.capacity.effort import Effort, effort_options, take
-from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
+from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import POLICIES, counts, manifests_options, rate
-from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -28,23 +29,25 @@ _SEEDS_TO_FIND = 3
     callback=counts,
     help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
 )
-@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Dispatch policy.")
 @click.option(
-    "--rate", metavar="Q/S", callback=rate, help="Offer this load; default with recorded arrivals: as recorded."
+    "--rate", metavar="Q/S", callback=rate, help="Load to offer; default with recorded arrivals: as recorded."
 )
 @click.option("--find-allowable", is_flag=True, help="Find the highest load at which the SLO holds.")
 @effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
 def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
-    """Simulate the queries of every InferenceService in FILE... on a configuration, at a load or at the most it holds.
+    """Simulate a configuration for every InferenceService in FILE..., at one load or at the highest that holds.
 
-    Service times vary as the profiles say, arrivals are a Poisson process unless --arrivals says otherwise, and the
-    same seeds give the same answer. With three seeds or more a load is allowed if the upper 95 % confidence limit of
-    the share of late queries is within the percentile, with fewer if that share is, for each seed alone; and in both
-    cases only if the backlog does not grow without end. Runs are as long as 20 times the SLO at least: --queries is
-    raised to it. Recorded arrivals are replayed as they came, or stretched to --rate; of those only late queries count.
+    Service times vary as the profiles say. Arrivals are a Poisson process unless --arrivals says otherwise. The same
+    seeds give the same answer.
+
+    With three or more seeds, a load is allowed if the upper 95 % confidence limit of the share of late queries is
+    within the percentile. With fewer, the share itself must be, for each seed. In both cases the backlog must not
+    grow without end. Runs last at least 20 times the SLO; --queries is raised if necessary. Recorded arrivals are
+    replayed as recorded, or stretched to --rate; for them only late queries count.
 
     \b
-    Exit code: 0 the SLO holds (at the load given, or at some load), 3 it does not, 2 bad input.
+    Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
 
     \b
     Examples:
@@ -99,7 +102,7 @@ def _simulate(  # noqa: PLR0917
 
 
 def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
-    """Counts of every type: those given, or those of the default plan. Raises NotPlannedError if that is infeasible."""
+    """Instances of every type: as given, else of the default plan. Raises NotPlannedError if that is infeasible."""
     from hetserve.planning import plan  # noqa: PLC0415
 
     known = [option.name for option in problem.types]
@@ -120,8 +123,8 @@ def _draw(results: list[Simulated], path: str) -> None:
 
 
 def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -> None:
+    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
     from hetserve.cli.capacity.simulate_result import document, table  # noqa: PLC0415
-    from hetserve.cli.output.documents import answers  # noqa: PLC0415
 
     results = answered(found)
     if plot is not None and results:

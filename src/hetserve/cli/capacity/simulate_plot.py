@@ -1,4 +1,4 @@
-"""Draws a simulation: who is late, and what is busy; imports matplotlib, so import it late."""
+"""Draws a simulation: late queries by batch size, and utilisation by type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.planning.formatting import qps_text
 
 
 def draw(results: Sequence[Simulated], path: str) -> None:
-    """One row of two panels per service; OSError where the file cannot be written."""
+    """Draws two panels per service. Raises OSError if the file cannot be written."""
     figure = new_figure(10, 4 * len(results))
     rows = figure.subplots(len(results), 2, squeeze=False)
     for result, (left, right) in zip(results, rows, strict=True):

@@ -22,8 +22,11 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """reports: by seed, empty where no rate is allowed. ceiling: the most [queries/s] that the instances serve in the
-    long run, however late. found: None where a rate was given."""
+    """Simulation of one service.
+
+    reports: by seed, empty if no rate is allowed. ceiling: most queries/s in the long run, however late. found:
+    None if the command gave a rate.
+    """
 
     service: str
     model: str
@@ -41,7 +44,7 @@ class Simulated:
 
     @property
     def violation_ratio(self) -> float | None:
-        """Over all seeds; None where nothing was run."""
+        """Share of late queries over all seeds; None if nothing was run."""
         queries = sum(report.queries for report in self.reports)
         return sum(report.violations for report in self.reports) / queries if queries else None
 
@@ -60,7 +63,7 @@ class Simulated:
 
     @property
     def unstable(self) -> bool:
-        """Whether the load given makes the backlog grow without end, however few queries are late so far."""
+        """Whether the backlog grows without end at the given load, even if few queries are late yet."""
         return self.found is None and (self.rate >= self.ceiling or grows(self.backlogs))
 
     @property
@@ -73,7 +76,7 @@ class Simulated:
         return max(worst) if worst else None
 
     def utilisation(self) -> dict[str, float]:
-        """Mean over the seeds, by type."""
+        """Busy share of the instances by type, mean over the seeds."""
         names = [option.name for option in self.problem.types]
         by_type = {
             name: [use.utilisation for r in self.reports for use in r.types if use.name == name] for name in names
@@ -81,7 +84,10 @@ class Simulated:
         return {name: sum(shares) / len(shares) for name, shares in by_type.items() if shares}
 
     def deciles(self) -> list[tuple[int, int, int, int]]:
-        """(smallest batch, largest batch, queries, violations) over all seeds; seeds may cut tenths differently."""
+        """(smallest batch, largest batch, queries, violations) per tenth of the queries, over all seeds.
+
+        Seeds may have different limits of a tenth; the widest are returned.
+        """
         found: dict[int, tuple[int, int, int, int]] = {}
         for report in self.reports:
             for number, one in enumerate(report.deciles):
@@ -166,7 +172,7 @@ def _answer(result: Simulated) -> str:
 
 
 def _growth(result: Simulated) -> str:
-    """Why a load is not held although few queries may be late yet."""
+    """Words for an unstable load."""
     text = f": unstable: the backlog grows, {growth_text(result.backlogs)}"
     if result.rate >= result.ceiling:
         text += f"; in the long run the instances serve less than {qps_text(result.ceiling)}"

@@ -1,4 +1,4 @@
-"""Options that all commands which simulate have in common, checked where they enter."""
+"""Options that all simulating commands share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """`g4dn.xlarge=1,r5n.large=13` as a mapping that holds an instance."""
+    """Option callback: `g4dn.xlarge=1,r5n.large=13`, with at least one instance."""
     found = numbers(ctx, param, value)
     if found is not None and not any(found.values()):
         raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
@@ -28,7 +28,7 @@ def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dic
 
 
 def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """The same, all of them 0 if one likes."""
+    """Option callback: as `counts`, but all numbers may be 0."""
     if value is None:
         return None
     found: dict[str, int] = {}
@@ -45,7 +45,7 @@ def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> di
 
 
 def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
-    """A mix of batch sizes by name or from a file."""
+    """Option callback: a mix of batch sizes, by name or from a file."""
     if value is None:
         return None
     from hetserve.simulation.batches import parse_batches  # noqa: PLC0415
@@ -60,7 +60,7 @@ def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> Ba
 
 
 def names_of(known: tuple[str, ...]) -> values.Callback:
-    """Callback for a comma-separated list of known names, each once."""
+    """Option callback for a comma-separated list of known names, without duplicates."""
 
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
         if value is None:
@@ -74,37 +74,30 @@ def names_of(known: tuple[str, ...]) -> values.Callback:
     return convert
 
 
-def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from hetserve.cli.profiles.profile_values import picture  # noqa: PLC0415
-
-    return picture(ctx, param, value)
-
-
-plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
 percentile_option = click.option(
-    "--percentile", metavar="P", callback=percentile, help="Instead of the file's, e.g. 99."
+    "--percentile", metavar="P", callback=percentile, help="Overrides the file's; for example 99."
 )
 batches_option = click.option(
     "--batches",
     "mix",
     metavar="MIX",
     callback=batches,
-    help="Instead of the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+    help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
     "optionally, weight.",
 )
 
 
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What the files say, and what is said instead."""
+    """Decorates a command with FILE... and the options that override the files."""
     return upon(
         command,
         (
             click.argument("files", nargs=-1, required=True, metavar="FILE..."),
             click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
-            click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's."),
-            click.option("--slo", metavar="DURATION", callback=values.duration, help="Instead of the file's."),
+            click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's."),
+            click.option("--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's."),
             percentile_option,
             batches_option,
             click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
@@ -113,7 +106,7 @@ def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    """The command with these options, in this order in its help."""
+    """Decorates a command with options, in this order in `--help`."""
     for option in reversed(options):
         command = option(command)
     return command

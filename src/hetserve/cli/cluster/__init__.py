@@ -1,1 +1,1 @@
-"""What commands read of a live cluster, or of a file in its place."""
+"""Reads a live cluster, or a dump in its place."""

@@ -1,7 +1,7 @@
-"""A live cluster as the user's kubeconfig reaches it: paged lists, one object, a guarded patch, a watch.
+"""Client for the cluster of the user's kubeconfig: get, paged list, patch, watch.
 
-Raw JSON over the client library's configuration and TLS: credentials of every kind (certificates, tokens,
-plugins) work as in kubectl. Whatever goes wrong ends the command with one line and exit code 2.
+Sends raw JSON with the configuration and TLS of the client library, so that every kind of credentials works as in
+kubectl. Every failure is a ClusterError, which ends the command with one line and exit code 2.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from hetserve.files import UnreadableError, check_file
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
-"""What of an object is kept, None for nothing of it."""
+"""Reduces an object to what the caller needs; None drops it."""
 Kept = list[RawObject]
 PAGE_BYTES: Final = 4 << 20
-"""What a page of a list should have: parsed it takes some ten times as much memory."""
+"""Aimed size of a list's page; parsed, a page takes about ten times as much memory."""
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
-"""Of a kubeconfig."""
+"""Largest kubeconfig."""
 _TIMEOUT: Final = (5.0, 60.0)
 _WATCH_TIMEOUT: Final = (5.0, 310.0)
 
 
 class ClusterError(click.ClickException):
-    """What keeps the command from reading or writing the cluster; `status` is the answer's, 0 where none came."""
+    """Reading or writing the cluster failed. `status`: HTTP status of the answer, 0 if there was none."""
 
     exit_code = 2
 
@@ -48,14 +48,14 @@ class ClusterError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole collection, as far as it was kept, and the revision at which a watch goes on."""
+    """The kept objects of a collection, and the revision from which to watch it."""
 
     items: tuple[RawObject, ...]
     revision: str
 
 
-class Cluster:
-    """Requests to one API server; `namespace` is the one of the kubeconfig's context."""
+class ClusterClient:
+    """Client of one API server; `namespace`: of the kubeconfig's context."""
 
     def __init__(self, rest: Any, credentials: Callable[[], Any], host: str, namespace: str) -> None:
         self._rest = rest
@@ -64,11 +64,11 @@ class Cluster:
         self.namespace = namespace
 
     @classmethod
-    def connect(cls, kubeconfig: str | None, context: str | None) -> Cluster:
-        """Reach the cluster of a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and context (None: the current).
+    def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
+        """Client for a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and a context (None: the current one).
 
-        A process in a pod that is given neither uses the pod's account where there is no kubeconfig.
-        Raises ClusterError where there is no kubeconfig or it cannot be used. Nothing is sent yet.
+        In a pod without kubeconfig, and with neither argument, uses the pod's service account. Sends nothing yet.
+        Raises ClusterError if there is no usable kubeconfig.
         """
         from kubernetes import client, config  # noqa: PLC0415
         from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
@@ -93,11 +93,11 @@ class Cluster:
         return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
-        """One object. Raises ClusterError (status 404 where it is not there)."""
+        """One object. Raises ClusterError, with status 404 if it does not exist."""
         return self._got(path, query)[0]
 
     def find(self, path: str) -> RawObject | None:
-        """One object, None where it is not there."""
+        """One object, or None if it does not exist."""
         try:
             return self.get(path)
         except ClusterError as error:
@@ -106,7 +106,7 @@ class Cluster:
             raise
 
     def text(self, path: str) -> str:
-        """A body that is not JSON, such as what a pod serves through the API server's proxy."""
+        """A body that is no JSON, for example from a pod through the API server's proxy."""
         return bytes(self._request("GET", path).data).decode("utf-8", "replace")
 
     def list(
@@ -117,9 +117,9 @@ class Cluster:
         *,
         keep: Keep = lambda raw: raw,
     ) -> Listing:
-        """A collection, page by page; `selector` is a field selector.
+        """A collection, read in pages; `selector`: field selector, `labels`: label selector.
 
-        `keep` is asked page by page: whole pods of a large cluster take gigabytes.
+        Applies `keep` to each page before it reads the next: whole pods of a large cluster take gigabytes.
         """
         query = {"fieldSelector": selector} if selector else {}
         query |= {"labelSelector": labels} if labels else {}
@@ -133,12 +133,12 @@ class Cluster:
             query["continue"] = metadata["continue"]
 
     def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
-        """Patch an object and return it; a JSON patch that begins with `test` operations changes what was meant."""
+        """Patches an object and returns it. Begin a JSON patch with `test` operations to guard against races."""
         content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
 
     def watch(self, path: str, revision: str, selector: str | None = None) -> Iterator[RawObject]:
-        """Events after a revision until the server ends the watch; raises ClusterError where it is refused."""
+        """Events after a revision until the server ends the watch. Raises ClusterError if the server refuses it."""
         query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "300", "allowWatchBookmarks": "true"}
         query |= {"fieldSelector": selector} if selector else {}
         response = self._request("GET", path, query, timeout=_WATCH_TIMEOUT)
@@ -153,14 +153,14 @@ class Cluster:
                 yield event
 
     def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
-        """(what is kept of a page, the list's metadata, how many objects to ask for next); the rest is gone again."""
+        """(kept objects of a page, metadata of the list, limit of the next page)."""
         page, size = self._got(path, {**query, "limit": str(limit)})
         found = page.get("items") or []
         kept = [one for one in map(keep, found) if one is not None]
         return kept, page.get("metadata") or {}, next_page(limit, len(found), size, PAGE_BYTES)
 
     def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
-        """What is at a path, and of how many bytes."""
+        """The object at a path and its size [bytes]."""
         data = self._request("GET", path, query).data
         return json.loads(data), len(data)
 
@@ -179,7 +179,7 @@ class Cluster:
 
         url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "User-Agent": "hetserve"}
-        # Asked for every time: a token that a plugin gave is renewed while a watch goes on.
+        # Read for each request: plugins renew tokens during a watch.
         headers |= {one["key"]: one["value"] for one in self._credentials().values() if one["value"]}
         headers |= {"Content-Type": content_type} if body is not None else {}
         try:
@@ -195,21 +195,21 @@ class Cluster:
 
 
 def _kubeconfigs(given: str | None) -> list[str]:
-    """The files that the client library reads."""
+    """Paths of the kubeconfig files that the client library reads."""
     # Unlike Path.home, this does not raise for a user without a home, as in a container.
     default = os.path.expanduser("~/.kube/config")  # noqa: PTH111
     return [given] if given is not None else os.environ.get("KUBECONFIG", default).split(os.pathsep)
 
 
 def _in_pod() -> bool:
-    """Whether this is a process in a pod, with the account that Kubernetes mounted and no kubeconfig of its own."""
+    """Whether the process runs in a pod with a mounted service account and without a kubeconfig."""
     # Unlike Path.home, this does not raise for a user without a home, as in a container.
     own = "KUBECONFIG" in os.environ or Path(os.path.expanduser("~/.kube/config")).exists()  # noqa: PTH111
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Path of a pod; names are quoted whole, whatever the user typed."""
+    """Path of a pod, with quoted names."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
@@ -230,7 +230,7 @@ def _namespace(contexts: Any, current: Any, name: str | None) -> str:
 
 
 def _unusable(path: str | None, words: str) -> str:
-    if "No configuration found" in words:  # the library's words for a file that is not there
+    if "No configuration found" in words:  # the library's words for a missing file
         named = "no kubeconfig: none at $KUBECONFIG nor at ~/.kube/config" if path is None else f"no kubeconfig {path}"
         return f"{named}; name one by --kubeconfig FILE, or read a dump by --from FILE"
     return f"kubeconfig{'' if path is None else ' ' + path}: {words}"

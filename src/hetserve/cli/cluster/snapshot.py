@@ -1,4 +1,4 @@
-"""Nodes and pods as they were at one time: of a live cluster, or of a file.
+"""Snapshots of nodes and pods, from a live cluster or from a file.
 
 A file is what `hetserve placement dump` or `kubectl get nodes,pods -A -o json` wrote.
 """
@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from hetserve.api import names
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
+from hetserve.cli.cluster.extender import MOST_BYTES
 from hetserve.cli.cluster.slim import slim_node, slim_pod
-from hetserve.cli.placement.log_file import MOST_BYTES
 from hetserve.files import UnreadableError, read_text
 from hetserve.units import Seconds
 
@@ -30,10 +30,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Nodes and unfinished pods, as they are or without what placement never reads.
+class ClusterSnapshot:
+    """Nodes and unfinished pods at one time, possibly reduced to what placement reads.
 
-    `taken_at` is the time of day [s since 1970], None where a file says none.
+    `taken_at`: s since 1970, None if a file does not state it.
     """
 
     nodes: tuple[RawObject, ...]
@@ -41,21 +41,21 @@ class Snapshot:
     taken_at: Seconds | None
     source: str
     log: tuple[RawObject, ...] = ()
-    """Records of the placement log that a dump brought along."""
+    """Records of the placement log, if the dump contains one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a command reads from: a live cluster, or the one snapshot of a file."""
+    """Source of a command's snapshot: a live cluster or a file."""
 
-    cluster: Cluster | None
-    stored: Snapshot | None
+    cluster: ClusterClient | None
+    stored: ClusterSnapshot | None
 
     @classmethod
     def of(cls, kubeconfig: str | None, context: str | None, file: str | None) -> Source:
-        """Raises ClusterError for a file or a kubeconfig that cannot be used, and for both at once."""
+        """Raises ClusterError if the file or the kubeconfig cannot be used, or if both are given."""
         if file is None:
-            return cls(Cluster.connect(kubeconfig, context), None)
+            return cls(ClusterClient.connect(kubeconfig, context), None)
         if kubeconfig is not None or context is not None:
             raise ClusterError("--from reads a file: it cannot be given with --kubeconfig or --context")
         return cls(None, read_snapshot(file))
@@ -64,23 +64,23 @@ class Source:
     def namespace(self) -> str:
         return "default" if self.cluster is None else self.cluster.namespace
 
-    def snapshot(self, whole: PodName | None = None) -> Snapshot:
-        """The file's snapshot, or the cluster's of now, of which one pod may be wanted whole."""
+    def snapshot(self, whole: PodName | None = None) -> ClusterSnapshot:
+        """The file's snapshot, or the cluster's current one with the pod `whole` unreduced."""
         if self.stored is not None:
             return self.stored
         return live_snapshot(self.live(), whole)
 
-    def live(self) -> Cluster:
-        """The cluster; raises ClusterError where a file is read."""
+    def live(self) -> ClusterClient:
+        """The cluster. Raises ClusterError if the source is a file."""
         if self.cluster is None:
             raise ClusterError("this needs a live cluster: leave --from away")
         return self.cluster
 
 
-def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
-    """What placement reads of a cluster, and all of the pod `whole`.
+def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> ClusterSnapshot:
+    """Current snapshot, reduced to what placement reads, with the pod `whole` unreduced.
 
-    Pods first: a node that goes between the lists shows as gone, none shows as unknown that is there.
+    Lists pods before nodes: a node deleted in between then shows as gone, and no existing node shows as unknown.
     """
 
     def pod(raw: RawObject) -> RawObject:
@@ -89,11 +89,11 @@ def live_snapshot(cluster: Cluster, whole: PodName | None = None) -> Snapshot:
 
     pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
     nodes = cluster.list(NODES, keep=slim_node)
-    return Snapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
+    return ClusterSnapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
 
 
-def read_snapshot(path: str) -> Snapshot:
-    """Snapshot of a file ("-": standard input). Raises ClusterError, naming the file, for anything else."""
+def read_snapshot(path: str) -> ClusterSnapshot:
+    """Snapshot of a file ("-": standard input). Raises ClusterError, with the file's name, if it holds none."""
     try:
         text = read_text(path, MOST_BYTES)
     except UnreadableError as error:
@@ -109,7 +109,7 @@ def read_snapshot(path: str) -> Snapshot:
     return _snapshot(items, content.get("takenAt"), path, tuple(log) if isinstance(log, list) else ())
 
 
-def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> Snapshot:
+def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> ClusterSnapshot:
     by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
     for number, item in enumerate(items, start=1):
         kind = item.get("kind")
@@ -125,16 +125,16 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
         taken = Seconds(datetime.fromisoformat(taken_at).timestamp()) if isinstance(taken_at, str) else None
     except ValueError:
         raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
-    return Snapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
+    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
 
 
 def written_time(at: float | None) -> str | None:
-    """A time of day as Kubernetes writes it, with microseconds."""
+    """A time [s since 1970] in Kubernetes' format with microseconds."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def dump_document(snapshot: Snapshot) -> dict[str, Any]:
-    """The file form of a snapshot: a List with the time it was taken, of each object what placement reads."""
+def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """A snapshot as a List for a file: its time, and nodes and pods reduced to what placement reads."""
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
     about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}
@@ -148,7 +148,7 @@ def system_option(command: _Command) -> _Command:
         metavar="NS",
         default=names.SYSTEM_NAMESPACE,
         show_default=True,
-        help="Where hetserve is installed: its settings and its log are read there.",
+        help="Namespace of hetserve's installation, for its settings and its log.",
     )(command)
 
 
@@ -162,7 +162,7 @@ def source_options(command: _Command) -> _Command:
                 "--from",
                 "file",
                 metavar="FILE",
-                help="Read a dump, or `kubectl get nodes,pods -A -o json`, instead of a cluster; - is stdin.",
+                help="Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin.",
             ),
         )
     ):

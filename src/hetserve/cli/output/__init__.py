@@ -1,1 +1,1 @@
-"""How answers are shown: documents, tables, pictures, progress, messages."""
+"""Output of commands: documents, tables, figures, progress, messages."""

@@ -1,21 +1,34 @@
-"""What a command says beside its answer: a line each on stderr, all of whose characters show."""
+"""Lines on stderr beside a command's answer, and exit codes."""
 
 from __future__ import annotations
+
+import sys
+from typing import Final, NoReturn
 
 import click
 
 from hetserve.sanitize import sanitize
 
+EXIT_BAD_INPUT: Final = 2
+EXIT_INFEASIBLE: Final = 3
+
 
 def error(message: str) -> None:
-    """Why something cannot be done, in the form in which click says it."""
-    _say(f"Error: {message}")
+    """Writes `Error: message`, the form that click uses."""
+    _line(f"Error: {message}")
 
 
 def note(message: str) -> None:
-    """What is worth knowing about an answer."""
-    _say(f"note: {message}")
+    """Writes `note: message`."""
+    _line(f"note: {message}")
 
 
-def _say(line: str) -> None:
-    click.echo(sanitize(line), err=True)
+def refuse(*errors: str) -> NoReturn:
+    """Writes the errors, one per line, and exits with EXIT_BAD_INPUT."""
+    for one in errors:
+        error(one)
+    sys.exit(EXIT_BAD_INPUT)
+
+
+def _line(text: str) -> None:
+    click.echo(sanitize(text), err=True)

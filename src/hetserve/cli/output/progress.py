@@ -1,4 +1,4 @@
-"""Progress on a terminal, on stderr: how far, of how many, and what is going on; silent where nobody watches."""
+"""Progress bar on stderr; silent if stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
 class Steps:
-    """Counts steps; here silently."""
+    """Progress without output."""
 
     def at_most(self, most: int) -> None:
-        """There are so many steps at most."""
+        """Sets the most steps."""
 
     def done(self, text: str) -> None:
-        """One step more; `text`: what came of it."""
+        """Counts a step; `text`: its result."""
 
     def tried(self, trial: Trial) -> None:
-        """Within a step a rate was tried."""
+        """Reports a trial within a step."""
 
     def each_trial(self, trial: Trial) -> None:
-        """The same where every rate is a step."""
+        """Reports a trial that is a step of its own."""
         self.done(_told(trial))
 
 
 @dataclass(slots=True)
 class _Shown(Steps):
-    """The same on a terminal; `bar`, `task`: of rich."""
+    """Progress on a terminal; `bar`, `task`: of rich."""
 
     label: str
     bar: Progress
@@ -53,9 +53,9 @@ class _Shown(Steps):
         self._say(_told(trial))
 
     def compiling(self, began: bool) -> None:
-        """The first run of simulated code compiles it, which takes as long as a search."""
+        """Reports the begin or the end of compilation, which can take as long as a search."""
         self._say(COMPILING if began else "simulating")
-        self.bar.refresh()  # the compiler lets no other thread draw for seconds
+        self.bar.refresh()  # the compiler blocks the drawing thread for seconds
 
     def _say(self, text: str, advance: int = 0) -> None:
         self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)
@@ -63,7 +63,7 @@ class _Shown(Steps):
 
 @contextmanager
 def steps(label: str, most: int | None = None) -> Iterator[Steps]:
-    """Shows steps of which there are `most` at most; None: that is not known, or not yet."""
+    """Context with a progress bar of at most `most` steps; None: unknown."""
     if not sys.stderr.isatty():
         yield Steps()
         return

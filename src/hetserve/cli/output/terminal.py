@@ -1,7 +1,7 @@
-"""Blocks of labelled lines and tables as text; coloured only on a terminal.
+"""Renders blocks of labelled lines and tables as text; coloured only on a terminal.
 
-The one place where rich is given text: whatever a cluster or a file calls itself is shown as it is written, never
-taken as markup, an emoji's name or a terminal's command.
+Only this module passes text to rich, sanitized and without markup, so that names from a cluster or a file are shown
+as written.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hetserve.sanitize import sanitize
 _PLAIN_WIDTH: Final = 120
 _INDENT: Final = "  "
 _LABEL: Final = 11
-"""Columns of a label with its indent; a block with a longer one gives all of its labels as many."""
+"""Least width of labels with their indent; a longer label widens all of its block."""
 Styled = Text
 """Text with colours, made by `styled`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A title, lines of (label, text), and tables below them, whose cells are plain or `styled`."""
+    """A title, lines of (label, text), and tables with plain or `styled` cells."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ def text_of(blocks: Sequence[Block]) -> str:
 
 
 def line_of(label: str, text: str, width: int = _LABEL) -> Table:
-    """A dimmed label of `width` columns, and a text that wraps beside it."""
+    """A dimmed label of `width` columns beside a text that wraps."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
@@ -63,7 +63,7 @@ def line_of(label: str, text: str, width: int = _LABEL) -> Table:
 
 
 def drawn(draw: Callable[[Console], None]) -> str:
-    """What `draw` prints, without blanks at the ends of lines; ends with a newline."""
+    """What `draw` prints, without trailing blanks; ends with a newline."""
     terminal = sys.stdout.isatty()
     buffer = io.StringIO()
     draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))
@@ -76,7 +76,7 @@ def styled(text: str, style: str = "") -> Styled:
 
 
 class _Console(Console):
-    """Takes every plain text as it is; measuring a table's cells goes through here, too."""
+    """A console that interprets no markup in plain text; rich also measures cells with it."""
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
         return Text(sanitize(text), style, justify=justify, overflow=overflow)

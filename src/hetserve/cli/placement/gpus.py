@@ -1,4 +1,4 @@
-"""`hetserve gpus`: who holds how much of which GPU, drawn per node and GPU."""
+"""`hetserve gpus`: draws every GPU with the pods that share it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 @click.command()
 @source_options
 @click.option("--node", "nodes", multiple=True, metavar="NODE", help="Only the GPUs of this node; may be repeated.")
-@click.option("--watch", is_flag=True, help="Draw again whenever something changes, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Draw again after each change, until Ctrl-C.")
 @click.option(
     "-o",
     "--output",
@@ -28,15 +28,15 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
     show_default=True,
     help="wide names the pods.",
 )
-@click.option("--plot", metavar="FILE", help="Draw the picture to FILE too (.svg, .png or .pdf).")
+@click.option("--plot", metavar="FILE", help="Also draw a figure to FILE (.svg, .png or .pdf).")
 def gpus(nodes: tuple[str, ...], watch: bool, output: str, plot: str | None, **source_of: str | None) -> None:
-    """Show every GPU with the pods that share it, what is free, and whatever does not add up.
+    """Show every GPU with the pods that share it, its free memory, and inconsistencies.
 
-    The bar of a GPU is as long as its memory: a letter and colour per model, dots for what is free, ! where more
-    is held than there is. A GPU counts as held from the moment its pod is bound until the pod is gone.
+    The length of a GPU's bar is its memory: a letter and colour per model, dots for free memory, ! if more is held
+    than the GPU has. A pod holds its GPU from its bind until it is gone.
 
     \b
-    Exit code: 0; 2 where the cluster or the file cannot be read.
+    Exit code: 0; 2 the cluster or the file cannot be read.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def gpus(nodes: tuple[str, ...], watch: bool, output: str, plot: str | None, **s
 
 
 def render(placer: Placer, nodes: tuple[str, ...], output: str, taken_at: float | None) -> str:
-    """Text for stdout. Raises ClusterError for a node that is not there."""
+    """Text for stdout. Raises ClusterError if a node does not exist."""
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
@@ -79,7 +79,7 @@ def render(placer: Placer, nodes: tuple[str, ...], output: str, taken_at: float 
 
 
 def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
-    from hetserve.cli.cluster.watch import follow  # noqa: PLC0415
+    from hetserve.cli.placement.watch import follow  # noqa: PLC0415
 
     drawn = ""
     try:
@@ -93,7 +93,7 @@ def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
 
 
 def _plot(placer: Placer, nodes: tuple[str, ...], path: str) -> None:
-    from hetserve.cli.output.drawing import draw_or_refuse  # noqa: PLC0415
+    from hetserve.cli.output.plots import draw_or_refuse  # noqa: PLC0415
     from hetserve.cli.placement.gpus_plot import draw  # noqa: PLC0415
     from hetserve.cli.placement.placed import gpus_document  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""GPUs drawn for a terminal: a bar per GPU as long as its memory, one letter and colour per model."""
+"""Draws GPUs on a terminal: a bar per GPU, a letter and colour per model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW_PROBLEMS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """Letter and colour of each model; after 52 models letters repeat, and the table of pods tells them apart."""
+    """Letter and colour of each model; letters repeat after 52 models."""
 
     models: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class Legend:
 
 
 def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
-    """What `hetserve gpus` shows; `wide` names the pods."""
+    """The picture of a `gpus` document; `wide` names the pods."""
     totals, gpus, problems = document["totals"], document["gpus"], document["problems"]
     legend = Legend.of(gpus)
     lines = [("memory", _memory(totals)), ("free", _free(totals))]
@@ -89,15 +89,15 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
 
 
 def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
-    """A GPU's memory as characters: pods by the letters of their models, dots for what is free, ! for over-use.
+    """A GPU's memory as characters: letters for pods, ! for over-use.
 
-    What is free and nobody gets is x on an unhealthy GPU, and ? on a node that is closed.
+    Free memory is a dot, x on an unhealthy GPU and ? on a closed node.
     """
     width = max(1, round(BAR * gpu["memoryMiB"] / largest))
     text, end, cells = styled(""), 0, 0
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
         end += gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]
-        # Rounded at the running sum, so that many small pods do not add up to more than the bar.
+        # Round the running sum: many rounded small pods would exceed the bar.
         until = max(cells + 1, round(width * end / gpu["memoryMiB"]))
         text.append(legend.letter(pod["model"]) * (until - cells), legend.colour(pod["model"]))
         cells = until

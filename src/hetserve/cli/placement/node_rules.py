@@ -1,6 +1,6 @@
-"""What keeps a pod off a node before GPUs are looked at, as far as it is simple: selector, cordon, taints.
+"""Judges the simple rules that keep a pod off a node: selector, cordon, taints.
 
-The kube-scheduler judges these and more before it asks for a GPU; what is not judged here is named.
+The kube-scheduler applies these and more before it calls the extender; `not_judged` names the others.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
 def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
-    """Why a node cannot take a pod whatever its GPUs hold; empty where nothing that is judged speaks against it."""
+    """Reasons why a node cannot take a pod, apart from GPUs; empty if no judged rule refuses it."""
     spec = pod.get("spec") or {}
     return (*_selector(spec.get("nodeSelector") or {}, node), *_taints(spec.get("tolerations") or [], node))
 
 
 def not_judged(pod: RawObject) -> tuple[str, ...]:
-    """What else the scheduler looks at for this pod."""
+    """Names of the scheduler's other rules that apply to this pod."""
     spec = pod.get("spec") or {}
     affinity = spec.get("affinity") or {}
     found = [f"affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity") if affinity.get(kind)]

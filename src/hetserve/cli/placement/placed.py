@@ -1,4 +1,4 @@
-"""A snapshot as the ledger sees it: the same code that places pods reads them here."""
+"""Loads a snapshot into the ledger, with the code that places pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from hetserve.cli.cluster.snapshot import Snapshot, written_time
+from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
@@ -14,13 +14,13 @@ from hetserve.units import Seconds
 
 
 def new_placer() -> Placer:
-    """A state machine that reads only; what it would log as a warning is among its problems."""
+    """An empty placer for reading; its warnings are not logged, as `problems` has them."""
     logging.getLogger("hetserve.placement").addHandler(logging.NullHandler())
     return Placer(clock=lambda: Seconds(0.0), hold=Seconds(0.0))
 
 
-def placer_of(snapshot: Snapshot) -> Placer:
-    """The ledger of a snapshot. Reservations live in the extender alone: here a pod holds what it is bound to."""
+def placer_of(snapshot: ClusterSnapshot) -> Placer:
+    """A placer with the snapshot's nodes and pods; without reservations, which only the extender knows."""
     placer = new_placer()
     NodeSink(placer).replace(snapshot.nodes)
     PodSink(placer).replace(snapshot.pods)
@@ -28,7 +28,7 @@ def placer_of(snapshot: Snapshot) -> Placer:
 
 
 def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | None = None) -> dict[str, Any]:
-    """The answer of `hetserve gpus -o json`; `nodes` (none: all) are shown, the totals are over what is shown."""
+    """The answer of `hetserve gpus -o json`, with totals, for `nodes` (none: all)."""
     nodes = tuple(nodes)
     shown = uses_of(placer, nodes)
     free = free_memory(shown)
@@ -51,7 +51,7 @@ def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | N
 
 
 def uses_of(placer: Placer, nodes: Iterable[str] = ()) -> list[GpuUse]:
-    """GPUs of the named nodes (none: of all) in the order of node name and GPU id."""
+    """GPUs of the named nodes (none: all), by node name and GPU id."""
     wanted = set(nodes)
     return [use for use in placer.ledger.gpus() if not wanted or use.node in wanted]
 
@@ -61,7 +61,7 @@ def _gpu(use: GpuUse) -> dict[str, Any]:
 
 
 def pod_document(booking: Booking) -> dict[str, Any]:
-    """A pod on a GPU."""
+    """A pod that holds a GPU."""
     request = booking.request
     return {
         "namespace": request.namespace,

@@ -1,4 +1,4 @@
-"""`hetserve placement`: take a cluster's placement along in a file, and decide again what was decided."""
+"""`hetserve placement`: dumps what placement depends on, and replays placement logs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
 
 if TYPE_CHECKING:
+    from hetserve.cli.cluster.extender import Record
     from hetserve.cli.cluster.snapshot import Source
-    from hetserve.cli.placement.log_file import Record
     from hetserve.placement.log.replay import Replayed
 
 EXIT_DIFFERENT: Final = 1
@@ -31,15 +31,15 @@ def placement() -> None:
 @system_option
 @click.option("-o", "--output", "path", metavar="FILE", default="-", help="Default: standard output.")
 @click.option("--log", "where", metavar="URL|FILE", help="Log of the extender; default: that of the leader's pod.")
-@click.option("--no-log", is_flag=True, help="Nodes and pods alone.")
+@click.option("--no-log", is_flag=True, help="Write nodes and pods only.")
 def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) -> None:
     """Write nodes, pods and the placement log to a file that `gpus`, `why`, `queue` (--from) and `replay` read.
 
-    Of pods only what placement reads is written: no environment, commands, images. The extender keeps a log where
-    its setting placementLog says how much (such as 16Mi); without one the dump has none, and stderr says so.
+    Pods are reduced to what placement reads: no environment, commands or images. The extender keeps a log if its
+    setting placementLog has a size (such as 16Mi). Without a log, a note on stderr says so.
 
     \b
-    Exit code: 0; 2 where the cluster cannot be read or the file cannot be written.
+    Exit code: 0; 2 the cluster cannot be read or the file cannot be written.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
 
 def _log(source: Source, where: str | None, system: str) -> list[Record]:
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.placement.log_file import live_log, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import live_log, read_log  # noqa: PLC0415
 
     if where is not None:
         return read_log(where)
@@ -83,11 +83,11 @@ def _log(source: Source, where: str | None, system: str) -> list[Record]:
 @click.option(
     "--policy",
     type=click.Choice(["WorstFit", "BestFit", "Spread"]),
-    help="Do not compare: tell what this policy would have done instead.",
+    help="Compare the log's policy with this one, instead of the decisions.",
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 def replay(log: str, policy: str | None, output: str) -> None:
-    """Feed a placement log to the same code again and compare every decision with the logged one.
+    """Run a placement log through the same code again and compare every decision with the logged one.
 
     FILE is a dump, or what the extender's /log serves (- is stdin).
 
@@ -101,7 +101,7 @@ def replay(log: str, policy: str | None, output: str) -> None:
       hetserve placement replay dump.json --policy BestFit
     """
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.placement.log_file import read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
     from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
     records = read_log(log)

@@ -1,4 +1,4 @@
-"""`hetserve queue`: who waits at the gate and who is next; `hetserve queue release`: lift the gate by hand."""
+"""`hetserve queue` shows gated pods and who is next; `hetserve queue release` lifts the gate by hand."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.cli.cluster.client import Cluster, ClusterError, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
 from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from hetserve.cli.placement.queue_release import Outcome
+    from hetserve.cli.placement.queue_release import ReleaseOutcome
     from hetserve.placement import QueueSettings
 
 EXIT_NOT_RELEASED: Final = 1
 MAX_QUEUES: Final = 64
-"""As the extender's own settings allow."""
+"""Limit of the extender's setting."""
 
 
 @click.group(invoke_without_command=True)
 @source_options
 @system_option
 @click.option("-n", "--namespace", metavar="NS", help="List the pods of this namespace only; queues span all.")
-@click.option("--queues", metavar="K", help='k, or "auto"; default: as the extender is configured, else 4.')
-@click.option("--beta", type=click.IntRange(min=1), help="Default: as the extender is configured, else 8.")
+@click.option("--queues", metavar="K", help='Number of queues, or "auto"; default: the extender\'s setting, else 4.')
+@click.option("--beta", type=click.IntRange(min=1), help="Default: the extender's setting, else 8.")
 @click.option(
     "-o",
     "--output",
@@ -40,10 +40,10 @@ MAX_QUEUES: Final = 64
 def queue(called: click.Context, /, namespace: str | None, output: str, **given: Any) -> None:
     """Show the queues of pods at the gate hetserve.io/queue: shapes, lengths, waits, shares, and who is next.
 
-    The extender alone remembers the queues' ids and credits between rounds: here they are as after a restart.
+    Only the extender knows the queues' ids and credits between rounds; they are shown as after a restart.
 
     \b
-    Exit code: 0; 2 where the cluster or the file cannot be read.
+    Exit code: 0; 2 the cluster or the file cannot be read.
 
     \b
     Examples:
@@ -74,9 +74,9 @@ def queue(called: click.Context, /, namespace: str | None, output: str, **given:
 
 @queue.command()
 @click.argument("pods", nargs=-1, metavar="[POD]...")
-@click.option("--all", "every", is_flag=True, help="Every pod at the gate, in the namespace or in all of them.")
+@click.option("--all", "every", is_flag=True, help="Every pod at the gate, in the namespace or in all namespaces.")
 @click.option("-n", "--namespace", metavar="NS", help="Default: that of the context; with --all: every namespace.")
-@click.option("--yes", is_flag=True, help="Do not ask before --all.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
 def release(
@@ -84,8 +84,8 @@ def release(
 ) -> None:
     """Lift the gate hetserve.io/queue from POD (NAME or NAMESPACE/NAME), out of turn and past beta.
 
-    The patch goes straight to the API server with your own rights (patch on pods): it works while the extender is
-    down. Other gates stay. The pods then go to their scheduler; a gate cannot be put back.
+    The patch goes directly to the API server with your rights (patch on pods), so it works while the extender is
+    down. Other gates stay. The pods then go to their scheduler; a gate cannot be restored.
 
     \b
     Exit code: 0 released, or nothing was held; 1 some could not be released, or you said no;
@@ -100,7 +100,7 @@ def release(
         if before[option] not in (None, "table"):
             raise click.UsageError(f"--{option} is for showing the queues: release takes none")
     namespace = namespace or before["namespace"]
-    cluster = Cluster.connect(kubeconfig or before["kubeconfig"], context or before["context"])
+    cluster = ClusterClient.connect(kubeconfig or before["kubeconfig"], context or before["context"])
     found = _all(cluster, namespace, yes=yes) if every else [_find(cluster, pod, namespace) for pod in pods]
     from hetserve.cli.placement.queue_release import release_all  # noqa: PLC0415
 
@@ -115,12 +115,12 @@ def release(
 
 
 def _given_before() -> dict[str, Any]:
-    """Options of `hetserve queue` itself."""
+    """Options given before `release`."""
     parent = click.get_current_context().parent
     return {} if parent is None else parent.params
 
 
-def _all(cluster: Cluster, namespace: str | None, *, yes: bool) -> list[dict[str, Any]]:
+def _all(cluster: ClusterClient, namespace: str | None, *, yes: bool) -> list[dict[str, Any]]:
     from hetserve.cli.placement.queue_release import gated  # noqa: PLC0415
 
     found = gated(cluster, namespace)
@@ -133,7 +133,7 @@ def _all(cluster: Cluster, namespace: str | None, *, yes: bool) -> list[dict[str
     return found
 
 
-def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
+def _find(cluster: ClusterClient, pod: str, namespace: str | None) -> dict[str, Any]:
     within, slash, name = pod.removeprefix("pod/").partition("/")
     if not slash:
         within, name = namespace or cluster.namespace, within
@@ -143,7 +143,7 @@ def _find(cluster: Cluster, pod: str, namespace: str | None) -> dict[str, Any]:
     return found
 
 
-def _say(outcome: Outcome) -> None:
+def _say(outcome: ReleaseOutcome) -> None:
     if outcome.error:
         messages.error(str(outcome))
     else:
@@ -151,10 +151,10 @@ def _say(outcome: Outcome) -> None:
 
 
 def _settings(
-    cluster: Cluster | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
+    cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
 ) -> QueueSettings:
-    """As given, else as the extender's ConfigMap says where it can be read, else the defaults."""
-    from hetserve.cli.cluster.installed import extender_settings  # noqa: PLC0415
+    """Settings from the options, else from the extender's ConfigMap, else the defaults."""
+    from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
     from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Lifting our gate by hand: straight on the API server, so that it works while nothing of hetserve runs."""
+"""Lifts our scheduling gate directly on the API server, without any component of hetserve."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject, pod_path
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, pod_path
 
 _TRIES: Final = 5
 _UNPLACED: Final = f"{UNFINISHED_PODS},spec.nodeName="
-"""The API server takes no pod that has both a node and a gate: of most clusters that leaves a few."""
+"""Selects the few pods that can have a gate: the API server refuses a gate on a pod with a node."""
 _AT_ONCE: Final = 8
 _CHANGED: Final = frozenset({409, 422})
-"""What the API server answers when the gates or the UID are not those that the patch tests for."""
+"""Statuses of a patch whose tests of gate or UID failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a pod's gate; `others` are the gates that still hold it, `error` says why it was not lifted."""
+class ReleaseOutcome:
+    """Result for one pod. `others`: gates that still hold it; `error`: why our gate was not lifted."""
 
     namespace: str
     name: str
@@ -37,40 +37,40 @@ class Outcome:
         return f"{pod} released" + (f", still held by {', '.join(self.others)}" if self.others else "")
 
 
-def gated(cluster: Cluster, namespace: str | None) -> list[RawObject]:
-    """Pods that our gate holds, in a namespace or (None) in all, by name."""
+def gated(cluster: ClusterClient, namespace: str | None) -> list[RawObject]:
+    """Pods with our gate in a namespace (None: all), by name."""
     path = "/api/v1/pods" if namespace is None else pod_path(namespace, "").rstrip("/")
     return sorted(cluster.list(path, _UNPLACED, keep=_held).items, key=_key)
 
 
-def release_all(cluster: Cluster, pods: Iterable[RawObject]) -> Iterator[Outcome]:
-    """Lift our gate from pods, several at a time; what became of each, in their order."""
+def release_all(cluster: ClusterClient, pods: Iterable[RawObject]) -> Iterator[ReleaseOutcome]:
+    """Lifts our gate from pods, several at a time; results in their order."""
     with ThreadPoolExecutor(_AT_ONCE) as workers:
         yield from workers.map(lambda raw: release(cluster, raw), pods)
 
 
-def release(cluster: Cluster, raw: RawObject) -> Outcome:
-    """Lift our gate, and only ours, from a pod; it must still be this one. A pod that is gone needs nothing."""
+def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
+    """Lifts our gate, and only ours, from the pod with this UID. A pod that is gone is no error."""
     namespace, name = _key(raw)
     uid = raw["metadata"]["uid"]
     for _ in range(_TRIES):
         position = _position(raw)
         if position is None:
-            return Outcome(namespace, name)
+            return ReleaseOutcome(namespace, name)
         try:
             patched = cluster.patch(pod_path(namespace, name), _lift(uid, position))
         except ClusterError as error:
             if error.status == 404:
-                return Outcome(namespace, name)
+                return ReleaseOutcome(namespace, name)
             if error.status not in _CHANGED:
-                return Outcome(namespace, name, error=str(error.message))
-            found = cluster.find(pod_path(namespace, name))  # its gates have changed, or it is another pod by now
+                return ReleaseOutcome(namespace, name, error=str(error.message))
+            found = cluster.find(pod_path(namespace, name))  # other gates, or another pod of this name
             if found is None or found["metadata"]["uid"] != uid:
-                return Outcome(namespace, name)
+                return ReleaseOutcome(namespace, name)
             raw = found
             continue
-        return Outcome(namespace, name, lifted=True, others=_gates(patched))
-    return Outcome(namespace, name, error=f"its gates changed {_TRIES} times while they were to be lifted")
+        return ReleaseOutcome(namespace, name, lifted=True, others=_gates(patched))
+    return ReleaseOutcome(namespace, name, error=f"its gates changed {_TRIES} times while they were to be lifted")
 
 
 def _lift(uid: str, position: int) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _lift(uid: str, position: int) -> list[dict[str, Any]]:
 
 
 def _held(raw: RawObject) -> RawObject | None:
-    """What `release` reads of a pod that our gate holds; None for any other."""
+    """The fields of a pod with our gate that `release` reads; None for other pods."""
     if _position(raw) is None:
         return None
     metadata = {key: raw["metadata"][key] for key in ("namespace", "name", "uid")}

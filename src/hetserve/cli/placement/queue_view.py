@@ -1,4 +1,4 @@
-"""The queues of a snapshot as a document and as tables: the extender's own rounds over the pods at the gate."""
+"""The queues of a snapshot as a document and as tables, computed by the extender's own round."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ Json = dict[str, Any]
 
 
 def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, namespace: str | None) -> Json:
-    """The answer of `hetserve queue -o json`; `namespace` (None: all) chooses the pods that are listed.
+    """The answer of `hetserve queue -o json`, with the pods of `namespace` (None: all).
 
-    The extender alone remembers ids and credits between rounds: here queues are numbered anew, and what is next
-    is what a fresh start would release.
+    Ids and credits are those of an extender that starts now, as only the running one remembers its own.
     """
     pods = [waiting(pod) for pod in placer.pods.values() if ours_alone_holds(pod)]
     scheduling = [pod for pod in placer.pods.values() if in_hand(pod)]
@@ -50,7 +49,7 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
 
 
 def blocks(document: Json, *, wide: bool) -> list[Block]:
-    """The document for people; `wide` lists the pods."""
+    """The document as blocks; `wide` lists the pods."""
     settings = document["settings"]
     waiting, queues = _counted(document["waiting"], "pod"), _counted(len(document["queues"]), "queue")
     lines = [
@@ -77,7 +76,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _in_hand(document: Json) -> str:
-    """Which of them came past our gate, and so take places, the extender alone knows."""
+    """Pods without a gate that are not bound; only the extender knows which occupy a beta slot."""
     stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
     beta = document["settings"]["beta"]
     return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those it let through"
@@ -89,7 +88,7 @@ def _few(document: Json) -> list[Json]:
 
 
 def _bounds(made: Round) -> dict[int, int]:
-    """As before this round: within how many releases of its priority each last pod is out."""
+    """Releases after which the last pod of each priority is out, counted before this round."""
     lengths: Counter[int] = Counter()
     for queue in made.queues:
         lengths[queue.priority] += queue.length
@@ -109,7 +108,7 @@ def _queue(queue: Queue, made: Round) -> Json:
 
 
 def _members(queue: Queue, pods: Iterable[Waiting]) -> list[Waiting]:
-    """Pods of a queue in its order."""
+    """Pods of a queue, oldest first."""
     shapes = set(queue.shapes)
     members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in shapes]
     return sorted(members, key=lambda pod: (pod.since, pod.namespace, pod.name, pod.uid))

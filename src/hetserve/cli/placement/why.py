@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.cli.capacity.inputs import EXIT_INFEASIBLE
 from hetserve.cli.cluster.snapshot import source_options, system_option
+from hetserve.cli.output.messages import EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
-    from hetserve.cli.cluster.snapshot import Snapshot, Source
+    from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 
 _DECISIONS: Final = 4
 """Of a pod's logged decisions, so many of the latest are told."""
@@ -48,7 +48,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
       hetserve why -n team my-model-7d9f --all
       hetserve why --from dump.json -o json my-model-7d9f
     """
-    from hetserve.cli.cluster.installed import extender_settings  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.cli.cluster.snapshot import Source  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
@@ -78,9 +78,9 @@ def _placeless(made: dict[str, Any]) -> bool:
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
-def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
+def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str, Any]:
     """What a placement log tells of the pod; nothing where there is no log."""
-    from hetserve.cli.placement.log_file import decisions_about, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import decisions_about, read_log  # noqa: PLC0415
 
     records = snapshot.log if where is None else read_log(where)
     if not records:
@@ -91,7 +91,7 @@ def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _find(source: Source, snapshot: Snapshot, namespace: str, name: str) -> dict[str, Any]:
+def _find(source: Source, snapshot: ClusterSnapshot, namespace: str, name: str) -> dict[str, Any]:
     """The pod; one that has finished is not in a live snapshot and is read alone."""
     from hetserve.cli.cluster.client import ClusterError, pod_path  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetserve.api import names
-from hetserve.cli.cluster.snapshot import Snapshot
+from hetserve.cli.cluster.snapshot import ClusterSnapshot
 from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
@@ -22,7 +22,7 @@ RawObject = Mapping[str, Any]
 Json = dict[str, Any]
 
 
-def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) -> Json:
+def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: int) -> Json:
     """Everything `why` knows of a pod of the snapshot; `policy` and `beta`: those of the installation."""
     metadata = raw.get("metadata") or {}
     made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
@@ -147,7 +147,7 @@ def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
     }
 
 
-def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, policy: PolicyName) -> Json:
+def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnapshot, policy: PolicyName) -> Json:
     request = pod.request
     closed = {node["metadata"]["name"]: against_node(raw, node) for node in snapshot.nodes}
     offered = sorted(name for name, reasons in closed.items() if not reasons)
@@ -171,7 +171,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
     }
 
 
-def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
+def _queue(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
     """Its place in the queue; whom a gate of others holds too is in none yet."""
     waits = ours_alone_holds(pod)
     return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}

@@ -1,4 +1,4 @@
-"""`hetserve profile`: latency profiles from measurements."""
+"""`hetserve profile`: makes model profiles from measurements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.capacity.inputs import refuse
+from hetserve.cli import values
 from hetserve.cli.output import messages
-from hetserve.cli.output.drawing import draw_or_refuse
-from hetserve.cli.profiles import profile_values
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse, plot_file
 from hetserve.files import UnreadableError, read_text, shown_name
 
 if TYPE_CHECKING:
@@ -33,18 +33,19 @@ def profile() -> None:
 
 @profile.command()
 @click.argument("samples", metavar="SAMPLES.CSV")
-@click.option("--model", required=True, metavar="NAME", callback=profile_values.label, help="As in spec.model.name.")
+@click.option("--model", required=True, metavar="NAME", callback=values.label, help="As in spec.model.name.")
+@click.option("--instance-type", required=True, metavar="TYPE", callback=values.subdomain, help="As the InstanceType.")
+@click.option("--name", metavar="NAME", callback=values.subdomain, help="Default: MODEL-TYPE.")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=values.label)
 @click.option(
-    "--instance-type", required=True, metavar="TYPE", callback=profile_values.subdomain, help="As the InstanceType."
+    "--kind",
+    type=click.Choice(_KINDS),
+    default="auto",
+    help="Default: auto, a line if it is within 5 % of every batch.",
 )
-@click.option("--name", metavar="NAME", callback=profile_values.subdomain, help="Default: MODEL-TYPE.")
-@click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=profile_values.label)
-@click.option(
-    "--kind", type=click.Choice(_KINDS), default="auto", help="Default: auto, a line if none is over 5 % off."
-)
-@click.option("--keep-wild", is_flag=True, help="Count single cold starts and stalls too, which are left out else.")
+@click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
-@click.option("--plot", metavar="FILE", callback=profile_values.picture, help="Draw samples and fit: .png or .svg.")
+@click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
 def fit(  # noqa: PLR0917  options arrive by name
     samples: str,
     model: str,
@@ -59,9 +60,9 @@ def fit(  # noqa: PLR0917  options arrive by name
     """Make a ModelProfile from the measured latencies in SAMPLES.CSV (- for standard input).
 
     The first line names the columns: `batch` (items in the query) and `latency_ms` (milliseconds) or `latency`
-    (seconds); each further line is one query. Where there are columns `model`, `instance` or `instance_type`,
-    only the lines of this model and type count. Batches with 20 samples or more get measured quantiles,
-    with fewer a coefficient of variation.
+    (seconds); each further line is one query. If there are columns `model`, `instance` or `instance_type`, only
+    lines of this model and type count. Batches with 20 or more samples get measured quantiles, others a
+    coefficient of variation.
 
     \b
     Exit code: 0 the profile was written, 2 bad input.
@@ -87,7 +88,7 @@ def fit(  # noqa: PLR0917  options arrive by name
 
 
 def _measured(path: str, model: str, instance_type: str) -> Samples:
-    """Samples of the file, or the end with every error in it."""
+    """Samples of the file; exits with every error that the file contains."""
     from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
     from hetserve.profiles.samples import read_samples  # noqa: PLC0415
 

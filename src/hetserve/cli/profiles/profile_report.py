@@ -1,4 +1,4 @@
-"""A fit as a table for a terminal, every column with its unit."""
+"""A fitted profile as a table, every column with its unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLUMNS = ("min", "p50", "p90", "p99", "max")
 
 
 def as_table(samples: Samples, fit: Fit, title: str) -> str:
-    """What was measured and how far the line is off, batch by batch; coloured only on a terminal."""
+    """Measured latency and error of the line for each batch; coloured only on a terminal."""
     lines = (
         ("samples", f"{samples.count} at {len(fit.entries)} batches"),
         ("kind", f"{fit.kind}: {fit.why}"),

@@ -1,4 +1,4 @@
-"""`hetserve reference`: published measurements as manifests, so that every command runs on them."""
+"""`hetserve reference`: writes published measurements as manifests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hetserve.cli.capacity.inputs import refuse
+from hetserve.cli.output.messages import refuse
 
 _MODELS = ("RM2", "NCF", "WND", "MT-WND", "DIEN")
 
@@ -17,14 +17,16 @@ def reference() -> None:
 
 
 @reference.command()
-@click.option("--data", required=True, metavar="DIR", help="Holds latency.csv, latency_spread.csv, batch_sizes.csv.")
+@click.option(
+    "--data", required=True, metavar="DIR", help="Folder with latency.csv, latency_spread.csv, batch_sizes.csv."
+)
 @click.option("--model", required=True, type=click.Choice(_MODELS, case_sensitive=False), help="The paper's name.")
 @click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
 def kairos(data: str, model: str, output: str | None) -> None:
     """Write the measurements of Kairos (HPDC'23) for one model: its instance types, profiles and service.
 
-    Four instance types with their prices, a ModelProfile for each (means at every measured batch, spread where
-    it was measured) and an InferenceService with the paper's SLO, its 2.5 $/h and the mix of batch sizes.
+    Four instance types with their prices, a ModelProfile for each (mean at every measured batch, spread if it was
+    measured) and an InferenceService with the paper's SLO, budget (2.5 $/h) and mix of batch sizes.
 
     \b
     Exit code: 0 written, 2 bad input.

@@ -54,10 +54,12 @@ _TYPES: Final[dict[str, Json]] = {
 def kairos_manifests(folder: Path, model: str) -> list[Json]:
     """InstanceTypes, ModelProfiles and the InferenceService of one model, in that order.
 
-    folder: holds the three CSV files. model: a key of SLO. Profiles have a table entry per batch of latency.csv;
-    those that latency_spread.csv measured too carry its quantiles, the others take them from their neighbours.
-    Raises CsvError for a file that cannot be read or holds a wrong value, ManifestError for a profile that no
-    apiserver would take.
+    A profile has a table entry per batch of latency.csv, with quantiles if latency_spread.csv has that batch.
+
+    Arguments:
+        folder: contains the three CSV files.
+        model: a key of SLO.
+    Raises CsvError for an unreadable file or a wrong value, ManifestError for a profile that no API server accepts.
     """
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)

@@ -1,4 +1,4 @@
-"""A state machine that follows a live cluster: two list-watches in threads, drawn from after each burst."""
+"""Follows a live cluster: lists and watches nodes and pods in two threads and yields the ledger after each burst."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
-from hetserve.cli.cluster.client import UNFINISHED_PODS, Cluster, ClusterError, RawObject
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.slim import slim_node, slim_pod
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.placement.placed import new_placer
 from hetserve.placement import NodeSink, Placer, PodSink
 
 DEBOUNCE: Final = 0.2
-"""Seconds that a burst of events is gathered before it is shown."""
+"""Seconds for which events are gathered before the ledger is yielded."""
 _PAUSE: Final = 1.0
 _GONE: Final = 410
 Change = Callable[[], None] | ClusterError
@@ -26,7 +26,7 @@ Change = Callable[[], None] | ClusterError
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What is followed, how much of each object a list keeps, and where it goes."""
+    """A followed collection: its path, how its objects are reduced, and who takes them."""
 
     path: str
     selector: str | None
@@ -34,10 +34,10 @@ class _Kind:
     sink: Any
 
 
-def follow(cluster: Cluster) -> Iterator[Placer]:
-    """The ledger, after the first lists and again after every burst of changes; ends never.
+def follow(cluster: ClusterClient) -> Iterator[Placer]:
+    """Yields the ledger after the first lists and after every burst of changes, for ever.
 
-    Raises ClusterError where the cluster refuses; a connection that breaks is made again.
+    Reconnects after a broken connection. Raises ClusterError if the cluster refuses.
     """
     placer = new_placer()
     changes: SimpleQueue[Change] = SimpleQueue()
@@ -70,8 +70,8 @@ def _apply(change: Change) -> None:
     change()
 
 
-def _keep_up(cluster: Cluster, kind: _Kind, changes: SimpleQueue[Change]) -> None:
-    """Put every change of a collection into the queue; the sink is only touched by whoever takes them out."""
+def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) -> None:
+    """Puts every change of a collection into the queue; only the reader of the queue touches the sink."""
     listed = False
     while True:
         try:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from harness.cluster import Cluster
-from harness.lab import Lab
+from harness.sandbox import Sandbox
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Difference, Kind
@@ -46,10 +46,10 @@ def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], 
 def test_a_ledger_that_knows_the_cluster_has_no_drift_and_one_that_does_not_is_told_all_of_it(
     cluster: Cluster, namespace: str
 ) -> None:
-    with Lab.cleared(cluster, namespace) as lab:
-        lab.nodes("compared", count=2, gpus=2)
-        lab.deployment("compared", "compared", replicas=PODS, mib=2048, model=None)
-        pods = lab.wait_for_bound(PODS)
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("compared", count=2, gpus=2)
+        sandbox.deployment("compared", "compared", replicas=PODS, mib=2048, model=None)
+        pods = sandbox.wait_for_bound(PODS)
 
         knowing = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
         NodeSink(knowing).replace(cluster.kube.list("nodes"))

@@ -1,6 +1,6 @@
-"""The tests' own account: what each GPU holds by the raw annotations, and what is wrong with that.
+"""Sums GPU shares from raw annotations and finds broken promises.
 
-Written from the promises alone and sharing no code with ledger or checker, so that all three can disagree.
+Shares no code with the ledger or the shipped checker, so that a bug in one of the three shows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Place = tuple[str, str]
 """Node and GPU."""
 
 
-class Share(NamedTuple):
-    """What one pod holds of one GPU."""
+class GpuShare(NamedTuple):
+    """Memory of one GPU that one pod holds."""
 
     uid: str
     node: str
@@ -26,25 +26,26 @@ class Share(NamedTuple):
     mib: int
 
 
-def shares(pods: Iterable[Manifest]) -> Iterator[Share]:
-    """One per pod and GPU; raises KeyError or ValueError where a pod on a node does not say what it holds."""
+def shares(pods: Iterable[Manifest]) -> Iterator[GpuShare]:
+    """One share per pod and GPU. Raises KeyError or ValueError for a bound pod with missing or odd annotations."""
     for pod in pods:
         yield from shares_of(pod)
 
 
-def shares_of(pod: Manifest) -> list[Share]:
+def shares_of(pod: Manifest) -> list[GpuShare]:
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
         return []
     annotations = pod["metadata"].get("annotations", {})
     gpus = annotations[names.ANNOTATION_GPU].split(",")
     mib = [int(text) for text in annotations[names.ANNOTATION_GPU_MEMORY].split(",")]
     return [
-        Share(pod["metadata"]["uid"], pod["spec"]["nodeName"], gpu, each) for gpu, each in zip(gpus, mib, strict=True)
+        GpuShare(pod["metadata"]["uid"], pod["spec"]["nodeName"], gpu, each)
+        for gpu, each in zip(gpus, mib, strict=True)
     ]
 
 
 def capacities(nodes: Iterable[Manifest]) -> dict[Place, int]:
-    """MiB of each GPU, by the labels that the harness gives nodes."""
+    """MiB of each GPU, from the labels that the harness gives nodes."""
     labelled = ((node["metadata"]["name"], node["metadata"]["labels"]) for node in nodes)
     return {
         (name, str(number)): int(labels[names.GFD_MEMORY])
@@ -54,8 +55,8 @@ def capacities(nodes: Iterable[Manifest]) -> dict[Place, int]:
 
 
 def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
-    """Each promise that these pods break."""
-    on_gpu: dict[Place, list[tuple[Share, Manifest]]] = defaultdict(list)
+    """Promises that these pods break, in words."""
+    on_gpu: dict[Place, list[tuple[GpuShare, Manifest]]] = defaultdict(list)
     found = []
     for pod in pods:
         held = shares_of(pod)
@@ -76,8 +77,8 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
     return found
 
 
-def _as_asked(pod: Manifest, held: list[Share], capacity: dict[Place, int]) -> bool:
-    """As many different GPUs, and of each what was asked for: so much memory, or all of it."""
+def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -> bool:
+    """Whether the pod holds the number of GPUs it asked for, each with the memory it asked for, or whole."""
     limits = _limits(pod)
     memory = limits.get(names.RESOURCE_GPU_MEMORY)
     each = [capacity[share.node, share.gpu] if memory is None else int(memory) for share in held]
@@ -86,6 +87,6 @@ def _as_asked(pod: Manifest, held: list[Share], capacity: dict[Place, int]) -> b
 
 
 def _limits(pod: Manifest) -> dict[str, Any]:
-    """Of the only container that the tests' pods have."""
+    """Limits of the only container of a test's pod."""
     limits: dict[str, Any] = pod["spec"]["containers"][0]["resources"]["limits"]
     return limits

@@ -1,7 +1,7 @@
-"""A test's own corner of the shared cluster: its nodes, instance types, profiles, services and plain pods.
+"""One test's nodes, instance types, profiles, services and plain pods on the shared cluster.
 
-Names of cluster-scoped things carry the namespace's name, so that tests beside each other never meet, and
-the GPUs are of a product that no other test has.
+Names of cluster-scoped objects contain the test's namespace, and each test has a GPU product of its own, so that
+parallel tests do not interfere.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ GPU_MIB: Final = 16384
 Overrides = Mapping[str, Any]
 
 
-class Lab:
-    """Builders bound to one namespace of one cluster; what it made cluster-wide is removed by `cleared`."""
+class Sandbox:
+    """Builders for one namespace; `cleared` removes the cluster-scoped objects they made."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster = cluster
@@ -39,13 +39,13 @@ class Lab:
 
     @classmethod
     @contextmanager
-    def cleared(cls, cluster: Cluster, namespace: str) -> Iterator[Lab]:
-        """A lab whose services, types and nodes are gone after the block."""
-        lab = cls(cluster, namespace)
+    def cleared(cls, cluster: Cluster, namespace: str) -> Iterator[Sandbox]:
+        """A sandbox whose services, types and nodes are removed after the block."""
+        sandbox = cls(cluster, namespace)
         try:
-            yield lab
+            yield sandbox
         finally:
-            lab.clear()
+            sandbox.clear()
 
     def clear(self) -> None:
         for kind in ("inferenceservices", "deployments"):
@@ -59,11 +59,11 @@ class Lab:
     # Hardware
 
     def scoped(self, name: str) -> str:
-        """Cluster-wide name of something of this test."""
+        """Cluster-wide name of an object of this test."""
         return f"{name}-{self.namespace}"[:63].rstrip("-.")
 
     def nodes(self, name: str, count: int, gpus: int = 0, *, cpu: str = "16", mib: int = GPU_MIB) -> NodeGroup:
-        """Add nodes of the scoped type `name`, with so many GPUs each."""
+        """Add `count` nodes of the scoped type `name`, each with `gpus` GPUs of `mib` MiB."""
         kind = self.scoped(name)
         of = Gpus(self.product(name), mib, gpus) if gpus else None
         group = NodeGroup(kind[:50].rstrip("-."), kind, count, cpu=cpu, memory="64Gi", gpus=of)
@@ -157,11 +157,11 @@ class Lab:
         )
 
     def bound(self, labels: str = "") -> list[Manifest]:
-        """Pods of the test that are on a node."""
+        """Bound pods of the test."""
         return [pod for pod in self.cluster.pods(self.namespace, labels) if pod["spec"].get("nodeName")]
 
     def wait_for_bound(self, count: int, labels: str = "", timeout: float = 40.0) -> list[Manifest]:
-        """Wait until exactly so many pods are on nodes; returns them."""
+        """Wait until exactly `count` pods are bound; returns them."""
 
         def enough() -> list[Manifest] | Unmet:
             bound = self.bound(labels)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.account import broken, capacities
-from harness.gpu_faults import KNOWN_WITHIN, Illness, Ward
-from harness.invariant_monitor import Witness
+from harness.gpu_faults import KNOWN_WITHIN, GpuFault, GpuFaults
+from harness.invariant_monitor import InvariantMonitor
+from harness.invariants import broken, capacities
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Pod = dict[str, Any]
@@ -16,26 +16,26 @@ BOUND_AT = 1_767_225_600.0
 
 
 def test_the_witness_sees_an_over_commit_between_two_good_revisions() -> None:
-    witness = Witness([gpu_node("n0", gpus=1, memory_mib=8000)])
+    monitor = InvariantMonitor([gpu_node("n0", gpus=1, memory_mib=8000)])
     first, second = (gpu_pod(name, node="n0", gpu="0", memory_mib=5000, model=name) for name in "ab")
     for kind, pod, revision in (("ADDED", first, 1), ("ADDED", second, 2), ("DELETED", second, 3)):
         pod["metadata"]["resourceVersion"] = str(revision)
-        witness.take(kind, pod)
+        monitor.take(kind, pod)
 
-    assert witness.wrong == [
+    assert monitor.wrong == [
         "revision 2: GPU 0 of node n0 is over-committed: 10000 of 8000 MiB",
         "revision 2: more than 8000 MiB are held on ('n0', '0'): ['a', 'b']",
     ]
 
 
 def test_the_witness_sees_a_pod_that_moves_and_one_without_a_gpu() -> None:
-    witness = Witness([gpu_node("n0", gpus=2)])
+    monitor = InvariantMonitor([gpu_node("n0", gpus=2)])
     for revision, gpu in enumerate(("0", "1", None), start=1):
         pod = gpu_pod("p", uid="other" if gpu is None else "p", node="n0", gpu=gpu, model=None)
         pod["metadata"]["resourceVersion"] = str(revision)
-        witness.take("MODIFIED", pod)
+        monitor.take("MODIFIED", pod)
 
-    assert witness.wrong == [
+    assert monitor.wrong == [
         "pod p moved from ('n0', '0') to ('n0', '1')",
         "pod p is bound to n0 without a GPU",
         "revision 3: pod default/p runs on 1 GPUs of node n0, and its annotation names 0",
@@ -84,22 +84,22 @@ def test_the_account_tells_a_broken_promise(pods: list[Pod], words: str) -> None
 
 
 BINDS = {
-    "long after it fell ill": (Illness("n0", "0", BOUND_AT - 60), True),
-    "before the extender could know": (Illness("n0", "0", BOUND_AT - KNOWN_WITHIN), False),
-    "when it was well again": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT - 1), False),
-    "in the second in which it recovered": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT + 0.5), False),
-    "long before it recovered": (Illness("n0", "0", BOUND_AT - 60, BOUND_AT + 5), True),
-    "another GPU is ill": (Illness("n0", "2", BOUND_AT - 60), False),
-    "another node's": (Illness("n1", "0", BOUND_AT - 60), False),
+    "long after it became unhealthy": (GpuFault("n0", "0", BOUND_AT - 60), True),
+    "before the extender could know": (GpuFault("n0", "0", BOUND_AT - KNOWN_WITHIN), False),
+    "when it was well again": (GpuFault("n0", "0", BOUND_AT - 60, BOUND_AT - 1), False),
+    "in the second in which it recovered": (GpuFault("n0", "0", BOUND_AT - 60, BOUND_AT + 0.5), False),
+    "long before it recovered": (GpuFault("n0", "0", BOUND_AT - 60, BOUND_AT + 5), True),
+    "another GPU is unhealthy": (GpuFault("n0", "2", BOUND_AT - 60), False),
+    "another node's": (GpuFault("n1", "0", BOUND_AT - 60), False),
 }
 
 
-@pytest.mark.parametrize(("illness", "wrong"), BINDS.values(), ids=BINDS)
-def test_a_bind_to_a_gpu_that_is_ill(illness: Illness, wrong: bool) -> None:
+@pytest.mark.parametrize(("fault", "wrong"), BINDS.values(), ids=BINDS)
+def test_a_bind_to_a_gpu_that_is_ill(fault: GpuFault, wrong: bool) -> None:
     pod = gpu_pod("p", node="n0", gpu="1,0", gpus=2)
     pod["metadata"]["resourceVersion"] = "1"
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     pod["status"]["conditions"] = [condition]
-    witness = Witness([gpu_node("n0"), gpu_node("n1")], Ward(None, history=[illness]))  # type: ignore[arg-type]
-    witness.take("MODIFIED", pod)
-    assert [line.partition(":")[0] for line in witness.wrong] == ["pod p was bound to an unhealthy GPU"] * wrong
+    monitor = InvariantMonitor([gpu_node("n0"), gpu_node("n1")], GpuFaults(None, history=[fault]))  # type: ignore[arg-type]
+    monitor.take("MODIFIED", pod)
+    assert [line.partition(":")[0] for line in monitor.wrong] == ["pod p was bound to an unhealthy GPU"] * wrong

@@ -1,4 +1,7 @@
-"""Where a placement log is read from: a file, a URL of the extender's probe port, or the leader of a cluster."""
+"""Reads the settings and the placement log of a cluster's extender.
+
+The log may also come from a file or from the URL of an extender's probe port.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,58 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
-from hetserve.cli.cluster.client import Cluster, ClusterError, pod_path
-from hetserve.cli.cluster.installed import extender_settings
+import yaml
+
+from hetserve.api.yaml_loader import contents
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.output import messages
 from hetserve.files import UnreadableError, read_text
 
 Record = dict[str, Any]
+_CONFIG_MAP: Final = "hetserve-extender"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
-"""Of a dump or a log: what the setting placementLog can ask the extender to keep at most."""
+"""Largest dump or log: the upper limit of the setting placementLog."""
 _TIMEOUT: Final = 30.0
 _MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
 
 
+def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: bool = True) -> dict[str, Any]:
+    """Content of the extender's settings.yaml; empty, with a note, if it cannot be read.
+
+    Arguments:
+        cluster: None if the command reads a file; the answer is then empty, without a note.
+        namespace: where hetserve is installed.
+        noted: whether missing settings are worth a note.
+    """
+    if cluster is None:
+        return {}
+    try:
+        found = cluster.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{_CONFIG_MAP}")
+        documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
+    except (ClusterError, yaml.YAMLError) as error:
+        _note(f"the extender's settings cannot be read ({error})")
+        return {}
+    if len(documents) == 1 and isinstance(documents[0], dict):
+        return documents[0]
+    if found is not None:
+        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_CONFIG_MAP} is not one mapping)")
+    elif noted:
+        _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
+    return {}
+
+
 def read_log(where: str) -> list[Record]:
-    """Records of a file ("-": standard input) or an http URL. Raises ClusterError, naming it, for anything else."""
+    """Records of a file ("-": standard input) or an http URL. Raises ClusterError if it holds no log."""
     return parse_log(_text(where), where)
 
 
-def live_log(cluster: Cluster, namespace: str) -> list[Record]:
-    """The log of the leading extender, through the API server's proxy. Raises ClusterError where there is none."""
+def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
+    """The leader's log, through the API server's proxy. Raises ClusterError if there is none."""
     pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
     if not pods:
         raise ClusterError(
@@ -41,7 +74,7 @@ def live_log(cluster: Cluster, namespace: str) -> list[Record]:
 
 
 def parse_log(text: str, where: str) -> list[Record]:
-    """Records of JSON lines, or of a dump that holds a log."""
+    """Records of JSON lines, or of a dump with a log. Raises ClusterError for anything else."""
     lines = text.splitlines()
     try:
         if len(lines) == 1 or not lines or not _is_record(lines[0]):
@@ -57,7 +90,7 @@ def parse_log(text: str, where: str) -> list[Record]:
 
 
 def decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
-    """(time of day, words) of every filter and bind of a pod."""
+    """(time [s since 1970], description) of every filter and bind of a pod."""
     offset = 0.0
     for record in records:
         call, args = record.get("call"), record.get("args") or {}
@@ -82,6 +115,10 @@ def _words(call: str, record: Record) -> str:
     return f"filter: {passed} nodes pass" if passed else f"filter: refused; {refused}"
 
 
+def _note(words: str) -> None:
+    messages.note(f"{words}; its defaults are taken")
+
+
 def _is_record(line: str) -> bool:
     try:
         return "call" in json.loads(line)
@@ -100,7 +137,7 @@ def _text(where: str) -> str:
         return read_text(where, MOST_BYTES)
     except UnreadableError as error:
         raise ClusterError(str(error)) from None
-    except HTTPError as error:  # what the extender says of itself tells more than the status
+    except HTTPError as error:  # the extender's words say more than the status
         words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
         raise ClusterError(f"{where}: {words or error}") from None
     except (OSError, URLError, UnicodeDecodeError) as error:
