@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetserve_operator.testing.controllers import Controllers
-from hetserve_operator.testing.lab import STATUSES, CrashError, SimulatedOperator, decided
+from hetserve_operator.testing.simulated_operator import STATUSES, CrashError, SimulatedOperator, decided
 from hetserve_shell.testing.apiserver import path_of
 
 __all__ = ["STATUSES", "Controllers", "CrashError", "SimulatedOperator", "decided", "path_of"]

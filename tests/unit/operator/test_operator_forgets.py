@@ -15,6 +15,7 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
+from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.testing import STATUSES, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
