@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from mutants.catalogue import MUTANTS
-from mutants.planting import Result, fails, try_out
+from mutants.trial import Result, fails, try_out
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from mutants.catalogue import MUTANTS, QUICK
 from mutants.mutant import Mutant
-from mutants.planting import ROOT, try_out
+from mutants.trial import ROOT, try_out
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.leaders import LEADERS
+from mutants.catalogue.leaders import LEADERS
 from mutants.mutant import Mutant
-from mutants.queueing import QUEUEING
+from mutants.catalogue.queues import QUEUEING
 
 LEDGER: Final = "src/hetserve/placement/ledger/ledger.py"
 INDEX: Final = "src/hetserve/placement/ledger/index.py"
