@@ -1,4 +1,4 @@
-"""Plants a bug into a copy of the source and runs the one test that must catch it. The shipped code keeps no hooks."""
+"""Runs the one test that must catch a bug, in a copy of the source with that bug. The shipped code keeps no hooks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ from pathlib import Path
 from typing import Final
 
 from mutants.mutant import Mutant
+from mutants.planting import plant
+from mutants.source import ROOTS
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = ("src", "scheduler_extender", "shell_kit", "operator", "proofs", "tests")
-IMPORTED: Final = ("src", "scheduler_extender", "shell_kit", "operator")
+COPIED: Final = (*ROOTS, "proofs", "tests")
 FAILED: Final = 1
 """pytest's status where tests ran and failed; any other means that they did not run."""
 
 
-class PatchError(Exception):
-    """A mutant whose text does not stand once in its file: the code has moved on, and the mutant must follow."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a mutant."""
+    """Whether the test of a mutant failed; `words` is the end of what pytest wrote."""
 
     mutant: Mutant
     caught: bool
@@ -53,15 +50,6 @@ def fails(nodes: Sequence[str]) -> str:
     return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]
 
 
-def plant(mutant: Mutant, tree: Path) -> None:
-    """Raises PatchError where the text to replace is not there, or more than once."""
-    path = tree / mutant.path
-    text = path.read_text()
-    if (count := text.count(mutant.before)) != 1:
-        raise PatchError(f"{mutant.name}: the text to replace stands {count} times in {mutant.path}, not once")
-    path.write_text(text.replace(mutant.before, mutant.after))
-
-
 @contextmanager
 def copied() -> Iterator[Path]:
     """A copy of the source and its tests that lasts as long as the block."""
@@ -76,7 +64,7 @@ def copied() -> Iterator[Path]:
 
 def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """The copies go before the installed project on the path."""
-    path = os.pathsep.join(str(tree / name) for name in IMPORTED)
+    path = os.pathsep.join(str(tree / name) for name in ROOTS)
     return subprocess.run(
         [
             sys.executable,

@@ -1,0 +1,119 @@
+"""Plants a bug into a tree of source; a bug without exactly one place is refused with the nearest candidates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from difflib import SequenceMatcher, get_close_matches
+from pathlib import Path
+from typing import Final
+
+from mutants.mutant import Mutant
+from mutants.source import Definition, Slot, definitions, module_file, modules, slots
+
+_MOST_NAMED: Final = 5
+_LONGEST: Final = 110
+
+
+class PlantingError(Exception):
+    """A mutant without exactly one place: the code has moved on, and the mutant must follow."""
+
+
+def plant(mutant: Mutant, tree: Path) -> None:
+    """Write the bug into the source below `tree`. Raises PlantingError."""
+    path, text = planted(mutant, tree)
+    path.write_text(text)
+
+
+def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
+    """(file below `tree`, its source with the bug). Raises PlantingError when there is not exactly one place."""
+    path = module_file(tree, mutant.module)
+    if path is None:
+        raise PlantingError(_no_module(mutant, tree))
+    module = ast.parse(path.read_text())
+    named = [node for name, node in definitions(module) if name == mutant.function]
+    if len(named) != 1:
+        raise PlantingError(_no_function(mutant, module, len(named), tree))
+    places = list(mutant.change.places(named[0]))
+    if len(places) != 1:
+        raise PlantingError(_no_place(mutant, module, named[0], places))
+    mutant.change.apply(places[0])
+    return path, ast.unparse(ast.fix_missing_locations(module)) + "\n"
+
+
+def _no_module(mutant: Mutant, tree: Path) -> str:
+    known = modules(tree)
+    return _message(
+        f"{mutant.name}: there is no module {mutant.module}",
+        {
+            f"modules with {mutant.function}": _defining(mutant.function, known),
+            "modules with such a name": get_close_matches(mutant.module, known, n=_MOST_NAMED),
+        },
+    )
+
+
+def _no_function(mutant: Mutant, module: ast.Module, count: int, tree: Path) -> str:
+    names = [name for name, _ in definitions(module)]
+    last = mutant.function.rpartition(".")[2]
+    alike = [name for name in names if name.rpartition(".")[2] == last]
+    return _message(
+        f"{mutant.name}: {mutant.module} defines {mutant.function} {count} times, not once",
+        {
+            "names like it in the module": [*alike, *get_close_matches(mutant.function, set(names) - set(alike))],
+            f"modules with {mutant.function}": _defining(mutant.function, modules(tree)),
+            "functions with the code to change": _elsewhere(mutant, module),
+        },
+    )
+
+
+def _no_place(mutant: Mutant, module: ast.Module, scope: Definition, places: list[Slot]) -> str:
+    return _message(
+        f"{mutant.name}: {mutant.module}, {mutant.function} has {len(places)} places for {mutant.change}, not one",
+        {"places": [_shown(slot) for slot in places]}
+        if places
+        else {
+            "most like it": [_shown(slot) for slot in _nearest(mutant, scope)],
+            "functions of the module with the code to change": _elsewhere(mutant, module),
+        },
+    )
+
+
+def _nearest(mutant: Mutant, scope: Definition) -> list[Slot]:
+    """Code of the kind to change, the most similar first."""
+    pattern = mutant.change.pattern
+    matcher = SequenceMatcher(b=pattern.text.replace("$", ""), autojunk=False)
+
+    def likeness(slot: Slot) -> float:
+        matcher.set_seq1(_text(slot))
+        return matcher.ratio()
+
+    unlike_names = [slot for slot in slots(scope) if isinstance(slot.node, pattern.kind)]
+    return sorted(unlike_names, key=likeness, reverse=True)[:_MOST_NAMED]
+
+
+def _elsewhere(mutant: Mutant, module: ast.Module) -> list[str]:
+    return [name for name, node in definitions(module) if any(mutant.change.places(node))]
+
+
+def _defining(function: str, known: dict[str, Path]) -> list[str]:
+    """Modules that define a function or class; those that cannot hold it by their text are not parsed."""
+    last = function.rpartition(".")[2]
+    texts = ((name, path.read_text()) for name, path in known.items())
+    return [name for name, text in texts if last in text and function in dict(definitions(ast.parse(text)))]
+
+
+def _shown(slot: Slot) -> str:
+    return f"line {getattr(slot.node, 'lineno', '?')}: {_text(slot)[:_LONGEST]}"
+
+
+def _text(slot: Slot) -> str:
+    return ast.unparse(slot.node).partition("\n")[0]
+
+
+def _message(problem: str, hints: dict[str, Iterable[str]]) -> str:
+    """The problem, and each kind of hint that there is."""
+    lines = [problem]
+    for title, found in hints.items():
+        some = list(found)[:_MOST_NAMED]
+        lines += [f"  {title}:", *(f"    {one}" for one in some)] if some else []
+    return "\n".join(lines)
