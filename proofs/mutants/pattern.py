@@ -129,20 +129,17 @@ class _Matching:
         return self._same_fields(pattern, node)
 
     def _same_fields(self, pattern: ast.AST, node: ast.AST) -> bool:
-        runs = not isinstance(pattern, ast.Dict)  # each key of a dict has its value
         return all(
-            self._same_list(wanted, getattr(node, name), runs=runs)
+            self._same_list(wanted, getattr(node, name))
             if isinstance(wanted, list)
             else self.same(wanted, getattr(node, name, None))
             for name, wanted in ast.iter_fields(pattern)
             if name not in _NOT_COMPARED
         )
 
-    def _same_list(
-        self, wanted: Sequence[ast.AST], nodes: Sequence[ast.AST], *, runs: bool = True, also: Sequence[ast.AST] = ()
-    ) -> bool:
-        """`runs`: whether `...` stands for any number of elements; `also` is what it matches beside them."""
-        at = next((at for at, one in enumerate(wanted) if runs and _is_rest(one)), None)
+    def _same_list(self, wanted: Sequence[ast.AST], nodes: Sequence[ast.AST], also: Sequence[ast.AST] = ()) -> bool:
+        """Compare elements, any number of them with `...`; `also` is what it matches beside them."""
+        at = next((at for at, one in enumerate(wanted) if _is_rest(one)), None)
         if at is not None and len(nodes) >= len(wanted) - 1:
             end = len(nodes) - (len(wanted) - at - 1)
             self.found[REST] = [*nodes[at:end], *also]
@@ -156,7 +153,7 @@ class _Matching:
             (not left or any(map(_is_rest, pattern.args)))
             and self.same(pattern.func, node.func)
             and all(found is not None and self.same(wanted, found.value) for wanted, found in given)
-            and self._same_list(pattern.args, node.args, also=list(left.values()))
+            and self._same_list(pattern.args, node.args, list(left.values()))
         )
 
     def _same_comparison(self, pattern: ast.Compare, node: ast.Compare) -> bool:

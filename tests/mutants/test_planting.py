@@ -97,6 +97,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         Replace("f(..., d=1)", "f(..., d=3)"),
         "f(a, b, *c, d=3, e=2)",
     ),
+    "a call with more keywords is other code": ("f(a), f(a, b=1)", Replace("f(a)", "1"), "1, f(a, b=1)"),
     "an argument goes": ("f(a, b, c=1)", Replace("f(a, ...)", "f(a)"), "f(a)"),
     "some of many operands": ("x = a == 409 or b or c", Replace("$a == 409 or ...", "b"), "x = b"),
     "a condition that holds": ("if a.b: c()", always("$a.b"), "if True: c()"),
