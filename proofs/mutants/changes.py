@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from mutants.pattern import Captures, Pattern, filled, parse, placeholders
+from mutants.pattern import REST, Captures, Pattern, filled, parse, placeholders
 from mutants.source import Definition, Slot, is_docstring, slots
 
 
@@ -138,7 +138,7 @@ class Insert:
 
     @property
     def pattern(self) -> Pattern:
-        return Pattern(self.after or "...", ast.stmt)
+        return Pattern(self.after or REST, ast.stmt)
 
     def places(self, scope: Definition) -> Iterator[Slot]:
         if self.after:

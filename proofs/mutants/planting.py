@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mutants.mutant import Mutant
+from mutants.pattern import REST
 from mutants.source import Definition, Slot, definitions, module_file, modules, slots
 
 _MOST_NAMED: Final = 5
@@ -36,7 +37,7 @@ def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
         raise PlantingError(_no_function(mutant, module, len(named), tree))
     places = list(mutant.change.places(named[0]))
     if len(places) != 1:
-        raise PlantingError(_no_place(mutant, module, named[0], places))
+        raise PlantingError(_no_place(mutant, tree, named[0], places))
     mutant.change.apply(places[0])
     return path, ast.unparse(ast.fix_missing_locations(module)) + "\n"
 
@@ -47,6 +48,7 @@ def _no_module(mutant: Mutant, tree: Path) -> str:
         f"{mutant.name}: there is no module {mutant.module}",
         {
             f"modules with {mutant.function}": _defining(mutant.function, known),
+            "functions with the code to change": _elsewhere(mutant, tree),
             "modules with such a name": get_close_matches(mutant.module, known, n=_MOST_NAMED),
         },
     )
@@ -61,19 +63,19 @@ def _no_function(mutant: Mutant, module: ast.Module, count: int, tree: Path) -> 
         {
             "names like it in the module": [*alike, *get_close_matches(mutant.function, set(names) - set(alike))],
             f"modules with {mutant.function}": _defining(mutant.function, modules(tree)),
-            "functions with the code to change": _elsewhere(mutant, module),
+            "functions with the code to change": _elsewhere(mutant, tree),
         },
     )
 
 
-def _no_place(mutant: Mutant, module: ast.Module, scope: Definition, places: list[Slot]) -> str:
+def _no_place(mutant: Mutant, tree: Path, scope: Definition, places: list[Slot]) -> str:
     return _message(
         f"{mutant.name}: {mutant.module}, {mutant.function} has {len(places)} places for {mutant.change}, not one",
         {"places": [_shown(slot) for slot in places]}
         if places
         else {
             "most like it": [_shown(slot) for slot in _nearest(mutant, scope)],
-            "functions of the module with the code to change": _elsewhere(mutant, module),
+            "functions with the code to change": _elsewhere(mutant, tree),
         },
     )
 
@@ -91,8 +93,22 @@ def _nearest(mutant: Mutant, scope: Definition) -> list[Slot]:
     return sorted(unlike_names, key=likeness, reverse=True)[:_MOST_NAMED]
 
 
-def _elsewhere(mutant: Mutant, module: ast.Module) -> list[str]:
-    return [name for name, node in definitions(module) if any(mutant.change.places(node))]
+def _elsewhere(mutant: Mutant, tree: Path) -> list[str]:
+    """Functions of the mutant's package with the code to change, those of its module first."""
+    if mutant.change.pattern.text == REST:  # any code would do
+        return []
+    package = mutant.module.partition(".")[0]
+    known = {name: path for name, path in modules(tree).items() if name.partition(".")[0] == package}
+    found = []
+    for module in sorted(known, key=lambda name: (name != mutant.module, name)):
+        names = [name for name, node in definitions(ast.parse(known[module].read_text())) if _fits(mutant, node)]
+        innermost = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+        found += [f"{module}, {name}" for name in innermost]
+    return found
+
+
+def _fits(mutant: Mutant, scope: Definition) -> bool:
+    return any(mutant.change.places(scope))
 
 
 def _defining(function: str, known: dict[str, Path]) -> list[str]:

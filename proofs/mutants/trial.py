@@ -21,7 +21,9 @@ from mutants.source import ROOTS
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = (*ROOTS, "proofs", "tests")
 FAILED: Final = 1
-"""pytest's status where tests ran and failed; any other means that they did not run."""
+"""pytest's status when tests ran and failed; any other means that they did not run."""
+CRASHES: Final = ("NameError", "UnboundLocalError", "AttributeError", "ImportError")
+"""Errors of code that cannot run: any test fails on it, so a bug that raises one proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,18 @@ class Result:
 
 
 def try_out(mutant: Mutant) -> Result:
-    """Run a mutant's test against the mutant."""
+    """Run a mutant's test against the mutant; the bug is caught if the test fails and the planted code can run."""
     began = time.perf_counter()
     with copied() as tree:
         plant(mutant, tree)
         run = _pytest(tree, [mutant.node])
-    return Result(mutant, run.returncode == FAILED, time.perf_counter() - began, run.stdout[-300:] + run.stderr[-300:])
+    crash = next((error for error in CRASHES if error in run.stdout), "")
+    words = f"{crash and f'the planted code raises {crash}: '}{run.stdout[-300:]}{run.stderr[-300:]}"
+    return Result(mutant, run.returncode == FAILED and not crash, time.perf_counter() - began, words)
 
 
 def fails(nodes: Sequence[str]) -> str:
-    """Run tests against a copy without a bug; empty where they pass, else what pytest says."""
+    """Run tests against a copy without a bug; empty if they pass, else what pytest says."""
     with copied() as tree:
         run = _pytest(tree, nodes)
     return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]

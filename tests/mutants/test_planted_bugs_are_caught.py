@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from mutants.catalogue import MUTANTS, QUICK
+from mutants.changes import Insert
 from mutants.mutant import Mutant
 from mutants.planting import planted
 from mutants.trial import ROOT, try_out
@@ -25,6 +27,13 @@ def test_a_planted_bug_is_caught_by_the_test_that_it_names(mutant: Mutant) -> No
     result = try_out(mutant)
 
     assert result.caught, f"{mutant.node} passes although {mutant.name}: {result.words}"
+
+
+def test_a_bug_whose_code_cannot_run_is_not_caught_by_the_test_that_it_breaks() -> None:
+    result = try_out(replace(QUICK[0], change=Insert("self.nothing_of_this_name()")))
+
+    assert not result.caught
+    assert "AttributeError" in result.words
 
 
 def test_every_mutant_has_a_name_of_its_own() -> None:

@@ -172,8 +172,12 @@ def test_a_missing_place_is_refused_with_what_is_most_like_it(tmp_path: Path) ->
     assert said.index("line 4: pod.finished") < said.index("line 4: pod.finished and")
 
 
-def test_a_place_in_another_function_is_named(tmp_path: Path) -> None:
-    assert "Ledger.observe" in refused(never("$pod.finished"), ORIGINAL, tmp_path, "Ledger.release")
+def test_a_place_in_another_function_or_module_of_the_package_is_named(tmp_path: Path) -> None:
+    tree(tmp_path, "class Books:\n    def take(self, pod): return pod.finished", "shop.books")
+
+    said = refused(never("$pod.finished"), ORIGINAL, tmp_path, "Ledger.release")
+
+    assert said.index("shop.ledger, Ledger.observe") < said.index("shop.books, Books.take")
 
 
 def test_two_places_are_refused_with_both(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ LEADERS: Final = (
     Mutant(
         "two leaders: no fence",
         LEADERSHIP,
-        "Leadership._rebuild",
+        "Leadership",
         always("$candidate.handed_over"),
         FAULT,
         "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
@@ -34,8 +34,8 @@ LEADERS: Final = (
     Mutant(
         "two leaders: a take-over goes on although another may have led",
         LEADERSHIP,
-        "Leadership._begun",
-        always("$elector.continues(...)"),
+        "Leadership",
+        Replace("$known is None or not $elector.continues($known.term)", "$known is None"),
         TAKE_OVER,
         "test_a_take_over_begins_anew_where_another_may_have_led",
     ),
@@ -90,7 +90,7 @@ LEADERS: Final = (
     Mutant(
         "two leaders: a term is asked for once only",
         FENCE,
-        "FencedApi._over",
+        "FencedApi",
         always("self.term() == $term"),
         "tests/unit/extender/test_leader_fence.py",
         "test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_lead_again",
@@ -98,7 +98,7 @@ LEADERS: Final = (
     Mutant(
         "what changed with a pod's revision is not looked at",
         FENCE,
-        "FencedApi._read",
+        "FencedApi",
         Replace("self.changed(...)", '""'),
         FAULT,
         "test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_model",

@@ -65,8 +65,8 @@ LEDGER: Final = (
     Mutant(
         "bound pods are dropped with their node",
         BOOKS,
-        "Ledger._drop_reservations_on",
-        always("$booking.state is State.RESERVED"),
+        "Ledger",
+        Replace("$booking.node == node and $booking.state is State.RESERVED and ...", "$booking.node == node and ..."),
         FAULT,
         "test_a_node_that_comes_back_still_holds_its_pods",
     ),
@@ -89,7 +89,7 @@ LEDGER: Final = (
     Mutant(
         "a bound pod that does not say where holds nothing",
         BOOKS,
-        "Ledger._as_said",
+        "Ledger",
         never("$pod.untold"),
         FAULT,
         "test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu",

@@ -37,7 +37,7 @@ QUEUES: Final = (
     Mutant(
         "patches pass that of the longest waiting pod",
         "hetserve_extender.queue.patch_order",
-        "Turns._side_by_side",
+        "Turns",
         never("$due < $release.number"),
         "tests/properties/test_queue_order_seen.py",
         "test_the_bound_holds_in_the_order_that_the_api_server_shows",
