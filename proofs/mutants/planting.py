@@ -74,13 +74,13 @@ def _no_place(mutant: Mutant, tree: Path, scope: Definition, places: list[Slot])
         {"places": [_shown(slot) for slot in places]}
         if places
         else {
-            "most like it": [_shown(slot) for slot in _nearest(mutant, scope)],
+            "most like it": _most_alike(mutant, scope),
             "functions with the code to change": _elsewhere(mutant, tree),
         },
     )
 
 
-def _nearest(mutant: Mutant, scope: Definition) -> list[Slot]:
+def _most_alike(mutant: Mutant, scope: Definition) -> list[str]:
     """Code of the kind to change, the most similar first."""
     pattern = mutant.change.pattern
     matcher = SequenceMatcher(b=pattern.text.replace("$", ""), autojunk=False)
@@ -89,8 +89,8 @@ def _nearest(mutant: Mutant, scope: Definition) -> list[Slot]:
         matcher.set_seq1(_text(slot))
         return matcher.ratio()
 
-    unlike_names = [slot for slot in slots(scope) if isinstance(slot.node, pattern.kind)]
-    return sorted(unlike_names, key=likeness, reverse=True)[:_MOST_NAMED]
+    candidates = [slot for slot in slots(scope) if isinstance(slot.node, pattern.kind)]
+    return [_shown(slot) for slot in sorted(candidates, key=likeness, reverse=True)]
 
 
 def _elsewhere(mutant: Mutant, tree: Path) -> list[str]:
@@ -130,6 +130,6 @@ def _message(problem: str, hints: dict[str, Iterable[str]]) -> str:
     """The problem, and each kind of hint that there is."""
     lines = [problem]
     for title, found in hints.items():
-        some = list(found)[:_MOST_NAMED]
+        some = list(dict.fromkeys(found))[:_MOST_NAMED]
         lines += [f"  {title}:", *(f"    {one}" for one in some)] if some else []
     return "\n".join(lines)
