@@ -90,7 +90,7 @@ LEDGER: Final = (
         "a bound pod that does not say where holds nothing",
         BOOKS,
         "Ledger",
-        never("$pod.untold"),
+        Replace("(UNNAMED, *$gpus) if ... else $gpus", "$gpus"),
         FAULT,
         "test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu",
     ),
