@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from hetserve.planning import Plan, Problem
 from hetserve.planning.check import violations
-from hetserve.planning.milp import Chain
 from hetserve.planning.mincost.greedy import plan_greedy
 from hetserve.planning.mincost.ilp import Search, plan_ilp
+from hetserve.planning.mincost.milp import Chain
 from hetserve.planning.mincost.model import build_model
 from hetserve.testing.planning import line, min_cost, option
 from hetserve.units import Seconds

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from hetserve.demand import BatchMix
+from hetserve.demand.batches import parse_batches
 from hetserve.dispatch import LatencyModel
 from hetserve.planning import Counts, Plan, Problem, Slo, TypeOption
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
-from hetserve.simulation.batches import parse_batches
 from hetserve.simulation.system import System
 from hetserve.units import MicroDollarsPerHour, Seconds, parse_money
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hetserve.dispatch import POLICIES, make_policy
 from hetserve.simulation import Arrivals, System, Workload, draw_workload
-from hetserve.simulation.reference import simulate_plainly
 from hetserve.simulation.run import Trace, make_load, run_trace
 from hetserve.testing.dispatching import EVEN_MIX, systems
+from hetserve.testing.plain_simulation import simulate_plainly
 
 policies = pytest.mark.parametrize("name", POLICIES)
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.kairos.explain import Ranked, Setting, counts_of
-from hetserve.planning.kairos.setting import configuration_bounds
+from hetserve.planning.kairos.ranking import configuration_bounds
 from hetserve.planning.plan import Candidate, Counts
 from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.units import QPS, MicroDollarsPerHour

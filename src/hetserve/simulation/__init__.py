@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetserve.simulation.batches import parse_batches
+from hetserve.demand.batches import parse_batches
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed, steady_per_seed
 from hetserve.simulation.length import fewest_queries
 from hetserve.simulation.recording import Recording, read_recording

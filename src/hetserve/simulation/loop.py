@@ -1,7 +1,7 @@
 """The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
 
 At equal times completions come before arrivals, arrivals before wake-ups, lower workers first. Each policy gets its
-own copy of the loop with its kernel compiled in (`compiled_loop`); `hetserve.simulation.reference` is the same in
+own copy of the loop with its kernel compiled in (`compiled_loop`); `hetserve.testing.plain_simulation` is the same in
 plain Python.
 """
 

@@ -9,8 +9,8 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, Resources, TypeOption, plan
-from hetserve.planning.milp import CBC, HIGHS, Chain, IntegerProgram, Row, SolverError, accepted
 from hetserve.planning.mincost.ilp import plan_ilp
+from hetserve.planning.mincost.milp import CBC, HIGHS, Chain, IntegerProgram, Row, SolverError, accepted
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, table
 from hetserve.units import MiB, Seconds
 

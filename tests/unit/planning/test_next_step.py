@@ -11,7 +11,7 @@ from hetserve.planning import plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
 from hetserve.planning.kairos.explain import Ranked, Setting
 from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import settle
+from hetserve.planning.kairos.ranking import settle
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem

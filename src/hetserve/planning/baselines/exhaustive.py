@@ -12,16 +12,16 @@ from hetserve.planning.configurations import count_configurations
 from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.kairos.explain import explain as explain_bounds
 from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.ranking import entries, nothing_fits, settle
+from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import list_all, space_of
-from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little
 from hetserve.planning.mincost.ilp import modelled
+from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import Choice, Model, for_more
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.trials import Trials, plan_of_trials
 
 NAME: Final = "exhaustive"
 LIMIT: Final = 100_000

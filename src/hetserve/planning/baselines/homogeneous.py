@@ -14,7 +14,7 @@ from typing import Final
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.planning.kairos.base import slo_miss
-from hetserve.planning.kairos.setting import settle
+from hetserve.planning.kairos.ranking import settle
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
 from hetserve.planning.mincost.greedy import addable
 from hetserve.planning.mincost.ilp import modelled

@@ -8,7 +8,7 @@ from typing import Final
 
 from hetserve.planning.kairos.base import entry_cost
 from hetserve.planning.kairos.explain import Ranked, Setting, counts_of
-from hetserve.planning.kairos.setting import configuration_bounds, entries, settle
+from hetserve.planning.kairos.ranking import configuration_bounds, entries, settle
 from hetserve.planning.kbest import Reaching, best_configurations, cheapest_reaching, grid_of, space_of
 from hetserve.planning.plan import NextStep, Plan
 from hetserve.planning.step import NOTICEABLE, Step

@@ -13,7 +13,7 @@ import numpy as np
 
 from hetserve.planning.kairos.explain import Ranked, explain
 from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.ranking import entries, nothing_fits, settle
 from hetserve.planning.kbest import best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem

@@ -16,11 +16,11 @@ from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.kairos.explain import Ranked, Setting
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.ranking import entries, nothing_fits, settle
+from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import Space, best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.trials import Trials, plan_of_trials
 
 if TYPE_CHECKING:
     from hetserve.planning.quick_evaluator import QuickSimulation

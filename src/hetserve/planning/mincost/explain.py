@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.planning.kairos.base import slo_miss
-from hetserve.planning.milp import TOLERANCE
+from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import Choice, Model
 from hetserve.planning.outcome import infeasible
 from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.planning.formatting import money_text, share_text
-from hetserve.planning.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.ilp import Search, modelled
+from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import Choice, Model, for_budget
 from hetserve.planning.plan import NextStep, Plan, summary
 from hetserve.planning.problem import Problem

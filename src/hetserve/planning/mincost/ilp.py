@@ -16,8 +16,8 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.kairos.base import no_type_meets_slo
-from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
+from hetserve.planning.mincost.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.mincost.model import (
     Choice,
     Model,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetserve.planning.milp import TOLERANCE, IntegerProgram, Row
+from hetserve.planning.mincost.milp import TOLERANCE, IntegerProgram, Row
 from hetserve.planning.problem import Pool, Problem, TypeOption
 from hetserve.planning.rates import throughput, within, worst_latency
 from hetserve.planning.step import NOTICEABLE
