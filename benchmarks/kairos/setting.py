@@ -15,7 +15,7 @@ import numpy as np
 from hetserve.demand import BatchMix
 from hetserve.demand.batches import parse_batches
 from hetserve.dispatch import LatencyModel
-from hetserve.planning import Counts, Plan, Problem, Slo, TypeOption
+from hetserve.planning import Counts, LatencySlo, Plan, Problem, TypeOption
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.simulation.system import System
@@ -94,7 +94,7 @@ def problem(case: Case) -> Problem:
     return Problem(
         service=case.model.lower(),
         objective="MaxThroughput",
-        slo=Slo(Seconds(case.slo)),
+        slo=LatencySlo(Seconds(case.slo)),
         mix=case.mix,
         types=options,
         budget=parse_money(case.budget),

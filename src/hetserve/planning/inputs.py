@@ -11,7 +11,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, resolve_offers
-from hetserve.planning.problem import Pool, Problem, Slo, TypeOption
+from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
 from hetserve.profiles import profile_from_spec
 from hetserve.units import QPS, parse_duration, parse_money
 
@@ -78,7 +78,7 @@ def build_problem(
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
-        slo=Slo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
+        slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=_mix(service),
         types=tuple(_option(offer, facts.types.get(offer.name, TypeFacts())) for offer in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),

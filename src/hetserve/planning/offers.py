@@ -10,8 +10,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.planning.plan import Refusal
-from hetserve.planning.problem import Resources
+from hetserve.planning.problem import ResourceAmounts, TypeRefusal
 from hetserve.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
 
 DEFAULT_NAMESPACE = "default"
@@ -41,7 +40,7 @@ class Offer:
     type: InstanceType
     profile: ModelProfile
     price: MicroDollarsPerHour
-    demand: Resources
+    demand: ResourceAmounts
 
     @property
     def name(self) -> str:
@@ -53,7 +52,7 @@ class Offers:
     """The types a service may use, sorted by name, and those that it may not, with the reason."""
 
     usable: tuple[Offer, ...]
-    left_out: tuple[Refusal, ...] = ()
+    left_out: tuple[TypeRefusal, ...] = ()
 
 
 def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
@@ -180,14 +179,14 @@ def _make_offers(
     service: InferenceService, types: Sequence[InstanceType], own: dict[str, list[ModelProfile]]
 ) -> Offers | Unplannable:
     usable: list[Offer] = []
-    left_out: list[Refusal] = []
+    left_out: list[TypeRefusal] = []
     for instance_type in types:
         name = instance_type.metadata.name
         if name not in own:
-            left_out.append(Refusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
+            left_out.append(TypeRefusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
             continue
         offer = _offer(instance_type, own[name][0])
-        if isinstance(offer, Refusal):
+        if isinstance(offer, TypeRefusal):
             left_out.append(offer)
         else:
             usable.append(offer)
@@ -200,17 +199,17 @@ def _make_offers(
     )
 
 
-def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | Refusal:
+def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | TypeRefusal:
     spec = instance_type.spec
     gpu_memory = instance_gpu_memory(instance_type, profile)
     if spec.gpu is not None and gpu_memory is not None and gpu_memory > quantity_to_mib(spec.gpu.memory):
-        return Refusal(
+        return TypeRefusal(
             instance_type.metadata.name,
             f"an instance needs {gpu_memory} MiB of GPU memory, one {spec.gpu.product} has "
             f"{quantity_to_mib(spec.gpu.memory)} MiB",
         )
     host = spec.resources
-    demand = Resources(
+    demand = ResourceAmounts(
         quantity_to_millicpu(host.cpu) if host is not None and host.cpu is not None else quantity_to_millicpu("0"),
         quantity_to_mib(host.memory) if host is not None and host.memory is not None else MiB(0),
         gpu_memory or MiB(0),

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Candidate, Counts
+from hetserve.planning.plan import Counts, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
 from hetserve.simulation.length import fewest_queries
@@ -58,7 +58,7 @@ class _Draws:
     actual: Floats
 
 
-def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
+def quick_queries(entries: Sequence[RankedConfiguration], slo: float) -> int:
     """Queries to simulate: more for more instances, and at the highest bound long enough for overload to show."""
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
     long_enough = fewest_queries(slo, max(entry.qps for entry in entries))
@@ -67,7 +67,7 @@ def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
 
 def quick_throughputs(
     problem: Problem,
-    entries: Sequence[Candidate],
+    entries: Sequence[RankedConfiguration],
     queries: int,
     checkpoint: Callable[[], None] = lambda: None,
     seed: int = SEED,

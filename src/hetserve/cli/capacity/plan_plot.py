@@ -11,7 +11,7 @@ from matplotlib.figure import SubFigure
 from hetserve.cli.capacity.plan_plot_cost import draw_cost
 from hetserve.cli.capacity.plan_result import Result
 from hetserve.cli.output.plots import COLOURS, new_figure, save
-from hetserve.planning import Candidate, Plan, Problem, summary
+from hetserve.planning import Plan, Problem, RankedConfiguration, summary
 from hetserve.planning.formatting import latency_text, money_text
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
@@ -39,7 +39,7 @@ def _height(plan: Plan) -> float:
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
-def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
+def _entries(plan: Plan) -> list[tuple[str, RankedConfiguration]]:
     """The ranking with its ranks; below it what was chosen and the best single type, where they are not in it."""
     shown = [(f"{number}", entry) for number, entry in enumerate(plan.ranking, start=1)]
     alone = next((one.candidate for one in plan.evaluated if _types(one.candidate) == 1), None)
@@ -49,7 +49,7 @@ def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
     return shown
 
 
-def _types(entry: Candidate) -> int:
+def _types(entry: RankedConfiguration) -> int:
     return sum(1 for _, count in entry.counts if count)
 
 
@@ -73,7 +73,7 @@ def _draw_ranking(figure: SubFigure, result: Result, problem: Problem, plan: Pla
     )
 
 
-def _draw_rates(axes: Axes, entries: Sequence[tuple[str, Candidate]], plan: Plan) -> None:
+def _draw_rates(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], plan: Plan) -> None:
     held = {one.candidate.counts: one.held for one in plan.evaluated}
     for place, (_, entry) in enumerate(entries):
         chosen = entry.counts == plan.counts
@@ -88,7 +88,7 @@ def _draw_rates(axes: Axes, entries: Sequence[tuple[str, Candidate]], plan: Plan
     _quiet(axes)
 
 
-def _draw_costs(axes: Axes, entries: Sequence[tuple[str, Candidate]], problem: Problem, plan: Plan) -> None:
+def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], problem: Problem, plan: Plan) -> None:
     dollars = [entry.cost / 1e6 for _, entry in entries]
     colours = [_CHOSEN if entry.counts == plan.counts else COLOURS[5] for _, entry in entries]
     bars = axes.barh(range(len(entries)), dollars, 0.4, color=colours)
@@ -110,7 +110,7 @@ def _quiet(axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _label(rank: str, entry: Candidate) -> str:
+def _label(rank: str, entry: RankedConfiguration) -> str:
     """Rank and configuration, on two lines where it is long, broken at a plus sign."""
     text = summary(entry.counts)
     if len(text) > _LONGEST_LABEL:

@@ -9,7 +9,7 @@ from matplotlib.figure import SubFigure
 
 from hetserve.cli.capacity.plan_result import Result
 from hetserve.cli.output.plots import COLOURS, quiet
-from hetserve.planning import Candidate, Counts, Plan, Problem, summary
+from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import QPS
@@ -50,18 +50,18 @@ def draw_cost(figure: SubFigure, result: Result, problem: Problem, plan: Plan) -
     quiet(axes)
 
 
-def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, Candidate]]:
+def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
     """Label, first role and figures of those that have a part; one that has several is drawn once."""
-    found = [(_CHOSEN, Candidate(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
+    found = [(_CHOSEN, RankedConfiguration(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
     if plan.runner_up is not None:
         found.append((_SECOND, plan.runner_up))
     alone = decide(problem, "homogeneous")
     if alone.feasible:
-        found.append((_ALONE, Candidate(alone.counts, alone.cost, alone.qps or QPS(0.0))))
+        found.append((_ALONE, RankedConfiguration(alone.counts, alone.cost, alone.qps or QPS(0.0))))
     step = plan.next_step
     if step is not None:
-        found.append((_STEP, Candidate(step.counts, step.cost, QPS((plan.qps or 0.0) + step.gain))))
-    merged: dict[Counts, tuple[str, str, Candidate]] = {}
+        found.append((_STEP, RankedConfiguration(step.counts, step.cost, QPS((plan.qps or 0.0) + step.gain))))
+    merged: dict[Counts, tuple[str, str, RankedConfiguration]] = {}
     for role, entry in found:
         first = merged.get(entry.counts)
         merged[entry.counts] = (f"{first[0]}, {role}", first[1], first[2]) if first else (role, role, entry)

@@ -12,7 +12,7 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     NODES,
     TIED,
-    Best,
+    Incumbents,
     Part,
     Rows,
     Walk,
@@ -31,7 +31,7 @@ from hetserve.planning.kbest.tables import Equals, Leaders
 
 
 @njit_inner
-def enter_part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
+def enter_part(best: Incumbents, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
     """Stand before the first free type of a part; False: nothing of it, or nothing more, is to be visited."""
     best.numbers[NODES] += 1
     size, rate = table.size[leader], table.first[leader]
@@ -55,7 +55,9 @@ def enter_part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, part
 
 
 @njit_inner
-def depth_first(best: Best, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk) -> None:
+def depth_first(
+    best: Incumbents, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk
+) -> None:
     """The free types of a part one by one.
 
     At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
@@ -121,7 +123,7 @@ def _next_count(walk: Walk, level: int) -> int:
 
 @njit_inner
 def _worth(
-    best: Best,
+    best: Incumbents,
     walk: Walk,
     level: int,
     part: Part,
@@ -165,7 +167,7 @@ def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None
 
 @njit_inner
 def _enter_all(
-    best: Best, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
+    best: Incumbents, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
 ) -> None:
     """Offer every way to spread merged counts over their types, until one is refused: all are equal."""
     size = equals.size[leader]

@@ -16,7 +16,7 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     MARGIN,
     NODES,
-    Best,
+    Incumbents,
     Rows,
     Walk,
     key,
@@ -44,7 +44,14 @@ class Frontier(NamedTuple):
 
 @njit_uncounted
 def search(
-    best: Best, table: Leaders, equals: Equals, rows: Rows, least: Ints, most: Ints, frontier: Frontier, walk: Walk
+    best: Incumbents,
+    table: Leaders,
+    equals: Equals,
+    rows: Rows,
+    least: Ints,
+    most: Ints,
+    frontier: Frontier,
+    walk: Walk,
 ) -> None:
     """Fill `best`; `frontier` ends one beyond the base counts looked at. least, most: per column."""
     next_u, limit_u, bound = frontier
@@ -81,7 +88,7 @@ def _highest(bound: Floats) -> tuple[int, int]:
 
 
 @njit_inner
-def _peaks(best: Best, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
+def _peaks(best: Incumbents, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
     """Where each leader's search begins, to the left and to the right of its peak. least, most: of the base."""
     next_u, limit_u, bound = frontier
     for leader in range(len(table.size)):
@@ -99,7 +106,7 @@ def _peaks(best: Best, table: Leaders, least: int, most: int, frontier: Frontier
 
 
 @njit_inner
-def _base_alone(best: Best, rows: Rows, low: int, high: int, counts: Ints) -> None:
+def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints) -> None:
     """Configurations without auxiliaries. counts: memory for one, zeros."""
     high = min(high, best.numbers[BUDGET] // best.numbers[BASE_PRICE])
     need = rows.demand[:, 0]
@@ -117,7 +124,7 @@ def _base_alone(best: Best, rows: Rows, low: int, high: int, counts: Ints) -> No
 
 
 @njit_inner
-def _peak(best: Best, table: Leaders, leader: int, low: int, high: int) -> int:
+def _peak(best: Incumbents, table: Leaders, leader: int, low: int, high: int) -> int:
     """Base count with the highest relaxation; thirds, not neighbours, so that rounding does not mislead."""
     while high - low > 2:
         third = (high - low) // 3

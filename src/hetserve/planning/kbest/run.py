@@ -8,7 +8,7 @@ import numpy as np
 
 from hetserve.planning.kbest.grid import Grid
 from hetserve.planning.kbest.parts import Frontier, search
-from hetserve.planning.kbest.search import FOUND, LIMIT, NODES, TIED_COST, Best, Rows, Walk
+from hetserve.planning.kbest.search import FOUND, LIMIT, NODES, TIED_COST, Incumbents, Rows, Walk
 from hetserve.planning.kbest.space import Floats, Ints, Space
 from hetserve.planning.kbest.tables import Leaders, by_column, lay_out, merge_equals
 from hetserve.planning.kbest.ties import first_by_counts
@@ -56,8 +56,8 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     return Found(counts[by_rank], costs[by_rank] * unit, keys[by_rank], tied, proven, nodes)
 
 
-def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ceiling: float, limit: int) -> Best:
-    return Best(
+def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ceiling: float, limit: int) -> Incumbents:
+    return Incumbents(
         keys=np.full(top, -1.0),
         costs=np.zeros(top, np.int64),
         counts=np.zeros((top, columns), np.int64),
@@ -67,7 +67,7 @@ def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ce
 
 
 def _settle(
-    best: Best, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
+    best: Incumbents, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
 ) -> tuple[Ints | None, int]:
     """Counts with the last entry's equals replaced by the first of all its equals; None: not settled in time."""
     key, cost = best.keys[-1], int(best.costs[-1])

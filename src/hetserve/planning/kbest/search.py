@@ -32,7 +32,7 @@ WORSE: Final = 1
 TIED: Final = 2
 
 
-class Best(NamedTuple):
+class Incumbents(NamedTuple):
     """The best so far, and the numbers of the search.
 
     keys, costs, counts: sorted by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited),
@@ -86,20 +86,20 @@ class Rows(NamedTuple):
 
 
 @njit_inner
-def key(best: Best, fine: float) -> float:
+def key(best: Incumbents, fine: float) -> float:
     """Key of a bound in fine steps, cut at the highest that counts."""
     return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
 
 
 @njit_inner
-def saturation(best: Best, table: Leaders, leader: int, u: int) -> float:
+def saturation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
     """Auxiliary rate beyond which the key of a part does not rise: the plateau, or the highest key that counts."""
     enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
     return float(min(u * table.slack[leader], enough))
 
 
 @njit_inner
-def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
+def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
     """Enter a configuration if it is better than the last entry, or if there is room; whether it was."""
     last, last_cost = threshold(best)
     if found < last or (found == last and cost >= last_cost):
@@ -123,7 +123,7 @@ def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
 
 
 @njit_inner
-def relaxation(best: Best, table: Leaders, leader: int, u: int) -> float:
+def relaxation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
     """Bound of a part in fine steps, fractions of instances allowed; concave in u."""
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
     more = most_rate(
@@ -222,14 +222,14 @@ def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints,
 
 
 @njit_inner
-def part_of(best: Best, table: Leaders, leader: int, u: int) -> Part:
+def part_of(best: Incumbents, table: Leaders, leader: int, u: int) -> Part:
     """Numbers of the part of a leader and a base count."""
     base, full = u * best.rates[0], saturation(best, table, leader, u)
     return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
 
 
 @njit_inner
-def threshold(best: Best) -> tuple[float, int]:
+def threshold(best: Incumbents) -> tuple[float, int]:
     """Key and cost to beat; a key of -1 while there is room."""
     if best.numbers[FOUND] < len(best.keys):
         return -1.0, 0
@@ -237,7 +237,7 @@ def threshold(best: Best) -> tuple[float, int]:
 
 
 @njit_inner
-def note_tie(best: Best, found: float, cost: int) -> None:
+def note_tie(best: Incumbents, found: float, cost: int) -> None:
     """Remember that a configuration of this key and cost may have been passed over."""
     best.rates[2] = found
     best.numbers[TIED_COST] = cost

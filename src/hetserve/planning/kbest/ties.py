@@ -18,7 +18,7 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     MARGIN,
     NODES,
-    Best,
+    Incumbents,
     Rows,
     Walk,
     charge,
@@ -35,7 +35,7 @@ from hetserve.planning.kbest.tables import ByColumn, Leaders
 
 @njit_uncounted
 def first_by_counts(
-    best: Best,
+    best: Incumbents,
     table: Leaders,
     columns: ByColumn,
     rows: Rows,
@@ -68,7 +68,7 @@ def first_by_counts(
 
 
 @njit_inner
-def _base_alone(best: Best, rows: Rows, low: int, high: int, target: float) -> int:
+def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, target: float) -> int:
     u = best.numbers[BUDGET] // best.numbers[BASE_PRICE]
     if u * best.numbers[BASE_PRICE] != best.numbers[BUDGET] or not low <= u <= high:
         return 0
@@ -102,7 +102,7 @@ def _after(one: Ints, other: Ints, column: int) -> bool:
 
 
 @njit_inner
-def _enter(best: Best, found: int, counts: Ints) -> int:
+def _enter(best: Incumbents, found: int, counts: Ints) -> int:
     """Keep a configuration in order; -1: it comes after all of a full list."""
     top = len(best.counts)
     if found == top and not _before(counts, best.counts[top - 1]):
@@ -156,7 +156,7 @@ class Aim(NamedTuple):
 
 @njit_inner
 def _part(
-    best: Best,
+    best: Incumbents,
     table: Leaders,
     columns: ByColumn,
     leader: int,
@@ -183,7 +183,7 @@ def _part(
 
 
 @njit_inner
-def _in_order(best: Best, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
+def _in_order(best: Incumbents, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
     """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
     size, order, level = len(aim.order), aim.order, 0
     left, rate, spare, now, top, counts = walk.left, walk.rate, walk.spare, walk.now, walk.most, walk.counts

@@ -15,9 +15,9 @@ from typing import Final
 
 from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
-from hetserve.planning.mincost.ilp import Search, modelled
+from hetserve.planning.mincost.ilp import LeastCostSearch, modelled
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
-from hetserve.planning.mincost.model import Choice, Model, for_budget
+from hetserve.planning.mincost.model import Choice, CostModel, for_budget
 from hetserve.planning.plan import NextStep, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.units import QPS
@@ -37,7 +37,7 @@ def plan_greedy(problem: Problem) -> Plan:
             return nothing_for_the_budget(problem, model, NAME)
         return _most_for_the_budget(problem, model, most)
     needed = model.needed * (1 - float(TOLERANCE) / 1000)
-    search = Search(model, Chain())
+    search = LeastCostSearch(model, Chain())
     made = _carrying(problem, search, needed)
     if isinstance(made, Plan):
         return made
@@ -49,13 +49,13 @@ def plan_greedy(problem: Problem) -> Plan:
     return explain(problem, model, made, others, proof, planner=NAME, step=step, asked=asked, carries=carries)
 
 
-def _most_for_the_budget(problem: Problem, model: Model, most: Choice) -> Plan:
-    step, asked = _step(Search(model, Chain()), problem, most)
+def _most_for_the_budget(problem: Problem, model: CostModel, most: Choice) -> Plan:
+    step, asked = _step(LeastCostSearch(model, Chain()), problem, most)
     proof = "by HetSev's heuristic"
     return explain(problem, model, most, (), proof, planner=NAME, step=step, asked=asked, carries=most.capacity)
 
 
-def _carrying(problem: Problem, search: Search, needed: float) -> Choice | Plan:
+def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choice | Plan:
     """The heuristic's choice that carries the load, or the infeasible plan where it finds none.
 
     Looking away from the budget can end within it where filling up the budget ends on types that carry too little.
@@ -73,7 +73,7 @@ def _carrying(problem: Problem, search: Search, needed: float) -> Choice | Plan:
     return replace(refused, message=f"{refused.message}{_elsewhere(problem, search)}")
 
 
-def _elsewhere(problem: Problem, search: Search) -> str:
+def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
     """What the integer program finds where the heuristic finds nothing."""
     try:
         best = search.least_cost()
@@ -85,7 +85,7 @@ def _elsewhere(problem: Problem, search: Search) -> str:
     return f"; planner ilp carries the load for {money_text(best.cost)} ({held})"
 
 
-def _step(search: Search, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
+def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
     """The optimum's next step, beside which the heuristic's plan stands, and whether a solver could tell."""
     try:
         return search.next_step(problem, made), True
@@ -93,7 +93,7 @@ def _step(search: Search, problem: Problem, made: Choice) -> tuple[NextStep | No
         return None, False
 
 
-def scale_out(model: Model, needed: float) -> Choice:
+def scale_out(model: CostModel, needed: float) -> Choice:
     """From what runs, add instances until `needed` queries/s are carried or nothing more can be added."""
     made = model.choice(tuple(_start(model)))
     while made.capacity < needed:
@@ -105,7 +105,7 @@ def scale_out(model: Model, needed: float) -> Choice:
     return made
 
 
-def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
+def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
     """Types that can be added: cost per query/s of what they add and is lacking, index, how many."""
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
@@ -115,7 +115,7 @@ def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float
             yield cost / min(more * rate, lacking), i, more
 
 
-def scale_in(model: Model, made: Choice, needed: float) -> Choice:
+def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
     """Remove one instance at a time while the rest carries `needed`: the dearest per query/s, ties by name."""
     while True:
         spare = [
@@ -130,7 +130,7 @@ def scale_in(model: Model, made: Choice, needed: float) -> Choice:
         made = min(spare, key=lambda entry: entry[:2])[2]
 
 
-def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> int:
+def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -> int:
     """How many further instances of a type to add: what carries the lack, or what limits, resources, budget allow."""
     most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
@@ -147,7 +147,7 @@ def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> in
     return low
 
 
-def optimality_gap(search: Search, made: Choice) -> tuple[str, Choice | None]:
+def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice | None]:
     """How much dearer the heuristic's choice is than the proven optimum, in words, and that optimum."""
     try:
         best = search.least_cost()
@@ -159,7 +159,7 @@ def optimality_gap(search: Search, made: Choice) -> tuple[str, Choice | None]:
     return ("as cheap as the proven optimum" if gap <= 0 else f"{share_text(gap)} dearer than the proven optimum"), best
 
 
-def _start(model: Model) -> Iterator[int]:
+def _start(model: CostModel) -> Iterator[int]:
     """What runs, within limits and the budget: instances over a limit go, the dearest per query/s first."""
     kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
     for i, option in enumerate(model.types):
@@ -174,6 +174,6 @@ def _start(model: Model) -> Iterator[int]:
     yield from kept
 
 
-def _if_enough(model: Model, needed: float) -> Choice | None:
+def _if_enough(model: CostModel, needed: float) -> Choice | None:
     made = scale_in(model, scale_out(model, needed), needed)
     return made if made.capacity >= needed else None

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.kairos.base import no_type_meets_slo
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
-from hetserve.planning.mincost.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
+from hetserve.planning.mincost.milp import SOLVERS, Chain, Constraint, IntegerProgram, Solver
 from hetserve.planning.mincost.model import (
     Choice,
-    Model,
+    CostModel,
     build_model,
     for_budget,
     for_more,
@@ -28,9 +27,9 @@ from hetserve.planning.mincost.model import (
     most_load_program,
     other_program,
 )
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import NextStep, Plan
+from hetserve.planning.plan import NextStep, Plan, infeasible
 from hetserve.planning.problem import Problem
+from hetserve.planning.slo import no_type_meets_slo
 from hetserve.units import QPS
 
 NAME: Final = "ilp"
@@ -45,7 +44,7 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
         return model
-    search = Search(model, Chain(solvers))
+    search = LeastCostSearch(model, Chain(solvers))
     if problem.load is None:
         return _most_for_the_budget(problem, search)
     best = search.least_cost()
@@ -56,7 +55,7 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
         return too_little(problem, model, most, affordable, cheapest, planner=NAME)
     carries = None
     if problem.budget is not None:
-        carries = Search(for_budget(model), search.chain).most_load(within_budget=True).capacity
+        carries = LeastCostSearch(for_budget(model), search.chain).most_load(within_budget=True).capacity
     return explain(
         problem,
         model,
@@ -70,7 +69,7 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
     )
 
 
-def modelled(problem: Problem, planner: str) -> Model | Plan:
+def modelled(problem: Problem, planner: str) -> CostModel | Plan:
     """The program of a problem, or the infeasible plan that says why there is none."""
     if problem.load is None and problem.budget is None:
         message = (
@@ -91,13 +90,13 @@ def modelled(problem: Problem, planner: str) -> Model | Plan:
     return model
 
 
-def _most_for_the_budget(problem: Problem, search: Search) -> Plan:
+def _most_for_the_budget(problem: Problem, search: LeastCostSearch) -> Plan:
     """Plan without a load: the most that the budget buys, and of all that carry so much the cheapest."""
     most = search.most_load(within_budget=True)
     if most.capacity <= 0:
         return nothing_for_the_budget(problem, search.model, NAME)
     exact = replace(search.model, needed=QPS(most.capacity))
-    best = Search(exact, search.chain).least_cost() or most
+    best = LeastCostSearch(exact, search.chain).least_cost() or most
     return explain(
         problem,
         search.model,
@@ -112,10 +111,10 @@ def _most_for_the_budget(problem: Problem, search: Search) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class LeastCostSearch:
     """The questions that are asked of one model."""
 
-    model: Model
+    model: CostModel
     chain: Chain
     others: dict[tuple[int, ...], Choice | None] = field(default_factory=dict)
 
@@ -137,15 +136,15 @@ class Search:
     def _unique(self, program: IntegerProgram, best: Choice) -> Choice:
         """Among the optima the one with fewest instances, then with most of the first type."""
         size = len(self.model.types)
-        rows = (*program.rows, Row(program.objective, most=best.objective))
+        rows = (*program.rows, Constraint(program.objective, most=best.objective))
         fewest = self._resolve(program, rows, (1,) * size + (0,) * size, best)
-        rows = (*rows, Row((1,) * size + (0,) * size, most=sum(fewest.counts)))
+        rows = (*rows, Constraint((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
                 break  # all that is left is of this type already: no more of it can be had
             unit = tuple(int(i == j) for j in range(2 * size))
             fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
-            rows = (*rows, Row(unit, least=fewest.counts[i]))
+            rows = (*rows, Constraint(unit, least=fewest.counts[i]))
         return fewest
 
     def most_load(self, within_budget: bool) -> Choice:
@@ -181,7 +180,7 @@ class Search:
         return self.others[best.counts]
 
     def _resolve(
-        self, program: IntegerProgram, rows: tuple[Row, ...], objective: tuple[int, ...], best: Choice
+        self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: Choice
     ) -> Choice:
         """Among the optima so far, of which `best` is one, the one that minimises a further objective."""
         answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))

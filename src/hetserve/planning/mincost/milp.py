@@ -24,7 +24,7 @@ class SolverError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Constraint:
     """least <= sum of coefficients x variables <= most; None: no limit on that side."""
 
     coefficients: tuple[float, ...]
@@ -38,7 +38,7 @@ class IntegerProgram:
 
     objective: tuple[float, ...]
     upper: tuple[int, ...]
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Constraint, ...] = ()
 
 
 class Solver(Protocol):
@@ -135,7 +135,7 @@ def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
     return all(_keeps(row, values) for row in program.rows)
 
 
-def _keeps(row: Row, values: Sequence[int]) -> bool:
+def _keeps(row: Constraint, values: Sequence[int]) -> bool:
     used = [(c, v) for c, v in zip(row.coefficients, values, strict=True) if c and v]
     if all(float(c).is_integer() for c in row.coefficients):
         # Fractions cost a hundred times what integers do, and most rows are whole numbers.
@@ -163,14 +163,14 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
     return problem, variables
 
 
-def _reduced(row: Row) -> Row:
+def _reduced(row: Constraint) -> Constraint:
     """The same row with small numbers: prices in micro-dollars are large enough to make CBC err."""
     numbers = [abs(c) for c in (*row.coefficients, row.least or 0, row.most or 0)]
     if not all(float(number).is_integer() for number in numbers):
         return row
     divisor = math.gcd(*(int(number) for number in numbers)) or 1
     least, most = (None if limit is None else int(limit) // divisor for limit in (row.least, row.most))
-    return Row(tuple(int(c) // divisor for c in row.coefficients), least, most)
+    return Constraint(tuple(int(c) // divisor for c in row.coefficients), least, most)
 
 
 def _expression(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetserve.planning.mincost.milp import TOLERANCE, IntegerProgram, Row
+from hetserve.planning.mincost.milp import TOLERANCE, Constraint, IntegerProgram
+from hetserve.planning.plan import NOTICEABLE
 from hetserve.planning.problem import Pool, Problem, TypeOption
-from hetserve.planning.rates import throughput, within, worst_latency
-from hetserve.planning.step import NOTICEABLE
+from hetserve.planning.rates import throughput
+from hetserve.planning.slo import serves_whole_mix
 from hetserve.units import QPS
 
 
@@ -31,7 +32,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CostModel:
     """Usable types by name, each with its rate T_i (queries/s), launch charge and most instances.
 
     needed: W / threshold, queries/s. least, upper: instances of each; no optimum holds more of a type than carries
@@ -97,7 +98,7 @@ class Model:
         return caps and fits and (self.budget is None or cost <= self.budget)
 
 
-def build_model(problem: Problem) -> Model:
+def build_model(problem: Problem) -> CostModel:
     """Model of a problem whose load, or else whose budget, is known; types by name, so that their order is all one.
 
     Without a load as much as the budget buys is needed, so that `upper` is what it buys of each type.
@@ -107,14 +108,14 @@ def build_model(problem: Problem) -> Model:
     usable = [
         (option, rate)
         for option in sorted(problem.types, key=lambda o: o.name)
-        if within(worst_latency(option.profile, problem.mix, problem.slo.percentile)[1], problem.slo.latency)
+        if serves_whole_mix(option, problem, problem.slo.percentile)
         and (rate := throughput(option.profile, problem.mix)) is not None
     ]
     if problem.load is not None:
         needed = QPS(problem.load / problem.saturation_threshold)
     else:
         needed = QPS(math.fsum((budget or 0) / option.price * rate for option, rate in usable) or 1.0)
-    return Model(
+    return CostModel(
         types=tuple(option for option, _ in usable),
         rates=tuple(rate for _, rate in usable),
         launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
@@ -126,62 +127,62 @@ def build_model(problem: Problem) -> Model:
     )
 
 
-def for_more(problem: Problem, best: Choice) -> Model:
+def for_more(problem: Problem, best: Choice) -> CostModel:
     """Model of the next useful step: NOTICEABLE more than the best carries, whatever the budget."""
     load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
     return build_model(dataclasses.replace(problem, load=load, budget=None))
 
 
-def for_budget(model: Model) -> Model:
+def for_budget(model: CostModel) -> CostModel:
     """The same types, as many as the budget and the limits allow, whatever the load."""
     uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
     return dataclasses.replace(model, upper=tuple(uppers))
 
 
-def least_cost_program(model: Model, within_budget: bool) -> IntegerProgram:
+def least_cost_program(model: CostModel, within_budget: bool) -> IntegerProgram:
     """Minimise cost and launch charges subject to (1), (2), caps and, if asked, the budget."""
     rates, needed = _in_unit(model)
-    carries = Row(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
+    carries = Constraint(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
     objective = _both(tuple(option.price for option in model.types), model.launch)
     return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
 
 
-def other_program(model: Model, best: Choice) -> IntegerProgram:
+def other_program(model: CostModel, best: Choice) -> IntegerProgram:
     """The least-cost program without `best` and what merely adds to it: some type has fewer instances than there.
 
     z_i = 1 demands fewer of type i: y_i <= best_i - 1 + (upper_i - best_i + 1) (1 - z_i), and some z_i is 1.
     """
     program, size = least_cost_program(model, within_budget=True), len(model.types)
-    rows = [Row((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
+    rows = [Constraint((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
     for i, (count, upper) in enumerate(zip(best.counts, model.upper, strict=True)):
         unit = tuple(int(i == j) for j in range(size))
-        rows.append(Row((*unit, *(0,) * size, *(c * (upper - count + 1) for c in unit)), most=upper))
-    rows.append(Row((*(0,) * (2 * size), *(1,) * size), least=1))
+        rows.append(Constraint((*unit, *(0,) * size, *(c * (upper - count + 1) for c in unit)), most=upper))
+    rows.append(Constraint((*(0,) * (2 * size), *(1,) * size), least=1))
     allowed = tuple(int(count > 0) for count in best.counts)
     return IntegerProgram((*program.objective, *(0,) * size), (*program.upper, *allowed), tuple(rows))
 
 
-def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
+def most_load_program(model: CostModel, within_budget: bool) -> IntegerProgram:
     """Maximise the load that is carried, up to the load that is asked for."""
     fastest = max(model.rates)
     objective = _both(tuple(-rate / fastest for rate in model.rates))
     return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
 
 
-def _limits(model: Model, within_budget: bool) -> tuple[Row, ...]:
-    rows = [Row(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
+def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
+    rows = [Constraint(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
     for i, option in enumerate(model.types):
         if model.least[i]:
-            rows.append(Row(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
+            rows.append(Constraint(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
         # a_i >= y_i - N_i; with a_i >= 0 and its cost not negative, a_i = max(X_i, 0) at the optimum.
         unit = tuple(int(i == j) for j in range(len(model.types)))
-        rows.append(Row(_both(unit, tuple(-c for c in unit)), most=option.running))
+        rows.append(Constraint(_both(unit, tuple(-c for c in unit)), most=option.running))
     if within_budget and model.budget is not None:
-        rows.append(Row(_both(tuple(option.price for option in model.types)), most=model.budget))
+        rows.append(Constraint(_both(tuple(option.price for option in model.types)), most=model.budget))
     return tuple(rows)
 
 
-def _pool_rows(model: Model) -> Iterator[tuple[tuple[int, ...], int]]:
+def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
     """Per pool and resource: what one new instance of each type takes, and what is free."""
     for pool in model.pools:
         for resource in ("cpu", "memory", "gpu_memory"):
@@ -196,11 +197,11 @@ def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple
     return (*(on_counts or (0,) * size), *(on_new or (0,) * size))
 
 
-def _uppers(model: Model) -> tuple[int, ...]:
+def _uppers(model: CostModel) -> tuple[int, ...]:
     return (*model.upper, *model.upper)
 
 
-def _in_unit(model: Model) -> tuple[tuple[float, ...], float]:
+def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
     """T_i and W / threshold of constraint 1 in a unit in which the largest T_i is 1: the solvers' tolerances are
     absolute, and they take a coefficient below 1e-9 for 0, one above 1e15 for infinite.
 

@@ -7,19 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, step_text
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.plan import Candidate, Evaluated, NextStep, Plan, summary
+from hetserve.planning.plan import EvaluatedConfiguration, NextStep, Plan, RankedConfiguration, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.rates import ROUNDING
 from hetserve.planning.robust.candidates import is_homogeneous
-from hetserve.planning.step import step_text
+from hetserve.planning.slo import ROUNDING
 
 NAME: Final = "robust"
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class CandidateEvaluation:
     """held: rate [queries/s] of each candidate. method: how it was found, in words. error: by how much, relative,
     it may prefer the wrong one of two mixes.
     """
@@ -30,23 +29,23 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RobustChoice:
     """pick: the paper's, as evaluated. ranked: all, best first."""
 
     problem: Problem
     paper: Plan
-    pick: Evaluated
-    chosen: Evaluated
-    ranked: tuple[Evaluated, ...]
-    evaluation: Evaluation
+    pick: EvaluatedConfiguration
+    chosen: EvaluatedConfiguration
+    ranked: tuple[EvaluatedConfiguration, ...]
+    evaluation: CandidateEvaluation
 
 
-def best_alone(ranked: Iterable[Evaluated]) -> Evaluated | None:
+def best_alone(ranked: Iterable[EvaluatedConfiguration]) -> EvaluatedConfiguration | None:
     """The first of a single type, the best in a ranking."""
     return next((entry for entry in ranked if is_homogeneous(entry.candidate.counts)), None)
 
 
-def explain_robust(outcome: Outcome) -> Plan:
+def explain_robust(outcome: RobustChoice) -> Plan:
     """Plan of the chosen candidate; the ranking stays the paper's, by bound."""
     chosen, entry = outcome.chosen, outcome.chosen.candidate
     same = entry.counts == outcome.paper.counts
@@ -68,20 +67,20 @@ def explain_robust(outcome: Outcome) -> Plan:
     )
 
 
-def _step_among(problem: Problem, entry: Candidate) -> NextStep | None:
+def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None:
     """Next step of the bound among the types of an entry: what was avoided is not advised for more money."""
     held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step
 
 
-def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], why: str) -> Plan:
+def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[RankedConfiguration], why: str) -> Plan:
     """The paper's pick, and why nothing was evaluated; a single type instead that serves more than the pick's bound."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     if alone is None or paper.bound_qps is None or alone.qps <= paper.bound_qps * (1 + ROUNDING):
         verdict = f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"
         return dataclasses.replace(paper, planner=NAME, verdict=verdict)
-    pick = Candidate(paper.counts, paper.cost, paper.bound_qps)
+    pick = RankedConfiguration(paper.counts, paper.cost, paper.bound_qps)
     less = difference_text(pick.qps - alone.qps, pick.cost - alone.cost, "bound")
     left = "" if problem.budget is None else f"; {money_text(problem.budget - alone.cost)} of the budget left"
     step = _step_among(problem, alone)
@@ -101,7 +100,7 @@ def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], w
     )
 
 
-def _why_not(outcome: Outcome, other: Evaluated) -> str:
+def _why_not(outcome: RobustChoice, other: EvaluatedConfiguration) -> str:
     chosen = outcome.chosen
     cost = other.candidate.cost - chosen.candidate.cost
     difference = difference_text(other.held - chosen.held, cost, "throughput in simulation")
@@ -110,7 +109,7 @@ def _why_not(outcome: Outcome, other: Evaluated) -> str:
     return f"{difference}, within the {outcome.evaluation.error:.0%} that this simulation may be wrong by"
 
 
-def _verdict(outcome: Outcome, step: NextStep | None) -> str:
+def _verdict(outcome: RobustChoice, step: NextStep | None) -> str:
     problem, chosen = outcome.problem, outcome.chosen
     entry, slo = chosen.candidate, problem.slo
     lead = (
@@ -132,7 +131,7 @@ def _verdict(outcome: Outcome, step: NextStep | None) -> str:
     return f"{lead}{most}{left}{more}"
 
 
-def _gain(outcome: Outcome) -> str:
+def _gain(outcome: RobustChoice) -> str:
     chosen, pick = outcome.chosen, outcome.pick
     if chosen.candidate.counts == pick.candidate.counts:
         return "it is the paper's pick too"
@@ -143,7 +142,7 @@ def _gain(outcome: Outcome) -> str:
     return f"{qps_text(more)} ({more / pick.held:+.1%}) more than the paper's pick {name}"
 
 
-def _over_one_type(outcome: Outcome) -> str:
+def _over_one_type(outcome: RobustChoice) -> str:
     alone = best_alone(outcome.ranked)
     if alone is None:
         return "no single type was evaluated"

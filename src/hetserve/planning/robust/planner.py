@@ -14,12 +14,18 @@ from typing import Final
 
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.order import by_name, in_order_of
-from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
+from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.planning.robust.candidates import candidates, is_homogeneous
-from hetserve.planning.robust.explain import NAME, Evaluation, Outcome, best_alone, explain_robust, not_evaluated
+from hetserve.planning.robust.explain import (
+    NAME,
+    CandidateEvaluation,
+    RobustChoice,
+    best_alone,
+    explain_robust,
+    not_evaluated,
+)
 from hetserve.simulation.length import SLOS
 from hetserve.units import QPS, Seconds
 
@@ -46,7 +52,7 @@ class TooMuchWorkError(Exception):
     """The evaluation would take longer than its time; known beforehand, from the problem alone."""
 
 
-BatchEvaluator = Callable[[Problem, Sequence[Candidate], Callable[[], None]], Evaluation]
+BatchEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[[], None]], CandidateEvaluation]
 """Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
 
 QUICK_ERROR: Final = 0.2
@@ -56,8 +62,8 @@ SIMULATION_ERROR: Final = 0.01
 
 
 def quick(
-    problem: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None], seed: int = SEED
-) -> Evaluation:
+    problem: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None], seed: int = SEED
+) -> CandidateEvaluation:
     """The default evaluator: many lanes in numpy, nothing to compile.
 
     Where overload takes longer to show within the SLO than there is time for, a shorter one is kept instead: what
@@ -78,10 +84,10 @@ def quick(
         how = f", within {latency_text(slo)} already, since overload takes long to show at this SLO"
         problem = dataclasses.replace(problem, slo=dataclasses.replace(problem.slo, latency=slo))
     held = quick_throughputs(problem, entries, queries, checkpoint, seed)
-    return Evaluation(held, f"{queries} queries, each bound to an instance on arrival{how}", QUICK_ERROR)
+    return CandidateEvaluation(held, f"{queries} queries, each bound to an instance on arrival{how}", QUICK_ERROR)
 
 
-def _longest(problem: Problem, entries: Sequence[Candidate]) -> float:
+def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
     """Longest mean service time [s] within the SLO on any type of the candidates: what serves it must go on to."""
     used = {name for entry in entries for name, count in entry.counts if count}
     means = (o.profile.mean(batch) for o in problem.types if o.name in used for batch in problem.mix.batches)
@@ -91,13 +97,13 @@ def _longest(problem: Problem, entries: Sequence[Candidate]) -> float:
 def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> BatchEvaluator:
     """Evaluator of candidates one by one, each from its counts, as the planners that try configurations have it."""
 
-    def run(_: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+    def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
         held: list[float] = []
         for entry in entries:
             checkpoint()
             held.append(float(evaluate(entry.counts)))
         checkpoint()
-        return Evaluation(tuple(held), method, error)
+        return CandidateEvaluation(tuple(held), method, error)
 
     return run
 
@@ -123,7 +129,8 @@ def plan_by(
     which the evaluation ends at its next checkpoint and the paper's pick stands. Decided with the types by name, so
     that the choice among equals does not depend on their order.
     """
-    return in_order_of(problem, _decide(by_name(problem), evaluate, _checkpoint(clock, time_limit), time_limit))
+    decided = _decide(problem.by_name(), evaluate, _checkpoint(clock, time_limit), time_limit)
+    return decided.in_order_of(problem)
 
 
 def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[], None], time_limit: float) -> Plan:
@@ -137,18 +144,20 @@ def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[],
         return not_evaluated(problem, paper, entries, f"evaluation ended at its time limit of {time_limit:g} s")
     except TooMuchWorkError as error:
         return not_evaluated(problem, paper, entries, str(error))
-    found = [Evaluated(entry, QPS(rate)) for entry, rate in zip(entries, evaluation.held, strict=True)]
+    found = [EvaluatedConfiguration(entry, QPS(rate)) for entry, rate in zip(entries, evaluation.held, strict=True)]
     ranked = sorted(found, key=lambda e: (-e.held, e.candidate.cost, -e.candidate.qps, e.candidate.counts))
     if ranked[0].held <= 0:
         why = "no candidate kept the SLO at any rate in simulation: the latencies vary too much"
         return not_evaluated(problem, paper, (), why)
-    outcome = Outcome(problem, paper, found[0], _choose(ranked, found[0], evaluation.error), tuple(ranked), evaluation)
+    outcome = RobustChoice(
+        problem, paper, found[0], _choose(ranked, found[0], evaluation.error), tuple(ranked), evaluation
+    )
     return explain_robust(outcome)
 
 
 def _evaluated(
-    problem: Problem, entries: tuple[Candidate, ...], evaluate: BatchEvaluator, checkpoint: Callable[[], None]
-) -> tuple[tuple[Candidate, ...], Evaluation]:
+    problem: Problem, entries: tuple[RankedConfiguration, ...], evaluate: BatchEvaluator, checkpoint: Callable[[], None]
+) -> tuple[tuple[RankedConfiguration, ...], CandidateEvaluation]:
     """All of them or, where they are too many, the paper's pick and the best single type alone."""
     try:
         return entries, evaluate(problem, entries, checkpoint)
@@ -157,7 +166,9 @@ def _evaluated(
         return fewer, evaluate(problem, fewer, checkpoint)
 
 
-def _choose(ranked: Sequence[Evaluated], pick: Evaluated, error: float) -> Evaluated:
+def _choose(
+    ranked: Sequence[EvaluatedConfiguration], pick: EvaluatedConfiguration, error: float
+) -> EvaluatedConfiguration:
     """Where bound and evaluation agree that another is better than the paper's pick, that one; where they do not,
     only what is better beyond the error. Never less than the best single type.
     """
@@ -168,11 +179,11 @@ def _choose(ranked: Sequence[Evaluated], pick: Evaluated, error: float) -> Evalu
 
 
 def within_work(
-    entries: tuple[Candidate, ...], instances: int = INSTANCES, fewest: int = _FEWEST
-) -> tuple[Candidate, ...]:
+    entries: tuple[RankedConfiguration, ...], instances: int = INSTANCES, fewest: int = _FEWEST
+) -> tuple[RankedConfiguration, ...]:
     """Candidates in their order while their instances fit, at least `fewest`; the best single type is always kept."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
-    kept: list[Candidate] = []
+    kept: list[RankedConfiguration] = []
     spent = 0
     for entry in entries:
         size = sum(count for _, count in entry.counts)

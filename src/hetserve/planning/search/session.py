@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import Evaluator
 from hetserve.planning.search.space import SearchSpace
 from hetserve.planning.search.trace import Evaluation
-
-Evaluator = Callable[[Counts], float]
-"""Queries/s that a configuration holds: simulated, measured, or looked up."""
 
 
 class Session:
