@@ -26,7 +26,7 @@ from benchmarks.reporting import RESULTS, machine
 
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.calling import flat_kernel
-from hetserve.dispatch.kairos_reference import PENALTY, XI
+from hetserve.dispatch.kairos import PENALTY, XI
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.workload import draw_workload

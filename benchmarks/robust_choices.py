@@ -29,7 +29,7 @@ from hetserve.planning.robust.candidates import is_homogeneous
 from hetserve.planning.robust.planner import plan_robust
 from hetserve.profiles import Spread, TableProfile
 from hetserve.simulation import Confident, Criterion, System, allowable_throughput, steady_per_seed
-from hetserve.simulation.ceiling import ceiling
+from hetserve.simulation.stability import ceiling
 
 QUERIES, SEEDS = 100_000, (11, 12, 13)
 SEARCH_QUERIES, SEARCH_SEED = 20_000, 3

@@ -26,8 +26,8 @@ from hetserve.planning.configurations import Dimension, enumerate_configurations
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.simulation.allowable import allowable_throughput
-from hetserve.simulation.ceiling import ceiling
 from hetserve.simulation.criteria import PerSeed, steady_per_seed
+from hetserve.simulation.stability import ceiling
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.demand import BatchMix
-from hetserve.demand.batches import parse_batches
+from hetserve.demand import BatchMix, parse_batches
 from hetserve.dispatch import LatencyModel
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, TypeOption
 from hetserve.planning.kairos.planner import plan_kairos

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Final
 
-from hetserve.demand import BatchMix, kairos_mixture
+from hetserve.demand.mix import BatchMix, kairos_mixture
 from hetserve.files import read_lines
 
 MOST_BYTES: Final = 16 << 20

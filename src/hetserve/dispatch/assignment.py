@@ -21,7 +21,7 @@ from hetserve.dispatch.kernel import Floats, Integers
 Bits = NDArray[np.uint64]
 
 
-class Work(NamedTuple):
+class AssignmentWorkspace(NamedTuple):
     """Memory of one solve of `rows` x `columns`, rows <= columns; row_of and column_of hold the answer.
 
     u: duals by row; v: duals by column; distance: by column, -infinity once scanned; lengths: distance of the
@@ -48,10 +48,10 @@ def work_sizes(rows: int, columns: int) -> tuple[int, int]:
 
 
 @njit
-def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> Work:
+def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> AssignmentWorkspace:
     """Work arrays out of memory of `work_sizes`."""
     a, b, c = rows + columns, rows + 2 * columns, rows + 3 * columns
-    return Work(
+    return AssignmentWorkspace(
         floats[:rows],
         floats[rows:a],
         floats[a:b],
@@ -66,7 +66,7 @@ def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> Work:
 
 
 @njit_uncounted
-def assign(cost: Floats, work: Work) -> None:
+def assign(cost: Floats, work: AssignmentWorkspace) -> None:
     """Assign every row of a cost matrix, rows <= columns, to its own column at least total cost.
 
     cost: finite, not negative. work.column_of[row] and work.row_of[column] (-1: none) hold the result.
@@ -93,7 +93,7 @@ def assign(cost: Floats, work: Work) -> None:
 
 
 @njit_inner
-def _insert(row: int, count: int, work: Work) -> None:
+def _insert(row: int, count: int, work: AssignmentWorkspace) -> None:
     """Put a row among the `count` waiting ones, dearest first: on matrices of dispatching this order saves up to a
     third of the steps."""
     place = count
@@ -104,7 +104,7 @@ def _insert(row: int, count: int, work: Work) -> None:
 
 
 @njit_inner
-def _augment(row: int, cost: Floats, work: Work) -> None:
+def _augment(row: int, cost: Floats, work: AssignmentWorkspace) -> None:
     """Assign one more row along the shortest path to a free column (Dijkstra on reduced costs)."""
     u, v, distance, rows, scanned = work.u, work.v, work.distance, work.rows, work.scanned
     bits = distance.view(np.uint64)
@@ -127,7 +127,7 @@ def _augment(row: int, cost: Floats, work: Work) -> None:
 
 
 @njit_inner
-def _flip_path(last: int, cost: Floats, work: Work) -> None:
+def _flip_path(last: int, cost: Floats, work: AssignmentWorkspace) -> None:
     """Give every column of the path that ends at the `last` scanned one to the row that reached it."""
     work.rank[work.scanned[last]] = work.scanned[last]
     while last >= 0:

@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 
 from hetserve.compiled import specialise
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
 from hetserve.dispatch.kernel import (
-    Answer,
+    AnswerArrays,
     Flags,
     Floats,
     Integers,
@@ -50,7 +50,7 @@ def _flat(
         ModelArrays(mean, safe, coefficients, largest, slo),
         parameters,
         Scratch(floats, integers),
-        Answer(pairs, drops),
+        AnswerArrays(pairs, drops),
     )
 
 
@@ -64,7 +64,7 @@ def flat_kernel(name: str, kernel: Kernel) -> FlatKernel:
     return specialise(_flat, f"flat_{name}", _decide=kernel)
 
 
-def decide(policy: Policy, snapshot: Snapshot) -> Decision:
+def decide(policy: Policy, snapshot: DispatchSnapshot) -> DispatchDecision:
     """Decision of the policy's compiled kernel on a snapshot."""
     queue, workers, model = snapshot.queue, snapshot.workers, snapshot.model
     n = max(len(workers), 1)
@@ -85,7 +85,7 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
         pairs,
         drops,
     )
-    return Decision(
+    return DispatchDecision(
         tuple(Dispatch(queue[q].id, w) for q, w in pairs[:dispatched].tolist()),
         tuple(queue[q].id for q in drops[:dropped].tolist()),
         float(wake_at),

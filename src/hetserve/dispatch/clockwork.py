@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
 @njit_inner
@@ -22,7 +22,7 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Bind the oldest query to an instance, whose queue it joins; parameters: least wait (1) or not (0)."""
     if queue.sizes.shape[0] == 0:
@@ -48,10 +48,10 @@ def decide(
     return 1, 0, math.inf
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """The same in plain Python."""
     if not snapshot.queue:
-        return Decision()
+        return DispatchDecision()
     query, weights = snapshot.queue[0], snapshot.model.arrays.coefficients
     options = []
     for j, worker in enumerate(snapshot.workers):
@@ -61,12 +61,12 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
             options.append((start if parameters[0] > 0 else end, -float(weights[worker.type]), j, end))
     in_time = [option for option in options if option[3] <= query.deadline]
     if in_time:
-        return Decision((Dispatch(query.id, min(in_time)[2]),))
+        return DispatchDecision((Dispatch(query.id, min(in_time)[2]),))
     soonest = min(options, key=lambda option: (option[3], option[2]), default=None)
-    return Decision() if soonest is None else Decision((Dispatch(query.id, soonest[2]),))
+    return DispatchDecision() if soonest is None else DispatchDecision((Dispatch(query.id, soonest[2]),))
 
 
-def _service(snapshot: Snapshot, worker: Worker, query: Query) -> float:
+def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
     return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 

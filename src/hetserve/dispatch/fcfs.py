@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
 @njit_inner
@@ -21,7 +21,7 @@ def decide(
     model: ModelArrays,
     parameters: Floats,  # noqa: ARG001
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Pair the head of the queue with the best idle worker that can serve it at all."""
     if queue.sizes.shape[0] == 0:
@@ -43,10 +43,10 @@ def decide(
     return 1, 0, math.inf
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:  # noqa: ARG001
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:  # noqa: ARG001
     """The same in plain Python."""
     if not snapshot.queue:
-        return Decision()
+        return DispatchDecision()
     head, model = snapshot.queue[0], snapshot.model
     size = model.size_of(head.batch)
     idle = [
@@ -54,7 +54,7 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:  #
         for j, w in enumerate(snapshot.workers)
         if not w.busy and math.isfinite(model.arrays.mean[w.type, size])
     ]
-    return Decision((Dispatch(head.id, min(idle)[1]),)) if idle else Decision()
+    return DispatchDecision((Dispatch(head.id, min(idle)[1]),)) if idle else DispatchDecision()
 
 
 def policy() -> Policy:

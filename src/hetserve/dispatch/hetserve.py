@@ -31,7 +31,7 @@ from hetserve.dispatch.hetserve_plan import (
 )
 from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 _MOST_TYPES = 256
 
@@ -44,7 +44,7 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Give every idle instance what it should serve now."""
     n, types = workers.types.shape[0], model.largest.shape[0]
@@ -70,7 +70,7 @@ def decide(
 
 
 @njit_inner
-def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -> int:
+def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
     """Note the pair; infinite planned work marks the instance as taken."""
     answer.pairs[sent, 0] = position
     answer.pairs[sent, 1] = worker
@@ -87,7 +87,7 @@ def _serve_strong(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -114,7 +114,7 @@ def _fill_strong(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -191,7 +191,7 @@ def _serve_ordinary(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -221,7 +221,7 @@ def _serve_hopeless(
     model: ModelArrays,
     parameters: Floats,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     """Late queries, oldest first, to instances that are idle beyond the reserve, or at once past `patience`."""
     idle, ordinary = 0, 0

@@ -44,7 +44,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DispatchSnapshot:
     """Everything that a decision depends on. queue: in order of arrival."""
 
     now: float
@@ -62,7 +62,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DispatchDecision:
     """dispatches, in order; drops: ids of queries given up; wake_at: ask again then, infinity for never."""
 
     dispatches: tuple[Dispatch, ...] = ()
@@ -70,7 +70,7 @@ class Decision:
     wake_at: float = math.inf
 
 
-Reference = Callable[[Snapshot, tuple[float, ...]], Decision]
+Reference = Callable[[DispatchSnapshot, tuple[float, ...]], DispatchDecision]
 ScratchSizes = Callable[[int, int], tuple[int, int]]
 
 

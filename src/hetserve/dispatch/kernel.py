@@ -57,7 +57,7 @@ class Scratch(NamedTuple):
     integers: Integers
 
 
-class Answer(NamedTuple):
+class AnswerArrays(NamedTuple):
     """Where a kernel writes: pairs [n, 2] of (queue position, worker), drops [n] of queue positions."""
 
     pairs: Integers
@@ -65,6 +65,6 @@ class Answer(NamedTuple):
 
 
 Kernel = Callable[
-    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, Answer],
+    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, AnswerArrays],
     tuple[int, int, float],
 ]

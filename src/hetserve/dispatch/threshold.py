@@ -10,8 +10,8 @@ import math
 from typing import Final
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 WITHIN_SLO: Final = -1
 """Stands for the largest size that every auxiliary type present serves within the SLO."""
@@ -25,7 +25,7 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """The oldest query whose pool has an idle instance; parameters: index of the largest size for auxiliaries."""
     n = workers.types.shape[0]
@@ -74,7 +74,7 @@ def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, 
     return (within if limit < 0 else limit), bases
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """The same in plain Python."""
     arrays = snapshot.model.arrays
     base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
@@ -92,11 +92,13 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
             if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, snapshot.workers[j], head))
         ]
         if idle:
-            return Decision((Dispatch(head.id, min(idle)[1]),))
-    return Decision()
+            return DispatchDecision((Dispatch(head.id, min(idle)[1]),))
+    return DispatchDecision()
 
 
-def _pools(snapshot: Snapshot, base: set[int], auxiliary: set[int], limit: int) -> list[tuple[set[int], list[Query]]]:
+def _pools(
+    snapshot: DispatchSnapshot, base: set[int], auxiliary: set[int], limit: int
+) -> list[tuple[set[int], list[Query]]]:
     """Workers and waiting queries by pool, the pool of the oldest query first; one pool where one would be empty."""
     if not base or not auxiliary:
         return [(base | auxiliary, list(snapshot.queue))]
@@ -106,7 +108,7 @@ def _pools(snapshot: Snapshot, base: set[int], auxiliary: set[int], limit: int) 
     return pools if large and large[0] == snapshot.queue[0] else pools[::-1]
 
 
-def _service(snapshot: Snapshot, worker: Worker, query: Query) -> float:
+def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
     return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from hetserve.planning.plan import Counts, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
-from hetserve.simulation.length import fewest_queries
-from hetserve.simulation.stability import PARTS, parts_of, rises
+from hetserve.simulation.stability import PARTS, fewest_queries, parts_of, rises
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
 

@@ -22,7 +22,7 @@ class CsvError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """One line below the header; line: its number in the file, from 1."""
 
     line: int
@@ -35,17 +35,17 @@ class CsvRows:
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CsvRow, ...]
     errors: list[str] = field(default_factory=list)
 
-    def whole(self, row: Row, column: str, most: int) -> int:
+    def whole(self, row: CsvRow, column: str, most: int) -> int:
         """Whole number from 1 to `most`; 0 where it is none, with an error noted."""
         text = row.values[column]
         if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
             return int(text)
         return self._wrong(row, column, f"must be a whole number from 1 to {most}")
 
-    def positive(self, row: Row, column: str, least: float, most: float, unit: str) -> float:
+    def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
         """Number from `least` to `most`; 0 where it is none, with an error noted."""
         text = row.values[column]
         try:
@@ -63,7 +63,7 @@ class CsvRows:
         if self.errors:
             raise CsvError(self.errors)
 
-    def _wrong(self, row: Row, column: str, right: str) -> int:
+    def _wrong(self, row: CsvRow, column: str, right: str) -> int:
         text = row.values[column]
         what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
         self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
@@ -77,7 +77,7 @@ def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
     Raises CsvError for a text without rows or header, a missing or repeated column, a line of another length.
     """
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     errors: list[str] = []
     header: tuple[str, ...] = ()
     try:
@@ -92,7 +92,7 @@ def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
                 counts = f"{len(cells)} values for {len(header)} columns ({', '.join(header)})"
                 errors.append(f"{name}, line {reader.line_num}: {counts}")
                 continue
-            rows.append(Row(reader.line_num, dict(zip(header, cells, strict=True))))
+            rows.append(CsvRow(reader.line_num, dict(zip(header, cells, strict=True))))
     except csv.Error as error:
         raise CsvError([f"{name}, line {reader.line_num}: not valid CSV: {error}"]) from None
     _check_header(header, name, needed)

@@ -10,8 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
-from hetserve.profiles.outliers import tolerance
-from hetserve.profiles.regression import Line, least_squares
+from hetserve.profiles.regression import Line, least_squares, tolerance
 from hetserve.profiles.samples import Samples
 
 Kind = Literal["linear", "table", "auto"]
@@ -24,7 +23,7 @@ _ENOUGH_TO_DROP: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MeasuredBatch:
     """What was measured at one batch, in seconds.
 
     quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19.
@@ -47,7 +46,7 @@ class Fit:
     """
 
     kind: Literal["linear", "table"]
-    entries: tuple[Entry, ...]
+    entries: tuple[MeasuredBatch, ...]
     line: Line
     variation: float | None
     errors: tuple[float, ...]
@@ -80,7 +79,7 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
     return Fit(chosen, entries, line, _around(line, kept), errors, why, tuple(notes))
 
 
-def thinned(entries: tuple[Entry, ...], most: int = TABLE_LIMIT) -> tuple[Entry, ...]:
+def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
     """At most so many entries, spread evenly, the first and the last among them."""
     if len(entries) <= most:
         return entries
@@ -112,17 +111,17 @@ def _kind(kind: Kind, batches: int, error: float) -> tuple[Literal["linear", "ta
     return ("linear", off) if error <= STRAIGHT else ("table", f"{off}: over {STRAIGHT * 100:.0f} %")
 
 
-def _entry(batch: int, latencies: tuple[float, ...], notes: list[str]) -> Entry:
+def _entry(batch: int, latencies: tuple[float, ...], notes: list[str]) -> MeasuredBatch:
     count, mean = len(latencies), math.fsum(latencies) / len(latencies)
     if count < 2:
-        return Entry(batch, count, mean)
+        return MeasuredBatch(batch, count, mean)
     if count < _ENOUGH_FOR_QUANTILES:
-        return Entry(batch, count, mean, variation=float(np.std(latencies, ddof=1)) / mean)
+        return MeasuredBatch(batch, count, mean, variation=float(np.std(latencies, ddof=1)) / mean)
     quantiles = {name: float(np.quantile(latencies, p)) for name, p in QUANTILES}
     if quantiles["p99"] < mean:
         notes.append(f"batch {batch}: a few very slow queries put the mean above the p99, which is raised to it")
         quantiles["p99"] = mean
-    return Entry(batch, count, mean, quantiles)
+    return MeasuredBatch(batch, count, mean, quantiles)
 
 
 def _around(line: Line, by_batch: Mapping[int, tuple[float, ...]]) -> float | None:

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.profiles.latency import LinearProfile, TableProfile
-from hetserve.profiles.outliers import tolerance
-from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line
+from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line, tolerance
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 from hetserve.units import Seconds
 

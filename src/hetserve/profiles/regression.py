@@ -14,6 +14,10 @@ _HUBER: Final = 1.345
 MAD_TO_SD: Final = 1.4826
 _ROUNDS: Final = 30
 _STARTING_BATCHES: Final = 64
+# Latencies this many standard deviations from the median of their batch are wild, but none that is within 5 %:
+# on steady hardware the deviation is so small that ordinary jitter would count.
+_WILD: Final = 10.0
+_TAME: Final = 0.05
 
 
 class Line(NamedTuple):
@@ -92,3 +96,12 @@ def _theil_sen(x: _Floats, y: _Floats) -> Line:
     slope = max(0.0, float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])))
     intercept = float(np.median(y - slope * x))
     return Line(intercept, slope) if intercept >= 0 else Line(0.0, float(np.median(y / x)))
+
+
+def tolerance(ratios: Sequence[float]) -> float:
+    """How far from 1 a latency / median of its batch may lie before it is wild.
+
+    ratios: of all batches of one model and type together; their median absolute deviation is the measure.
+    """
+    middle = float(np.median(ratios))
+    return max(_TAME, _WILD * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))

@@ -8,7 +8,7 @@ from typing import Final
 
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import dns_label
-from hetserve.profiles.csv_rows import CsvError, CsvRows, Row, read_rows
+from hetserve.profiles.csv_rows import CsvError, CsvRow, CsvRows, read_rows
 
 _UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
 # The apiserver counts durations in nanoseconds; a query of more than a day is a mistake of units.
@@ -58,7 +58,7 @@ def _latency_column(table: CsvRows) -> str:
     raise CsvError([f"{table.name}, line 1: {wrong}; there are: {', '.join(table.columns)}"])
 
 
-def _own(table: CsvRows, model: str, instance_type: str) -> tuple[Row, ...]:
+def _own(table: CsvRows, model: str, instance_type: str) -> tuple[CsvRow, ...]:
     rows = table.rows
     if _MODEL_COLUMN in table.columns:
         rows = _chosen(table, rows, _MODEL_COLUMN, model)
@@ -68,8 +68,8 @@ def _own(table: CsvRows, model: str, instance_type: str) -> tuple[Row, ...]:
     return rows
 
 
-def _chosen(table: CsvRows, rows: tuple[Row, ...], column: str, wanted: str) -> tuple[Row, ...]:
-    def own(row: Row) -> bool:
+def _chosen(table: CsvRows, rows: tuple[CsvRow, ...], column: str, wanted: str) -> tuple[CsvRow, ...]:
+    def own(row: CsvRow) -> bool:
         value = row.values[column]
         return wanted in (value, dns_label(value) if column == _MODEL_COLUMN else value)
 

@@ -31,7 +31,7 @@ GRID: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RateTrial:
     """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
     stopped gives what was certain by then. limit: what the criterion compares. unstable: failed because the backlog
     grows: within the limit, or from the ceiling on, where nothing is run."""
@@ -65,7 +65,7 @@ class Allowable:
     warm_up: int
     seeds: tuple[int, ...]
     arrivals: str
-    trials: tuple[Trial, ...]
+    trials: tuple[RateTrial, ...]
 
     @property
     def unstable_from(self) -> float | None:
@@ -102,7 +102,7 @@ class Allowable:
         }
 
 
-Progress = Callable[[Trial], None]
+Progress = Callable[[RateTrial], None]
 
 
 def allowable_throughput(
@@ -129,7 +129,7 @@ def allowable_throughput(
     bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
     arrivals: a recording is stretched to each rate and has its own number of queries; its backlog need not be steady.
     ceiling: rate from which on a criterion that wants a steady backlog fails without a run, such as
-    `hetserve.simulation.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
+    `hetserve.simulation.stability.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
     and the answer does not depend on it. progress: called with every trial, in order.
     Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
@@ -137,7 +137,7 @@ def allowable_throughput(
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
     judge = criterion or Confident()
     judge.check(len(seeds))
-    asked = _Search(
+    asked = _RateSearch(
         system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up, ceiling
     )
     with ThreadPoolExecutor(max(threads, 1)) as pool:
@@ -145,7 +145,7 @@ def allowable_throughput(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
+class _RateSearch:
     """One question to `allowable_throughput`, by the names of its arguments."""
 
     system: System
@@ -167,16 +167,16 @@ class _Search:
         works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
         alone = isinstance(self.criterion, PerSeed)
         found: list[float] = []
-        trials: list[Trial] = []
+        trials: list[RateTrial] = []
         for group in [[work] for work in works] if alone else [works]:
 
-            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[Trial]:
+            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
                 return _in_waves(pool, lambda rate: self.trial(rate, group), rates, width)
 
             found.append(_scan(attempts, self.bound, self.step, trials, progress))
         return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
 
-    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[Trial, ...]) -> Allowable:
+    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[RateTrial, ...]) -> Allowable:
         recorded = isinstance(self.arrivals, Recording)
         return Allowable(
             rate=rate,
@@ -196,10 +196,10 @@ class _Search:
             trials=trials,
         )
 
-    def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
+    def trial(self, rate: float, works: Sequence[Workload]) -> RateTrial:
         """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
         if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
-            return Trial(rate, (), math.inf, passed=False, unstable=True)
+            return RateTrial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
         backlogs: list[Backlog] = []
         allowed = 1 - self.percentile / 100
@@ -217,25 +217,25 @@ class _Search:
             )
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
-                return Trial(rate, tuple(ratios), max(ratios), passed=False)
+                return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
             if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # whose rate is not constant
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12
         unstable = within and grows(backlogs)
-        return Trial(rate, tuple(ratios), limit, within and not unstable, unstable)
+        return RateTrial(rate, tuple(ratios), limit, within and not unstable, unstable)
 
 
 def _scan(
-    attempts: Callable[[Iterable[float]], Iterator[Trial]],
+    attempts: Callable[[Iterable[float]], Iterator[RateTrial]],
     bound: float,
     step: float,
-    trials: list[Trial],
+    trials: list[RateTrial],
     progress: Progress | None,
 ) -> float:
     """Rate of the first trial that passes from the bound down, or the last that passes upwards from it."""
 
-    def noted(rates: Iterable[float]) -> Iterator[Trial]:
+    def noted(rates: Iterable[float]) -> Iterator[RateTrial]:
         for trial in attempts(rates):
             trials.append(trial)
             if progress is not None:
@@ -252,7 +252,9 @@ def _scan(
     return best
 
 
-def _in_waves(pool: Executor, attempt: Callable[[float], Trial], rates: Iterable[float], width: int) -> Iterator[Trial]:
+def _in_waves(
+    pool: Executor, attempt: Callable[[float], RateTrial], rates: Iterable[float], width: int
+) -> Iterator[RateTrial]:
     """Trials in the order of the rates, `width` of them at once."""
     source = iter(rates)
     while wave := list(islice(source, width)):

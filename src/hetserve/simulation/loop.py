@@ -15,26 +15,41 @@ from typing import NamedTuple
 import numpy as np
 
 from hetserve.compiled import ZERO, njit_inner, specialise
-from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
-from hetserve.simulation.state import DROPPED, Load, Outcome, State, Truth, close_gaps, enqueue
+from hetserve.dispatch.kernel import AnswerArrays, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.simulation.state import (
+    DROPPED,
+    ArrivalArrays,
+    LoopState,
+    QueryOutcomes,
+    ServiceTimeArrays,
+    close_gaps,
+    enqueue,
+)
 
 FINISHED, STOPPED = 0, 1
 # Faults of a policy: below zero.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
 
 
-class Asking(NamedTuple):
+class KernelArguments(NamedTuple):
     """What the policy is given besides the queue and the workers, and where it answers."""
 
     model: ModelArrays
     parameters: Floats
     scratch: Scratch
-    answer: Answer
+    answer: AnswerArrays
 
 
 @njit_inner
 def _begin(
-    now: float, query: int, worker: int, load: Load, truth: Truth, state: State, outcome: Outcome, warm_up: int
+    now: float,
+    query: int,
+    worker: int,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
+    state: LoopState,
+    outcome: QueryOutcomes,
+    warm_up: int,
 ) -> int:
     """Start serving; 1 if the query will be late and counts."""
     kind, size, knot, weight = state.types[worker], load.sizes[query], load.knots[query], load.weights[query]
@@ -52,11 +67,11 @@ def _begin(
 def _complete(
     now: float,
     worker: int,
-    load: Load,
-    truth: Truth,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
     query = state.line[worker, 0]
@@ -79,11 +94,11 @@ def _hand_over(
     now: float,
     query: int,
     worker: int,
-    load: Load,
-    truth: Truth,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
     """Give a query to a worker: it is served now, or queues there behind what the worker has."""
@@ -103,7 +118,7 @@ def _hand_over(
 
 
 @njit_inner
-def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: State) -> int:
+def _fault(position: int, worker: int, load: ArrivalArrays, model: ModelArrays, state: LoopState) -> int:
     """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
         return NO_SUCH_QUERY
@@ -121,12 +136,12 @@ def _apply(
     now: float,
     dispatched: int,
     dropped: int,
-    answer: Answer,
-    load: Load,
-    truth: Truth,
+    answer: AnswerArrays,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
     """Carry out an answer; violations that it makes, or a fault (negative)."""
@@ -153,7 +168,13 @@ def _apply(
 
 
 def _simulate(
-    load: Load, truth: Truth, asking: Asking, state: State, outcome: Outcome, warm_up: int, limit: int
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
+    asking: KernelArguments,
+    state: LoopState,
+    outcome: QueryOutcomes,
+    warm_up: int,
+    limit: int,
 ) -> int:
     """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
     upcoming, violations, wakes, wake_at = ZERO, 0, 0, math.inf

@@ -16,7 +16,7 @@ from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.state import Outcome
+    from hetserve.simulation.state import QueryOutcomes
 
 _DROPPED = -2
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
@@ -131,7 +131,7 @@ def make_report(
     workload: Workload,
     rate: float,
     warm_up: int,
-    outcome: Outcome,
+    outcome: QueryOutcomes,
     *,
     stopped_early: bool,
 ) -> RunReport:
@@ -174,7 +174,7 @@ class _Fates(NamedTuple):
 
 
 def _fates(
-    system: System, workload: Workload, rate: float, warm_up: int, outcome: Outcome, *, stopped_early: bool
+    system: System, workload: Workload, rate: float, warm_up: int, outcome: QueryOutcomes, *, stopped_early: bool
 ) -> _Fates:
     times = workload.times(rate)
     delays = outcome.finish - times
@@ -185,7 +185,7 @@ def _fates(
     return _Fates(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
 
 
-def late_queries(outcome: Outcome, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
+def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
     """[query] True where service ends after the deadline or the query was dropped; queries unserved are not in it."""
     late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
     return late
@@ -198,7 +198,7 @@ def _deciles(batches: NDArray[np.int64], violates: NDArray[np.bool_]) -> tuple[D
     return tuple(Decile(int(b.min()), int(b.max()), len(b), int(v.sum())) for b, v in groups if len(b))
 
 
-def _uses(system: System, counts: Mapping[str, int], outcome: Outcome, duration: float) -> tuple[TypeUse, ...]:
+def _uses(system: System, counts: Mapping[str, int], outcome: QueryOutcomes, duration: float) -> tuple[TypeUse, ...]:
     worker_types = system.workers(counts)
     by = np.where(outcome.worker >= 0, worker_types[np.maximum(outcome.worker, 0)], -1)
     service = np.nan_to_num(outcome.finish - outcome.start)

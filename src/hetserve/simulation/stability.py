@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetserve.demand import BatchMix
+from hetserve.dispatch import LatencyModel
+from hetserve.dispatch.lp import fluid_bound
+from hetserve.simulation.system import System
+
 PARTS: Final = 10
 _LEFT_OUT: Final = 0.25
 """Share of the arrivals in which a system that starts empty fills up."""
+
+SLOS: Final = 20
+"""Least length of a run, in SLOs of arrivals."""
 
 _POINT: Final = 3.09
 """One-sided 99.9 % point of the normal distribution: one stable rate in a thousand is taken for unstable."""
@@ -106,3 +114,26 @@ def growth_text(backlogs: Sequence[Backlog]) -> str:
 
     (first, young), (last, old) = mean(0), mean(-1)
     return f"from {first:.0f} queries in the system, {young:.3g} s old on average, to {last:.0f}, {old:.3g} s old"
+
+
+def fewest_queries(slo: float, rate: float) -> int:
+    """Queries [at a rate in queries/s] that arrive in 20 times the SLO [s].
+
+    At a rate a twentieth too high the backlog grows to the SLO in twenty times as long; in less than that any rate
+    seems to be held.
+    """
+    return math.ceil(SLOS * slo * rate)
+
+
+def ceiling(system: System, counts: Mapping[str, int], mix: BatchMix) -> float:
+    """Rate [queries/s] of the fluid bound without its SLO: a query may run on any type that serves its batch at all.
+
+    Above the fluid bound, since p99 lets one query in a hundred be late, and cheap types serve those. From the mean
+    of the service times that are drawn, not of the profile; 0 where some batch is served by no instance.
+    """
+    served = system.served
+    ratios = np.trapezoid(served.ratios, served.probabilities, axis=-1)
+    mean = served.means * ratios
+    slo = 2 * float(mean[np.isfinite(mean)].max())
+    model = LatencyModel.of(system.types, served.batches.tolist(), mean, slo)
+    return fluid_bound(model, [counts.get(name, 0) for name in system.types], mix).rate

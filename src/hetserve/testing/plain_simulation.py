@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hetserve.dispatch import Dispatch, Policy, Query, Snapshot, Worker
+from hetserve.dispatch import Dispatch, DispatchSnapshot, Policy, Query, Worker
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
@@ -71,7 +71,7 @@ class _Run:
         while self.queue:
             workers = tuple(Worker(i.type, i.serving is not None, i.free_at) for i in self.instances)
             decision = self.policy.reference(
-                Snapshot(now, tuple(self.queue), workers, self.system.believed), self.policy.parameters
+                DispatchSnapshot(now, tuple(self.queue), workers, self.system.believed), self.policy.parameters
             )
             if not decision.dispatches and not decision.drops:
                 return decision.wake_at if decision.wake_at > now else math.inf

@@ -13,7 +13,7 @@ from hetserve.simulation import (
     Allowable,
     Confident,
     PerSeed,
-    Trial,
+    RateTrial,
     allowable_throughput,
     draw_workload,
     simulate,
@@ -57,7 +57,7 @@ class TestScan:
         assert together.trials[: len(alone.trials)] == alone.trials
 
     def test_progress_is_told_every_trial_in_order(self) -> None:
-        told: list[Trial] = []
+        told: list[RateTrial] = []
         found = _search(6.0, progress=told.append)
         assert tuple(told) == found.trials
 

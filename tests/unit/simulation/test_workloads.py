@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.simulation import Arrivals, draw_workload, parse_batches, record_workload
+from hetserve.demand import BatchMix, kairos_mixture, parse_batches
+from hetserve.simulation import Arrivals, draw_workload, record_workload
 
 MIX = BatchMix.of([(1, 3.0), (10, 1.0)])
 

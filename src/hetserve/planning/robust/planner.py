@@ -26,7 +26,7 @@ from hetserve.planning.robust.explain import (
     explain_robust,
     not_evaluated,
 )
-from hetserve.simulation.length import SLOS
+from hetserve.simulation.stability import SLOS
 from hetserve.units import QPS, Seconds
 
 TIME_LIMIT: Final = 2.0
