@@ -36,7 +36,7 @@ REPORT = RESULTS / "dispatch.md"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class DispatchScene:
     """Queries of RM2 that came within the last half SLO, and instances of all types, some of them busy."""
 
     sizes: Integers
@@ -46,13 +46,13 @@ class Scene:
     free_at: Floats
 
 
-def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> Scene:
+def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> DispatchScene:
     rng = np.random.default_rng(seed)
     model = system(Case("RM2")).believed
     half = 0.5 * model.arrays.slo
     busy = rng.random(workers) >= idle
     busy[0] = False
-    return Scene(
+    return DispatchScene(
         rng.integers(0, len(model.batches), queries),
         np.sort(rng.uniform(-half, 0.0, queries)),
         np.sort(rng.integers(0, len(model.types), workers)),
@@ -61,7 +61,7 @@ def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> Scene:
     )
 
 
-def a_call(policy: Policy, scene: Scene) -> Callable[[], object]:
+def a_call(policy: Policy, scene: DispatchScene) -> Callable[[], object]:
     """A decision on prepared arrays."""
     model = system(Case("RM2")).believed
     queries, workers = len(scene.sizes), len(scene.types)
@@ -85,7 +85,7 @@ def a_call(policy: Policy, scene: Scene) -> Callable[[], object]:
     return lambda: kernel(*arguments)
 
 
-def cost_matrix(scene: Scene) -> Floats:
+def cost_matrix(scene: DispatchScene) -> Floats:
     """Kairos's costs (Eq. 2 and 8) of a scene, for SciPy."""
     arrays = system(Case("RM2")).believed.arrays
     finish = scene.free_at[None, :] + arrays.mean[scene.types][:, scene.sizes].T

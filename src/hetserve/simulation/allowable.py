@@ -127,10 +127,10 @@ def allowable_throughput(
     that passes upwards of it.
 
     bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
-    arrivals: a recording is stretched to each rate and has its own number of queries; its backlog need not be steady.
-    ceiling: rate from which on a criterion that wants a steady backlog fails without a run, such as
-    `hetserve.simulation.stability.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
-    and the answer does not depend on it. progress: called with every trial, in order.
+    arrivals: a recording is stretched to each rate and has its own number of queries; its backlog may grow.
+    ceiling: rate from which a criterion that requires a steady backlog fails without a run, see
+    `hetserve.simulation.stability.ceiling`. threads: rates tried at once; they do not change the result, and the
+    compiled loop runs outside the interpreter lock. progress: called with every trial, in order.
     Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
     if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
