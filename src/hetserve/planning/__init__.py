@@ -1,4 +1,4 @@
-"""What to run: from one service's problem to counts per instance type, explained and checked."""
+"""Planning: from one service's problem to instance counts per type, explained and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instance types a service may use, with the one profile, the price and the demand of an instance on each."""
+"""The instance types that a service may use, each with its profile, price and demand per instance."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DEFAULT_NAMESPACE = "default"
 class Unplannable:
     """Why there is no problem to plan: the objects do not fit together.
 
-    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
-    conditions: those that this reason makes False.
+    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. conditions: those
+    that this reason makes False.
     """
 
     reason: Reason
@@ -31,10 +31,9 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One instance type with this model's profile on it.
+    """One instance type with this model's profile.
 
-    price: of one instance of this model, micro-dollars per hour. demand: what one instance takes of its node
-    and, on GPU types, of one GPU.
+    price: of one instance of this model, micro-dollars/h. demand: what one instance takes of its node and of one GPU.
     """
 
     type: InstanceType
@@ -49,22 +48,22 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The types a service may use, sorted by name, and those that it may not, with the reason."""
+    """The types that a service may use, sorted by name, and the others with the reason."""
 
     usable: tuple[Offer, ...]
     left_out: tuple[TypeRefusal, ...] = ()
 
 
 def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
-    """Namespace of an object; one that names none goes where kubectl would put it."""
+    """Namespace of an object; without one, kubectl's default."""
     return namespaced.metadata.namespace or DEFAULT_NAMESPACE
 
 
 def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> MiB | None:
     """MiB of one GPU that an instance holds; None on CPU types.
 
-    The profile's gpuMemory where the type is priced per GiB, else the whole GPU: an instance that pays for
-    the whole GPU holds it (DESIGN section 4).
+    The profile's gpuMemory if the type is priced per GiB, else the whole GPU: an instance that pays for the whole GPU
+    holds it (DESIGN section 4).
     """
     gpu = instance_type.spec.gpu
     if gpu is None:
@@ -75,7 +74,7 @@ def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> M
 
 
 def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
-    """Micro-dollars per hour of one instance; per GiB: hourly x MiB / 1024, rounded up once."""
+    """Micro-dollars per hour of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
     hourly = parse_money(instance_type.spec.price.hourly)
     if instance_type.spec.price.per == "Instance":
         return hourly
@@ -88,8 +87,8 @@ def resolve_offers(
 ) -> Offers | Unplannable:
     """Types that the service may use, each with its one profile in the service's namespace.
 
-    types: every InstanceType of the cluster (or of the input); profiles: every ModelProfile, any namespace.
-    Answers Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
+    types: every InstanceType; profiles: every ModelProfile, of any namespace. Returns Unplannable with
+    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
     """
     by_name = {instance_type.metadata.name: instance_type for instance_type in types}
     own = _own_profiles(service, profiles)

@@ -1,4 +1,4 @@
-"""The oracle: every configuration tried, for spaces small enough; other planners are judged by it."""
+"""The oracle: tries every configuration, in small spaces. Other planners are judged by it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from hetserve.planning.problem import Problem
 
 NAME: Final = "exhaustive"
 LIMIT: Final = 100_000
-"""Most configurations that are tried; a refusal names it."""
+"""Most configurations that are tried."""
 
 
 def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
-    evaluate: queries/s that a configuration holds; None: the plan is the highest upper bound, and says so.
-    limit: most configurations; a larger space is refused with SpecInvalid, before anything is tried.
+    evaluate: queries/s that a configuration holds; None: the highest upper bound decides, and the plan says so. limit:
+    a larger space is refused with SpecInvalid before anything is tried.
     """
     if problem.objective == "MinCost":
         return _least_cost(problem, limit)
@@ -56,7 +56,7 @@ def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: 
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
-    """Every choice up to what carries the load alone; the total order of choices decides."""
+    """Every choice up to what carries the load alone, compared by the total order of choices."""
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -83,7 +83,7 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
 
 
 def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
-    """The cheapest choice that carries NOTICEABLE more, and whether it was looked for: not above the limit."""
+    """Cheapest choice that carries NOTICEABLE more, and whether it was searched: not above the limit."""
     model = for_more(problem, best)
     if _size(model) > limit:
         return None, False

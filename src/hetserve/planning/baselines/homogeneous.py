@@ -1,7 +1,8 @@
-"""The best pool of one type alone: what everything heterogeneous has to beat.
+"""The best pool of one type alone: what every heterogeneous plan has to beat.
 
-Under a budget as many as it buys of the type that serves most; the paper also scales that rate to the whole budget, as
-if a fraction of an instance could be had (HPDC'23, section 7). Under MinCost the cheapest type that carries the load.
+Under a budget: the type that serves most, as many as the budget buys. The paper also scales that rate to the whole
+budget, as if a fraction of an instance could be bought (HPDC'23, section 7). Under MinCost: the cheapest type that
+carries the load.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ NAME: Final = "homogeneous"
 
 
 def plan_homogeneous(problem: Problem) -> Plan:
-    """Best single type. The SLO is judged as the heterogeneous planner of the objective does: by the mean latency
-    under MaxThroughput, at its percentile under MinCost.
-    """
+    """Best single type. The SLO is judged by the mean latency under MaxThroughput, at its percentile under MinCost."""
     if problem.objective == "MinCost" or problem.budget is None:
         return _least_cost(problem)
     inputs = ranking_inputs(problem, NAME)
@@ -67,7 +66,7 @@ def plan_homogeneous(problem: Problem) -> Plan:
 
 
 def pools(problem: Problem) -> list[RankedConfiguration]:
-    """As many of each type alone as budget, limits and free resources allow, of those that serve every batch."""
+    """Per type that serves every batch, as many as budget, limits and free resources allow."""
     budget = problem.budget or 0
     found = []
     for option in problem.types:
@@ -84,7 +83,7 @@ def pools(problem: Problem) -> list[RankedConfiguration]:
 
 
 def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
-    """The least budget for which some type alone serves NOTICEABLE more; None: limits allow none."""
+    """Least budget for which one type alone serves NOTICEABLE more; None: limits allow none."""
     richer = dataclasses.replace(problem, budget=MicroDollarsPerHour(2**53))
     enough: list[RankedConfiguration] = []
     for most in pools(richer):
@@ -103,7 +102,7 @@ def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
 
 
 def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
-    """Rate of a pool of one type as if the whole budget were spent on it, fractions of instances included."""
+    """Rate of a pool if the whole budget were spent on its type, fractions of instances included."""
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
 
 
@@ -141,7 +140,7 @@ def _nothing_alone(problem: Problem, budget: int) -> str:
 
 
 def _least_cost(problem: Problem) -> Plan:
-    """The cheapest pool of one type that carries the load (MinCost), launching included."""
+    """Cheapest pool of one type that carries the load (MinCost), launching included."""
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -160,7 +159,7 @@ def _least_cost(problem: Problem) -> Plan:
 
 
 def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
-    """Without a load the pool of one type that carries the most for the budget, of equal ones the cheapest."""
+    """Without a load: the pool of one type that carries the most for the budget, of equal ones the cheapest."""
     found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
     if not found:
         refused = nothing_for_the_budget(problem, model, NAME)
@@ -181,7 +180,7 @@ def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
 
 
 def _largest(model: CostModel) -> Iterator[Choice]:
-    """Per type, as many of it alone as limits, free resources and the budget allow."""
+    """Per type, as many as limits, free resources and the budget allow."""
     for i, least in enumerate(model.least):
         fewest = tuple(least if i == j else 0 for j in range(len(model.types)))
         count = least + addable(model, fewest, i, math.inf)
@@ -191,7 +190,7 @@ def _largest(model: CostModel) -> Iterator[Choice]:
 
 
 def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
-    """The cheapest type alone that carries NOTICEABLE more; None: limits allow none."""
+    """Cheapest single type that carries NOTICEABLE more; None: limits allow none."""
     model = for_more(problem, best)
     richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
     return None if richer is None else step_to(problem, model, best, richer)

@@ -1,4 +1,4 @@
-"""HetSev's choice put into a Plan: runner-up and why not, what changes, and what is missing where nothing carries."""
+"""Explains HetSev's choice as a Plan: runner-up and why not, changes, and what is missing if nothing carries the load."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def explain(
 ) -> Plan:
     """Feasible plan of the best choice.
 
-    others: by objective. proof: why it may be called the best. step: what a little more money buys, if it was asked.
-    carries: the most load that the budget carries.
+    others: by objective. proof: why it is called the best. step: next step, if `asked`. carries: most load that the
+    budget carries.
     """
     counts = all_counts(problem, model, best)
     runner_up = others[0] if others else None
@@ -61,7 +61,7 @@ def all_counts(problem: Problem, model: CostModel, choice: Choice) -> Counts:
 
 
 def step_to(problem: Problem, model: CostModel, best: Choice, richer: Choice) -> NextStep:
-    """The step from the best to a choice that carries noticeably more."""
+    """Step from the best to a choice that carries noticeably more."""
     extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
     counts, cost = all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost)
     return NextStep(extra, gain, counts, cost, figure="capacity")
@@ -100,11 +100,11 @@ def too_little(
     planner: str,
     heuristic: str = "",
 ) -> Plan:
-    """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
+    """Infeasible plan: limits or the budget do not allow the load.
 
-    most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
-    without the budget, None if nothing carries the load. heuristic: what found these, empty where they are proven.
-    Raises ArithmeticError where these contradict each other.
+    most: most load within limits and free resources. affordable: within the budget as well. cheapest: least cost
+    without the budget; None if nothing carries the load. heuristic: name of what found these; empty if proven. Raises
+    ArithmeticError if these contradict each other.
     """
     if most.capacity < model.needed * (1 - float(TOLERANCE)):
         short = f"{qps_text(model.needed - most.capacity)} too little"
@@ -153,7 +153,7 @@ def _why_not(best: Choice, other: Choice) -> str:
 
 
 def _unused(model: CostModel, best: Choice) -> tuple[TypeRefusal, ...]:
-    """Usable types that the plan does not hold, and what a query/s costs on them against those that it holds."""
+    """Usable types that the plan does not hold, with their cost per query/s."""
     per_qps = [option.price / rate for option, rate in zip(model.types, model.rates, strict=True)]
     dearest = max(value for value, count in zip(per_qps, best.counts, strict=True) if count)
     return tuple(
@@ -196,7 +196,7 @@ def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
 
 
 def _money(problem: Problem, carries: QPS | None) -> Iterator[str]:
-    """What the budget carries at most."""
+    """Most load that the budget carries."""
     if carries is not None and problem.budget is not None:
         usable = carries * problem.saturation_threshold
         yield (

@@ -1,9 +1,9 @@
 """HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
 
-Running instances stay unless the load can do without them: none is exchanged for a cheaper one. Each round adds one
-type: for each that limits and free resources allow, as many as carry the rest of the load or as there can be, and of
-these the cheapest per query/s that was lacking, launching included. (The paper does not say what happens when no type
-alone can carry the rest.) The plan states its gap to the proven optimum of the integer program.
+Running instances stay while the load needs them; none is exchanged for a cheaper one. Each round adds one type: the
+cheapest per query/s that was lacking, launching included, in as many instances as carry the rest of the load or as
+limits and free resources allow. (The paper does not say what happens if no type alone can carry the rest.) The plan
+states its gap to the proven optimum of the integer program.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def _most_for_the_budget(problem: Problem, model: CostModel, most: Choice) -> Pl
 
 
 def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choice | Plan:
-    """The heuristic's choice that carries the load, or the infeasible plan where it finds none.
+    """The heuristic's choice that carries the load, or the infeasible plan.
 
-    Looking away from the budget can end within it where filling up the budget ends on types that carry too little.
+    Without the budget the heuristic may still end within it, while with the budget it may end on types that carry too
+    little.
     """
     model = search.model
     made = scale_in(model, scale_out(model, needed), needed)
@@ -74,7 +75,7 @@ def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choic
 
 
 def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
-    """What the integer program finds where the heuristic finds nothing."""
+    """What the integer program finds if the heuristic finds nothing."""
     try:
         best = search.least_cost()
     except SolverError:
@@ -86,7 +87,7 @@ def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
 
 
 def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
-    """The optimum's next step, beside which the heuristic's plan stands, and whether a solver could tell."""
+    """Next step from the heuristic's plan to the optimum, and whether a solver answered."""
     try:
         return search.next_step(problem, made), True
     except SolverError:
@@ -106,7 +107,7 @@ def scale_out(model: CostModel, needed: float) -> Choice:
 
 
 def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
-    """Types that can be added: cost per query/s of what they add and is lacking, index, how many."""
+    """Types that can be added: cost per lacking query/s that they add, index, count."""
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
@@ -131,7 +132,7 @@ def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
 
 
 def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -> int:
-    """How many further instances of a type to add: what carries the lack, or what limits, resources, budget allow."""
+    """Most further instances of one type: what carries the lack, or what limits, resources and budget allow."""
     most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
         # At least one: a lack far below what an instance carries is no share of it that a float can hold.
@@ -148,7 +149,7 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
 
 
 def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice | None]:
-    """How much dearer the heuristic's choice is than the proven optimum, in words, and that optimum."""
+    """How much dearer the choice is than the proven optimum, in words, and that optimum."""
     try:
         best = search.least_cost()
     except SolverError as error:
@@ -160,7 +161,7 @@ def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice |
 
 
 def _start(model: CostModel) -> Iterator[int]:
-    """What runs, within limits and the budget: instances over a limit go, the dearest per query/s first."""
+    """Running instances within limits and the budget; over the budget, the dearest per query/s go first."""
     kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
     for i, option in enumerate(model.types):
         if option.max_instances is not None:

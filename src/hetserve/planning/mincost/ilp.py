@@ -3,9 +3,9 @@
     minimise sum C_i (X_i + lambda O_i max(X_i, 0))     subject to
     (1) sum T_i (N_i + X_i) >= W / threshold   (2) new instances fit what is free   (3) N_i + X_i >= 0   (4) L_i <= S
 
-Variables here are y_i = N_i + X_i and a_i >= y_i - N_i, the new instances. The objective is integer: launching
-one instance is charged C_i lambda O_i, rounded once to micro-dollars. Among equal optima the one with fewest
-instances, then with most of the first type by name: a plan must not flap between equals.
+Variables here are y_i = N_i + X_i and a_i >= y_i - N_i, the new instances. The objective is integer: launching one
+instance costs C_i lambda O_i, rounded once to micro-dollars. Ties: fewest instances, then most of the first type by
+name, so that plans do not flap between equals.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ NAME: Final = "ilp"
 
 
 def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
-    """HetSev's plan; solvers: in order of preference, the next is asked when one fails.
+    """HetSev's plan. solvers: in order of preference; if one fails, the next is tried.
 
-    A budget is a hard constraint; with a budget and no load, the plan carries as much as it buys. An infeasible plan
-    has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError when no solver answers.
+    A budget is a hard constraint. With a budget and no load, the plan carries as much as the budget buys. An infeasible
+    plan has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError if no solver
+    answers.
     """
     model = modelled(problem, NAME)
     if isinstance(model, Plan):
@@ -119,7 +120,7 @@ class LeastCostSearch:
     others: dict[tuple[int, ...], Choice | None] = field(default_factory=dict)
 
     def least_cost(self, within_budget: bool = True) -> Choice | None:
-        """The optimum, made unique by further solves where it is not; None if nothing carries the load."""
+        """The optimum, made unique by further solves; None if nothing carries the load."""
         if not self.model.within_reach():
             return None
         program = least_cost_program(self.model, within_budget)
@@ -134,7 +135,7 @@ class LeastCostSearch:
         return self._unique(program, best)
 
     def _unique(self, program: IntegerProgram, best: Choice) -> Choice:
-        """Among the optima the one with fewest instances, then with most of the first type."""
+        """Of the optima, the one with fewest instances, then with most of the first type."""
         size = len(self.model.types)
         rows = (*program.rows, Constraint(program.objective, most=best.objective))
         fewest = self._resolve(program, rows, (1,) * size + (0,) * size, best)
@@ -148,16 +149,15 @@ class LeastCostSearch:
         return fewest
 
     def most_load(self, within_budget: bool) -> Choice:
-        """Instances that carry the most (or just the load) within limits, free resources and, if asked, the budget."""
+        """Instances that carry the most, up to the load, within limits, free resources and, if asked, the budget."""
         answer = self.chain.solve(most_load_program(self.model, within_budget))
         # Unless some are wanted, no instance at all is always allowed.
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
     def alternatives(self, best: Choice) -> tuple[Choice, ...]:
-        """Choices other than the best, the second best among them, by objective.
+        """Other choices by objective, the second best among them; for the reader also every type alone.
 
-        A second best either holds fewer of some type than the best, or all of it and one instance more. Pools of one
-        type alone are added for the reader.
+        A second best either holds fewer of some type than the best, or is the best and one more instance.
         """
         other = self._other(best)
         found = set() if other is None else {other.counts}
@@ -167,13 +167,13 @@ class LeastCostSearch:
         return tuple(sorted((self.model.choice(counts) for counts in found), key=lambda c: c.key))
 
     def next_step(self, problem: Problem, best: Choice) -> NextStep | None:
-        """Cheapest plan that carries NOTICEABLE more than the best, whatever the budget; None: limits forbid it."""
+        """Cheapest plan that carries NOTICEABLE more than the best, at any budget; None: limits forbid it."""
         model = for_more(problem, best)
         answer = self.chain.solve(least_cost_program(model, within_budget=False))
         return None if answer is None else step_to(problem, model, best, model.choice(answer))
 
     def _other(self, best: Choice) -> Choice | None:
-        """The best that holds fewer of some type; None if nothing else carries the load. Solved once per choice."""
+        """The best choice that holds fewer of some type, or None. Solved once per `best`."""
         if best.counts not in self.others:
             answer = self.chain.solve(other_program(self.model, best))
             self.others[best.counts] = None if answer is None else self.model.choice(answer)
@@ -182,6 +182,6 @@ class LeastCostSearch:
     def _resolve(
         self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: Choice
     ) -> Choice:
-        """Among the optima so far, of which `best` is one, the one that minimises a further objective."""
+        """Of the optima so far, `best` among them, the one that minimises a further objective."""
         answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))
         return best if answer is None else self.model.choice(answer)

@@ -1,7 +1,4 @@
-"""Small integer programs, solved by HiGHS or, where it fails, by CBC, and answers that no float is trusted for.
-
-A program is data; a solver returns integers, and `accepted` checks them against the rows in exact arithmetic.
-"""
+"""Small integer programs, solved by HiGHS or, if it fails, by CBC. Answers are checked in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from typing import Any, Final, Protocol
 import pulp
 
 TOLERANCE: Final = Fraction(1, 1_000_000)
-"""Relative; by this much a row with fractional coefficients may be missed (the solvers' own feasibility limit)."""
+"""Relative amount by which a constraint with fractional coefficients may be missed (the solvers' own limit)."""
 
 _TIME_LIMIT = 20.0
 
 
 class SolverError(Exception):
-    """A solver gave no proven optimum: it is missing, ran out of time, or its answer breaks a row."""
+    """A solver is missing, ran out of time, proved no optimum, or returned an answer that breaks a constraint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class IntegerProgram:
-    """Minimise objective x variables over integers 0 <= variable <= upper that keep every row."""
+    """Minimise objective x variables over integers 0 <= variable <= upper that keep every constraint."""
 
     objective: tuple[float, ...]
     upper: tuple[int, ...]
@@ -46,17 +43,17 @@ class Solver(Protocol):
 
     @property
     def name(self) -> str:
-        """As people know it."""
+        """Name in messages."""
         ...
 
     def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
-        """Optimal values, or None if the program is infeasible; raises SolverError otherwise."""
+        """Optimal values, or None if the program is infeasible. Raises SolverError otherwise."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PulpSolver:
-    """A solver behind PuLP. make: fresh PuLP solver object, since they keep state."""
+    """A solver behind PuLP. make: creates the PuLP solver object, which keeps state."""
 
     name: str
     make: Callable[[], Any]
@@ -78,7 +75,7 @@ class PulpSolver:
 
 
 def _cbc() -> Any:
-    """CBC by the executable that PuLP brings, else by the one on the path."""
+    """CBC: PuLP's bundled executable, else the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
     # Without `threads`: even with one, this CBC now and then waits ten seconds for a thread that has ended.
     return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)
@@ -91,15 +88,15 @@ SOLVERS: Final = (HIGHS, CBC)
 
 @dataclass(slots=True)
 class Chain:
-    """Solvers in order of preference: the next is asked when one fails. used: names of those that answered."""
+    """Solvers in order of preference: if one fails, the next is tried. used: the solver that answered, after failures."""
 
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""
 
     def solve(self, program: IntegerProgram, witness: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """Answer of the first solver that proves one; raises SolverError when none does.
+        """Answer of the first solver that proves one. Raises SolverError if none does.
 
-        witness: values known to keep every row; a solver that finds nothing, or nothing as good, is mistaken.
+        witness: values known to keep every constraint; an answer that is worse, or infeasible, counts as a failure.
         """
         failures: list[str] = []
         for solver in self.solvers:
@@ -129,7 +126,7 @@ def _value(program: IntegerProgram, values: Sequence[int]) -> Fraction:
 
 
 def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
-    """Whether integers keep every bound and row; rows of whole numbers exactly, others within TOLERANCE."""
+    """Whether integers keep every bound and constraint: whole coefficients exactly, others within TOLERANCE."""
     if any(not 0 <= value <= upper for value, upper in zip(values, program.upper, strict=True)):
         return False
     return all(_keeps(row, values) for row in program.rows)
@@ -164,7 +161,7 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
 
 
 def _reduced(row: Constraint) -> Constraint:
-    """The same row with small numbers: prices in micro-dollars are large enough to make CBC err."""
+    """The same constraint with small numbers: prices in micro-dollars are large enough to make CBC err."""
     numbers = [abs(c) for c in (*row.coefficients, row.least or 0, row.most or 0)]
     if not all(float(number).is_integer() for number in numbers):
         return row

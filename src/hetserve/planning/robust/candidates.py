@@ -1,7 +1,7 @@
-"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without a type.
+"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without one type.
 
-The bound knows means only. Where it is misled by a noisy type, its ten best tend to hold that type all, so the pool is
-also ranked without each auxiliary of the paper's pick.
+The bound knows means only. A noisy type that misleads it tends to be in all of the ten best, so the ranking is repeated
+without each type of the paper's pick.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_POOLS: Final = 4
 
 
 def candidates(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
-    """What to evaluate, each with its bound and once only, the paper's pick first; all pass the independent checker.
+    """Configurations to evaluate, without repeats, each with its bound, the paper's pick first. All pass the checker.
 
     paper: a feasible plan of `plan_kairos`.
     """
@@ -37,7 +37,7 @@ def candidates(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]
 
 
 def homogeneous(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
-    """For every type that serves the whole mix within the SLO: as many of it alone as are allowed."""
+    """As many instances as allowed of every type that alone serves the whole mix within the SLO."""
     alone = (_most(problem, paper, option) for option in problem.types if serves_whole_mix(option, problem))
     return tuple(entry for entry in alone if entry is not None)
 
@@ -47,7 +47,7 @@ def is_homogeneous(counts: Counts) -> bool:
 
 
 def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfiguration | None:
-    """The largest allowed number of one type, by bisection: limits allow every number below one that they allow."""
+    """Largest allowed count of one type, by bisection: limits allow every count below one that they allow."""
     rate = throughput(option.profile, problem.mix) or 0.0
     most = (problem.budget or 0) // option.price
     low, high = option.min_instances, min(most, option.most)
@@ -66,7 +66,7 @@ def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfigurat
 
 
 def _without_a_type(problem: Problem, paper: Plan) -> Iterator[RankedConfiguration]:
-    """The best bounds of the pool without each type of the pick in turn."""
+    """The best bounds without each type of the pick in turn."""
     held = [name for name, count in paper.counts if count][:_MOST_POOLS]
     for name in held:
         if name == problem.base:

@@ -1,4 +1,4 @@
-"""What an evaluation of candidates says, put into a Plan: what holds, what was gained, and over what."""
+"""Explains an evaluation of configurations as a Plan: what holds, what was gained, and over what."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME: Final = "robust"
 
 @dataclass(frozen=True, slots=True)
 class CandidateEvaluation:
-    """held: rate [queries/s] of each candidate. method: how it was found, in words. error: by how much, relative,
+    """held: rate [queries/s] of each candidate. method: how it was measured, in words. error: relative error by which
     it may prefer the wrong one of two mixes.
     """
 
@@ -41,12 +41,12 @@ class RobustChoice:
 
 
 def best_alone(ranked: Iterable[EvaluatedConfiguration]) -> EvaluatedConfiguration | None:
-    """The first of a single type, the best in a ranking."""
+    """The best configuration of a single type in a ranking, or None."""
     return next((entry for entry in ranked if is_homogeneous(entry.candidate.counts)), None)
 
 
 def explain_robust(outcome: RobustChoice) -> Plan:
-    """Plan of the chosen candidate; the ranking stays the paper's, by bound."""
+    """Plan of the chosen configuration; the ranking stays the paper's, by bound."""
     chosen, entry = outcome.chosen, outcome.chosen.candidate
     same = entry.counts == outcome.paper.counts
     step = outcome.paper.next_step if same else _step_among(outcome.problem, entry)
@@ -68,14 +68,14 @@ def explain_robust(outcome: RobustChoice) -> Plan:
 
 
 def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None:
-    """Next step of the bound among the types of an entry: what was avoided is not advised for more money."""
+    """Next step among the types of a configuration, since more money should not buy a type that was avoided."""
     held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step
 
 
 def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[RankedConfiguration], why: str) -> Plan:
-    """The paper's pick, and why nothing was evaluated; a single type instead that serves more than the pick's bound."""
+    """The paper's pick, and why nothing was evaluated; instead a single type if it serves more than the pick's bound."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     if alone is None or paper.bound_qps is None or alone.qps <= paper.bound_qps * (1 + ROUNDING):
         verdict = f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"

@@ -1,8 +1,8 @@
-"""Robust: the leading bounds and every type alone, evaluated with the noise of the profiles; the best is taken.
+"""Robust: evaluates the leading bounds and every type alone with the noise of the profiles, and takes the best.
 
-Kairos's bound knows mean latencies only, and its similarity rule can leave the best bound for one that holds 10 %
-less, or less than the best single type. The work is bounded by a number of instances to evaluate, so that the plan
-depends on the problem alone; a clock, where one is given, is only a safety net, and the plan says when it was hit.
+Kairos's bound knows mean latencies only. Its similarity rule can give up 10 %, or pick less than the best single type.
+The number of instances to evaluate bounds the work, so the plan depends on the problem alone. A clock, if given, is a
+safety net only, and the plan says when it ended the evaluation.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ INSTANCES: Final = 600
 """Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0022)."""
 
 WORK: Final = 30_000_000
-"""Most queries x (instances + those that a step costs anyway) of the quick simulation: 1 to 2 s (decision 0022)."""
+"""Limit on queries x (instances + STEP) of the quick simulation: 1 to 2 s (decision 0022)."""
 
 _ROOM: Final = 2.0
-"""Shortest SLO that may stand for a longer one, in the longest service times."""
+"""Shortest SLO that may replace a longer one, in longest service times."""
 
 _FEWEST: Final = 3
 
@@ -45,29 +45,29 @@ Clock = Callable[[], float]
 
 
 class OutOfTimeError(Exception):
-    """The safety net: the clock passed the limit before the evaluation was done."""
+    """The clock passed the time limit before the evaluation was done."""
 
 
 class TooMuchWorkError(Exception):
-    """The evaluation would take longer than its time; known beforehand, from the problem alone."""
+    """The evaluation would exceed its work limit; known beforehand, from the problem alone."""
 
 
 BatchEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[[], None]], CandidateEvaluation]
 """Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
 
 QUICK_ERROR: Final = 0.2
-"""Found against the compiled simulation under the policy that serves: decision 0022."""
+"""Measured against the compiled simulation under the default policy: decision 0022."""
 SIMULATION_ERROR: Final = 0.01
-"""Two steps of the grid that allowable rates are searched on."""
+"""Two steps of the grid on which allowable rates are searched."""
 
 
 def quick(
     problem: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None], seed: int = SEED
 ) -> CandidateEvaluation:
-    """The default evaluator: many lanes in numpy, nothing to compile.
+    """The default evaluator: the quick simulation in numpy.
 
-    Where overload takes longer to show within the SLO than there is time for, a shorter one is kept instead: what
-    holds within less holds within the SLO. Raises TooMuchWorkError where even that leaves no room to wait in.
+    If overload shows too late at the SLO, a shorter SLO replaces it: a rate that holds within less holds within the
+    SLO. Raises TooMuchWorkError if even that leaves no time to wait in.
     """
     queries, how = quick_queries(entries, problem.slo.latency), ""
     instances = sum(count for entry in entries for _, count in entry.counts)
@@ -88,14 +88,14 @@ def quick(
 
 
 def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
-    """Longest mean service time [s] within the SLO on any type of the candidates: what serves it must go on to."""
+    """Longest mean service time [s] within the SLO on any type of the candidates."""
     used = {name for entry in entries for name, count in entry.counts if count}
     means = (o.profile.mean(batch) for o in problem.types if o.name in used for batch in problem.mix.batches)
     return max((mean for mean in means if mean is not None and mean <= problem.slo.latency), default=0.0)
 
 
 def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> BatchEvaluator:
-    """Evaluator of candidates one by one, each from its counts, as the planners that try configurations have it."""
+    """Evaluator that calls `evaluate` for one candidate after the other."""
 
     def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
         held: list[float] = []
@@ -111,8 +111,8 @@ def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULA
 def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
-    evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation.
-    seed: of the quick simulation, None: the one that never changes. Infeasible exactly where `plan_kairos` is.
+    evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation. seed: of the
+    quick simulation; None: a fixed one. Infeasible exactly if `plan_kairos` is.
     """
     quickly = functools.partial(quick, seed=SEED if seed is None else seed)
     return plan_by(problem, quickly if evaluate is None else each(evaluate, "under the policy that serves"))
@@ -123,11 +123,11 @@ def plan_by(
 ) -> Plan:
     """As `plan_robust`, by any evaluator.
 
-    The paper's pick stands unless another holds more and has the higher bound, or holds more beyond the evaluator's
-    own error, or is a single type that holds more. Not evaluated, it stands unless a single type serves more than its
-    bound. clock: seconds, None: no safety net. time_limit: seconds after
-    which the evaluation ends at its next checkpoint and the paper's pick stands. Decided with the types by name, so
-    that the choice among equals does not depend on their order.
+    Another configuration replaces the paper's pick if it holds more and has the higher bound, if it holds more beyond
+    the evaluator's error, or if it is a single type that holds more. Without an evaluation, only a single type that
+    serves more than the pick's bound replaces it. clock: seconds; None: no safety net. time_limit: seconds, checked at
+    checkpoints; after it the paper's pick is taken. Types are sorted by name first, so ties do not depend on their
+    order.
     """
     decided = _decide(problem.by_name(), evaluate, _checkpoint(clock, time_limit), time_limit)
     return decided.in_order_of(problem)
@@ -158,7 +158,7 @@ def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[],
 def _evaluated(
     problem: Problem, entries: tuple[RankedConfiguration, ...], evaluate: BatchEvaluator, checkpoint: Callable[[], None]
 ) -> tuple[tuple[RankedConfiguration, ...], CandidateEvaluation]:
-    """All of them or, where they are too many, the paper's pick and the best single type alone."""
+    """All candidates or, if they are too many, the paper's pick and the best single type alone."""
     try:
         return entries, evaluate(problem, entries, checkpoint)
     except TooMuchWorkError:
@@ -169,8 +169,9 @@ def _evaluated(
 def _choose(
     ranked: Sequence[EvaluatedConfiguration], pick: EvaluatedConfiguration, error: float
 ) -> EvaluatedConfiguration:
-    """Where bound and evaluation agree that another is better than the paper's pick, that one; where they do not,
-    only what is better beyond the error. Never less than the best single type.
+    """The best that bound and evaluation agree on; if they do not, only what is better beyond the error.
+
+    Never less than the best single type.
     """
     agreed = next(entry for entry in ranked if entry.candidate.qps >= pick.candidate.qps)
     chosen = ranked[0] if ranked[0].held > agreed.held * (1 + error) else agreed
@@ -181,7 +182,7 @@ def _choose(
 def within_work(
     entries: tuple[RankedConfiguration, ...], instances: int = INSTANCES, fewest: int = _FEWEST
 ) -> tuple[RankedConfiguration, ...]:
-    """Candidates in their order while their instances fit, at least `fewest`; the best single type is always kept."""
+    """Candidates in their order while their instances fit, at least `fewest`, and always the best single type."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     kept: list[RankedConfiguration] = []
     spent = 0

@@ -1,4 +1,4 @@
-"""What all methods share: evaluate each configuration once, count, prune, and know when to stop."""
+"""One search: evaluates each configuration once, counts, prunes, and ends at its limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.planning.search.trace import Evaluation
 
 
 class Session:
-    """One search under way; the methods of `search` drive it."""
+    """A search in progress; the methods of `search` drive it."""
 
     def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
         self.space = space
@@ -28,7 +28,7 @@ class Session:
 
     @property
     def over(self) -> bool:
-        """Nothing may, or need, be evaluated any more."""
+        """Whether no evaluation is allowed or left."""
         return len(self.evaluations) >= self._limit or not self._open.any()
 
     @property
@@ -37,7 +37,7 @@ class Session:
 
     @property
     def candidates(self) -> NDArray[np.int64]:
-        """Configurations that were neither evaluated nor pruned."""
+        """Configurations neither evaluated nor pruned."""
         return np.flatnonzero(self._open).astype(np.int64)
 
     @property
@@ -47,7 +47,7 @@ class Session:
     def value(self, index: int) -> float:
         """Queries/s of an evaluated configuration, or the most that a pruned one can hold.
 
-        Evaluates it where neither is known yet, and counts that; not to be called for such a one when `over`.
+        Evaluates an open configuration first; not allowed when `over`.
         """
         if self._open[index]:
             self._measure(index)
