@@ -1,4 +1,4 @@
-"""The mix of batch sizes that queries carry."""
+"""Distribution of batch sizes over queries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 class BatchMix:
     """Distribution of items per query: batches strictly increasing, shares that sum to one.
 
-    Shares are normalised on the way in: weights that sum to 1.0000003 would make 1 - f negative in the
-    throughput bound (Kairos Eq. 14).
+    Shares are normalised: weights that sum to 1.0000003 would make 1 - f negative in the throughput bound (Kairos Eq.
+    14).
     """
 
     batches: tuple[int, ...]
@@ -52,18 +52,18 @@ class BatchMix:
         return self.batches[-1]
 
     def share_up_to(self, batch: int) -> float:
-        """Share f of queries with at most this many items; exactly 1.0 when it covers the whole mix."""
+        """Share f of queries with at most this many items; exactly 1.0 for the whole mix."""
         if batch >= self.largest:
             return 1.0
         return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b <= batch)
 
 
 def kairos_mixture() -> BatchMix:
-    """Batch sizes of Kairos's public artifact, every batch rounded up to a multiple of 10 (10 to 1000).
+    """Batch sizes of Kairos's public artifact, as an exact distribution, rounded up to multiples of 10 (10 to 1000).
 
-    Of 99 draws 8 are uniform on 1..99, 22 on 200..599, 5 on 600..999 (integers), and 64 log-normal(5.1, 0.2);
-    where that leaves 100..200 it is replaced by a uniform integer of 190..199, which makes bin 200 heavy.
-    Source: generator of boringlee24/hpdc23-kairos, which replays the trace of DeepRecSys.
+    Of 99 draws 8 are uniform on 1..99, 22 on 200..599, 5 on 600..999 (integers), and 64 log-normal(5.1, 0.2). A
+    log-normal draw outside 100..200 becomes a uniform integer of 190..199, so bin 200 is heavy. Source: generator of
+    boringlee24/hpdc23-kairos, which replays the trace of DeepRecSys.
     """
     bins = dict.fromkeys(range(10, 1001, 10), 0.0)
     for draws, low, high in ((8, 1, 99), (22, 200, 599), (5, 600, 999)):

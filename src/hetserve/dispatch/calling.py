@@ -1,4 +1,4 @@
-"""Policies called from Python: on a snapshot, or on prepared arrays where every microsecond counts."""
+"""Calls policies from Python: on a snapshot, or on prepared arrays for speed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _decide(*arguments: object) -> tuple[int, int, float]:
 
 @cache
 def flat_kernel(name: str, kernel: Kernel) -> FlatKernel:
-    """The kernel with its arrays as separate arguments: numba takes named tuples from Python slowly."""
+    """The kernel with its arrays as separate arguments: numba is slow to take named tuples from Python."""
     return specialise(_flat, f"flat_{name}", _decide=kernel)
 
 

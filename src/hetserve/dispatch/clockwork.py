@@ -1,8 +1,8 @@
-"""Clockwork's query distribution as Kairos compares with it: bound on arrival to a queue per instance.
+"""Clockwork's query distribution as Kairos compares with it: each query joins an instance's queue on arrival.
 
-The paper's text leaves open which instance that meets the SLO is chosen; both readings are here. Earliest completion:
-the one that finishes first. Least wait, much the stronger: of the instances that meet the SLO the one that starts
-first, the base on ties. Where none meets the SLO, both take the earliest completion. The reference is below.
+The paper leaves open which instance that meets the SLO is chosen; both readings are here. Earliest completion: the one
+that finishes first. Least wait, much the stronger: the one that starts first, the base on ties. If no instance meets
+the SLO, both choose the earliest completion. The reference is below the kernel.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ def earliest_completion() -> Policy:
 
 
 def least_wait() -> Policy:
-    """Reading (b): of the instances that meet the SLO, the one with the least waiting, the base on ties."""
+    """Reading (b): of the instances that meet the SLO, the one with the least wait, the base on ties."""
     return Policy("clockwork_least_wait", decide, reference, (1.0,))

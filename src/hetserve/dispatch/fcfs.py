@@ -1,7 +1,7 @@
-"""First come, first served: the head of the queue to the first idle instance (Ribbon).
+"""First come, first served: the head of the queue goes to an idle instance (Ribbon).
 
-Idle instances are preferred by Kairos's C_j, base first, ties by index, as in the public artifact. The reference
-implementation stands below the kernel.
+Idle instances are ordered by Kairos's C_j, base first, ties by index, as in the public artifact. The reference is below
+the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def decide(
     scratch: Scratch,  # noqa: ARG001
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Pair the head of the queue with the best idle worker that can serve it at all."""
+    """Pair the head of the queue with the best idle worker that can serve it."""
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size = queue.sizes[0]
@@ -58,5 +58,5 @@ def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> Disp
 
 
 def policy() -> Policy:
-    """The policy with its settings (it has none)."""
+    """The policy; it has no settings."""
     return Policy("fcfs", decide, reference)

@@ -1,7 +1,7 @@
 """Kairos's query distribution: min-cost bipartite matching of waiting queries and instances (section 5.1).
 
-Instances that are busy take part with the time they have left; a pair is sent only if its instance is idle now, the
-others stay queued and are matched anew at the next event.
+Busy instances take part with their remaining time. A pair is sent only if its instance is idle; other queries stay
+queued and are matched again at the next event. The reference, with scipy's solver, is below the kernel.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def decide(
 ) -> tuple[int, int, float]:
     """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle.
 
-    The solver's rows are the fewer; of as many, the queries: idle instances of one type would be equal rows that all
-    want one column, equal columns are taken one after the other. Of several matchings of least cost the first that the
-    solver finds in this order is sent.
+    The solver's rows are the smaller side, the queries if equal: idle instances of one type would be equal rows that
+    compete for one column, while equal columns are taken one after the other. Ties between matchings go to the first
+    that the solver finds in this order.
     """
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
@@ -71,7 +71,7 @@ def _fill(
     parameters: Floats,
     cost: Floats,
 ) -> None:
-    """Costs C_j L_ij (Eq. 2), penalised where the query would be late (Eq. 8)."""
+    """Costs C_j L_ij (Eq. 2), with the penalty for late queries (Eq. 8)."""
     count = cost.shape[0] if queries_are_rows else cost.shape[1]
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -94,7 +94,7 @@ def _fill_one(
     penalty: float,
     costs: Floats,
 ) -> None:
-    """Costs on one instance; choices of values instead of branches, which would be foretold wrongly half the time."""
+    """Costs on one instance. Selects values instead of branching, since half the branches would be mispredicted."""
     sizes, arrivals, deadlines = queue.sizes, queue.arrivals, queue.deadlines
     for i in range(costs.shape[0]):
         target, service = deadlines[i] - arrivals[i], services[sizes[i]]

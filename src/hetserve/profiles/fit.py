@@ -1,4 +1,4 @@
-"""A latency profile from measured samples: a table of means and spreads, or the line through them."""
+"""Fits a latency profile to measured samples: a table of means and spreads, or a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hetserve.profiles.samples import Samples
 
 Kind = Literal["linear", "table", "auto"]
 STRAIGHT: Final = 0.05
-"""Largest relative error at a measured batch with which `auto` still calls latencies a line."""
+"""Largest relative error at a measured batch for which `auto` chooses a line."""
 
 TABLE_LIMIT: Final = 256
 _ENOUGH_FOR_QUANTILES: Final = 20
@@ -24,9 +24,10 @@ _ENOUGH_TO_DROP: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBatch:
-    """What was measured at one batch, in seconds.
+    """Statistics of the samples at one batch, in seconds.
 
-    quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19.
+    quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19
+    samples.
     """
 
     batch: int
@@ -38,11 +39,11 @@ class MeasuredBatch:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Entries of all batches, the line through their means, and which of both the profile is to be.
+    """Statistics of all batches, the line through their means, and the chosen kind of profile.
 
-    variation: standard deviation of the samples around the line, relative to it; None for fewer than three.
-    errors: relative error of the line at each entry. why: what decided between line and table. notes: what a
-    user should know of the data.
+    variation: standard deviation of the samples around the line, relative to it; None for fewer than three. errors:
+    relative error of the line at each entry. why: what decided between line and table. notes: for the user, on the
+    data.
     """
 
     kind: Literal["linear", "table"]
@@ -55,7 +56,7 @@ class Fit:
 
     @property
     def worst(self) -> tuple[int, float]:
-        """Batch where the line is farthest off, and by how much relative to the measured mean."""
+        """Batch at which the line has its largest relative error, and that error."""
         error, entry = max(zip(self.errors, self.entries, strict=True), key=lambda pair: (pair[0], -pair[1].batch))
         return entry.batch, error
 
@@ -63,10 +64,10 @@ class Fit:
 def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = False) -> Fit:
     """Fit of the samples.
 
-    kind: `auto` takes a line where at least three batches were measured and it misses none of their means by
-    more than 5 %, else a table. The line is the least-squares line through the means, as published for Kairos.
-    keep_wild: count cold starts too. They are left out of a batch (and noted) where they are a single sample
-    or 1 % of them: what happens more often is behaviour, and a p99 must not hide it.
+    kind: `auto` chooses a line if at least three batches were measured and it misses no mean by more than 5 %, else a
+    table. The line is the least-squares line through the means, as published for Kairos. keep_wild: keep cold starts.
+    Otherwise a batch loses them (with a note) if they are one sample or at most 1 %: what happens more often is
+    behaviour, and the p99 must show it.
     """
     notes: list[str] = []
     kept = samples.by_batch if keep_wild else _tamed(samples, notes)
@@ -80,7 +81,7 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
 
 
 def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
-    """At most so many entries, spread evenly, the first and the last among them."""
+    """At most `most` entries, spread evenly, the first and the last included."""
     if len(entries) <= most:
         return entries
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())

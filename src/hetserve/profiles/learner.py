@@ -1,7 +1,7 @@
-"""Learns a latency profile from served queries (Kairos section 5.1): a line at first, a table once it can be one.
+"""Learns a latency profile from served queries (Kairos section 5.1): first a line, then a table.
 
-Kairos takes latencies as they come. Here one cold start in a hundred must not move a prediction, and the spread
-around it is learnt too. State is a value: observing gives a new learner, so a replay gives the same predictions.
+Kairos uses latencies as measured. Here one cold start in a hundred does not move a prediction, and the spread is learnt
+too. A learner is a value: `observe` returns a new one, so a replay gives the same predictions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ENOUGH_FOR_QUANTILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LearnedProfile:
-    """What has been learnt so far; a latency profile for every batch up to max_batch.
+    """Latency profile learnt so far, for every batch up to max_batch.
 
-    table: None while too few batches are known. Beyond the batches of the table it goes on with the line's slope.
+    table: None while too few batches are known. Outside the table's batches it continues with the line's slope.
     """
 
     line: Line
@@ -63,11 +63,11 @@ class LearnedProfile:
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Latencies of one model on one instance type, as they were served.
+    """Latencies of one model on one instance type, as served.
 
-    table_after: distinct batches that must be settled before a table replaces the line. settled: observations
-    that settle a batch; with 3 a single wild one is outvoted. window: latest observations kept per batch, so
-    that a lasting change is learnt after half of it. samples: {batch: latencies in seconds, oldest first}.
+    table_after: distinct settled batches before a table replaces the line. settled: observations that settle a batch; 3
+    outvote a single outlier. window: latest observations kept per batch; a lasting change is learnt after half of it.
+    samples: {batch: latencies in seconds, oldest first}.
     """
 
     table_after: int = 10
@@ -82,9 +82,9 @@ class Learner:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
 
     def observe(self, batch: int, seconds: float) -> Learner:
-        """Learner that has also seen a query of `batch` items served in so many seconds.
+        """Learner that has also seen a query of `batch` items, served in this many seconds.
 
-        Raises ValueError for a batch below 1 and a latency that is not a positive finite number.
+        Raises ValueError for a batch below 1 or a latency that is not a positive finite number.
         """
         if batch < 1:
             raise ValueError(f"batch {batch}: a query carries at least one item")
@@ -95,11 +95,11 @@ class Learner:
 
     @property
     def observations(self) -> int:
-        """Observations kept."""
+        """Number of observations kept."""
         return sum(len(recent) for recent in self.samples.values())
 
     def profile(self) -> LearnedProfile | None:
-        """The profile as far as it is known; None before the first observation."""
+        """Profile learnt so far; None before the first observation."""
         if not self.samples:
             return None
         batches = sorted(self.samples)

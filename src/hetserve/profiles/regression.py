@@ -1,4 +1,4 @@
-"""Lines through measured latencies; intercept and slope are never negative, since no query takes negative time."""
+"""Robust lines through measured latencies, with intercept and slope of at least 0, and the limit of outliers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAME: Final = 0.05
 
 
 class Line(NamedTuple):
-    """Latency as intercept + slope x batch, both in seconds and at least 0."""
+    """Latency = intercept + slope x batch, both in seconds and at least 0."""
 
     intercept: float
     slope: float
@@ -31,18 +31,18 @@ class Line(NamedTuple):
 
 
 def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line with the least sum of squared errors, every point of the same weight (as the Kairos paper fits).
+    """Line of least squared errors, all points weighted alike (as the Kairos paper fits).
 
-    One distinct batch gives a constant. Raises ValueError for no point, or lengths that differ.
+    One distinct batch gives a constant. Raises ValueError for no point, or for different lengths.
     """
     x, y = _arrays(batches, latencies)
     return _fit(x, y, np.ones_like(x))
 
 
 def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line by relative error that a minority of wild points does not move.
+    """Line by relative error that a minority of outliers does not move.
 
-    Theil-Sen's line as a start, then Huber's weights on the relative residuals until they stand still.
+    Starts from Theil-Sen's line, then applies Huber's weights to the relative residuals until they converge.
     """
     x, y = _arrays(batches, latencies)
     line = _theil_sen(x, y)
@@ -66,7 +66,7 @@ def _arrays(batches: Sequence[int], latencies: Sequence[float]) -> tuple[_Floats
 
 
 def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
-    """Weighted least squares with intercept and slope at least 0: at most one of the two bounds binds."""
+    """Weighted least squares with intercept and slope at least 0; at most one of the two limits applies."""
     total = weights.sum()
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
@@ -83,7 +83,7 @@ def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
 
 
 def _theil_sen(x: _Floats, y: _Floats) -> Line:
-    """Median of the slopes between pairs of points, of at most 64 spread over the batches (a quadratic count)."""
+    """Median of the slopes between pairs of at most 64 points, spread over the batches."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
     if len(x) > _STARTING_BATCHES:
@@ -99,9 +99,9 @@ def _theil_sen(x: _Floats, y: _Floats) -> Line:
 
 
 def tolerance(ratios: Sequence[float]) -> float:
-    """How far from 1 a latency / median of its batch may lie before it is wild.
+    """Distance from 1 beyond which a latency / median of its batch is an outlier: a cold start or a stall.
 
-    ratios: of all batches of one model and type together; their median absolute deviation is the measure.
+    ratios: of all batches of one model and type; their median absolute deviation is the scale.
     """
     middle = float(np.median(ratios))
     return max(_TAME, _WILD * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))

@@ -1,4 +1,4 @@
-"""Measured latencies from a CSV file: one line per query."""
+"""Reads measured latencies from a CSV file: one line per query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPE_COLUMNS: Final = ("instance", "instance_type")
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Latencies in seconds by batch, batches rising, in the file's order within each."""
+    """Latencies in seconds by batch: batches ascending, latencies in the file's order."""
 
     name: str
     by_batch: Mapping[int, tuple[float, ...]]
@@ -34,9 +34,9 @@ class Samples:
 def read_samples(text: str, name: str, model: str, instance_type: str) -> Samples:
     """Samples of a CSV text with the columns `batch` and `latency_ms`, or `latency` in seconds.
 
-    Where the file has a column `model`, or `instance` (`instance_type`), only the lines of this model and type
-    count; models are compared as DNS labels. Other columns are ignored.
-    Raises CsvError with every error found: missing, empty, negative, zero, NaN, not a number, out of range.
+    If the file has a column `model` or `instance` (`instance_type`), only lines of this model and type count; models
+    are compared as DNS labels. Other columns are ignored. Raises CsvError with every error found: missing, empty,
+    negative, zero, NaN, not a number, out of range.
     """
     table = read_rows(text, name, ["batch"])
     column = _latency_column(table)

@@ -1,6 +1,6 @@
-"""Queries x policy x configuration, simulated deterministically: single runs and allowable throughput.
+"""Deterministic simulation of queries x policy x configuration: single runs and allowable throughput.
 
-What holds compiled code (`run`, `allowable`) is loaded when first used: numba costs half a second.
+Modules with compiled code (`run`, `allowable`) load on first use: numba takes half a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Allowable throughput: the highest rate on a grid, scanned from above, at which the percentile of the SLO holds.
+"""Allowable throughput: the highest rate on a grid, scanned from above, at which the SLO's percentile holds.
 
-Scanned down, not up and not by bisection: violations are not monotone in load, since a noisy type takes the work of
-light load first; raising the rate until the SLO breaks can answer 0 for a configuration that passes near its bound.
+Scanned down, not up and not by bisection, since violations are not monotone in load: at light load a noisy type takes
+work. Raising the rate until the SLO breaks can return 0 for a configuration that passes near its bound.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ GRID: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class RateTrial:
-    """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
-    stopped gives what was certain by then. limit: what the criterion compares. unstable: failed because the backlog
-    grows: within the limit, or from the ceiling on, where nothing is run."""
+    """One rate [queries/s] tried.
+
+    ratios: violations / queries of each seed that was needed; of a stopped run, the violations that were certain.
+    limit: what the criterion compares. unstable: failed because the backlog grows, either within the limit, or at or
+    above the ceiling, where nothing is run.
+    """
 
     rate: float
     ratios: tuple[float, ...]
@@ -45,10 +48,10 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class Allowable:
-    """rate: allowable throughput [queries/s], 0 where no rate of the grid passes.
+    """rate: allowable throughput [queries/s]; 0 if no rate of the grid passes.
 
-    per_seed: of each seed alone, for a criterion that judges seeds alone, else empty. trials: highest rate first,
-    one list for all seeds or one after the other.
+    per_seed: the rate of each seed, for a criterion that judges each seed alone, else empty. trials: highest rate
+    first, for all seeds together or for one after the other.
     """
 
     rate: float
@@ -69,7 +72,7 @@ class Allowable:
 
     @property
     def unstable_from(self) -> float | None:
-        """Lowest rate tried above the allowable one at which only the growing backlog was against it."""
+        """Lowest rate tried above the allowable one that failed only because the backlog grows."""
         return min((t.rate for t in self.trials if t.unstable and t.rate > self.rate), default=None)
 
     def as_json(self) -> dict[str, object]:
@@ -123,15 +126,14 @@ def allowable_throughput(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Allowable:
-    """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; where the bound itself passes, the last one
-    that passes upwards of it.
+    """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; if the bound passes, the last that passes above
+    it.
 
-    bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
-    arrivals: a recording is stretched to each rate and has its own number of queries; its backlog may grow.
-    ceiling: rate from which a criterion that requires a steady backlog fails without a run, see
-    `hetserve.simulation.stability.ceiling`. threads: rates tried at once; they do not change the result, and the
-    compiled loop runs outside the interpreter lock. progress: called with every trial, in order.
-    Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
+    bound: first rate [queries/s], such as Kairos's upper bound. criterion: `Confident()` by default. arrivals: a
+    recording is stretched to each rate and has its own number of queries; its backlog may grow. ceiling: rate from
+    which a criterion that requires a steady backlog fails without a run, see `hetserve.simulation.stability.ceiling`.
+    threads: rates tried at once; they do not change the result. progress: called with every trial, in order. Raises
+    ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
     if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
@@ -146,7 +148,7 @@ def allowable_throughput(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RateSearch:
-    """One question to `allowable_throughput`, by the names of its arguments."""
+    """Arguments of one call of `allowable_throughput`."""
 
     system: System
     counts: Mapping[str, int]
@@ -163,7 +165,7 @@ class _RateSearch:
     ceiling: float
 
     def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
-        """Scan for all seeds together or, where the criterion judges them alone, for one after the other."""
+        """Scan for all seeds together or, if the criterion judges each alone, for one after the other."""
         works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
         alone = isinstance(self.criterion, PerSeed)
         found: list[float] = []
@@ -197,7 +199,7 @@ class _RateSearch:
         )
 
     def trial(self, rate: float, works: Sequence[Workload]) -> RateTrial:
-        """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
+        """One rate over the seeds in turn; ends once the rate cannot pass."""
         if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
             return RateTrial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
@@ -233,7 +235,7 @@ def _scan(
     trials: list[RateTrial],
     progress: Progress | None,
 ) -> float:
-    """Rate of the first trial that passes from the bound down, or the last that passes upwards from it."""
+    """Rate of the first trial that passes from the bound down, or the last that passes from the bound up."""
 
     def noted(rates: Iterable[float]) -> Iterator[RateTrial]:
         for trial in attempts(rates):

@@ -1,8 +1,8 @@
 """The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
 
-At equal times completions come before arrivals, arrivals before wake-ups, lower workers first. Each policy gets its
-own copy of the loop with its kernel compiled in (`compiled_loop`); `hetserve.testing.plain_simulation` is the same in
-plain Python.
+At equal times completions precede arrivals, arrivals precede wake-ups, and lower workers go first. Each policy gets its
+own copy of the loop with its kernel compiled in (`compiled_loop`). `hetserve.testing.plain_simulation` is its reference
+in plain Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, 
 
 
 class KernelArguments(NamedTuple):
-    """What the policy is given besides the queue and the workers, and where it answers."""
+    """Arguments of the policy besides queue and workers, and its output."""
 
     model: ModelArrays
     parameters: Floats
@@ -101,7 +101,7 @@ def _hand_over(
     outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Give a query to a worker: it is served now, or queues there behind what the worker has."""
+    """Give a query to a worker: it is served now, or queues behind the worker's other queries."""
     predicted = model.mean[state.types[worker], load.sizes[query]]
     if not state.busy[worker]:
         state.free_at[worker] = now + predicted
@@ -119,7 +119,7 @@ def _hand_over(
 
 @njit_inner
 def _fault(position: int, worker: int, load: ArrivalArrays, model: ModelArrays, state: LoopState) -> int:
-    """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
+    """Fault of handing over the query at this position; 0: none. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
         return NO_SUCH_QUERY
     if state.ids[position] < 0:
@@ -144,7 +144,7 @@ def _apply(
     outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Carry out an answer; violations that it makes, or a fault (negative)."""
+    """Carry out an answer; returns its violations, or a fault (negative)."""
     violations = 0
     head = state.ends[0]
     low, high = state.ends[1], head
@@ -217,5 +217,5 @@ def _decide(*arguments: object) -> tuple[int, int, float]:
 
 @cache
 def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
-    """The event loop with this kernel compiled into it."""
+    """The event loop with this kernel compiled in."""
     return specialise(_simulate, f"simulate_{policy}", _decide=kernel)

@@ -1,4 +1,4 @@
-"""What a run tells: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
+"""Report of a run: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 @dataclass(frozen=True, slots=True)
 class Decile:
-    """A tenth of the queries by batch size, or several that one size fills; smallest and largest batch in it."""
+    """A tenth of the queries by batch size, or several if one size fills them; its smallest and largest batch."""
 
     smallest: int
     largest: int
@@ -66,10 +66,9 @@ class TypeUse:
 class RunReport:
     """One run. Times in seconds, rates in queries/s; a query that was never served violates.
 
-    queries: those that count, after the first `warm_up`. latencies: {percentile: latency} of the served ones.
-    worst_delay: longest latency of a served query. backlog: None where the run was stopped or its arrivals were
-    recorded, at a rate that may itself grow. stopped_early: the violations passed the limit of the run;
-    what had not happened by then is not in any figure.
+    queries: after the first `warm_up`. latencies: {percentile: latency} of served queries. worst_delay: longest latency
+    of a served query. backlog: None if the run was stopped or its arrivals were recorded, since their rate may grow.
+    stopped_early: the violations passed the run's limit; later queries are in no figure.
     """
 
     policy: str
@@ -98,7 +97,7 @@ class RunReport:
         return self.violations / self.queries
 
     def as_json(self) -> dict[str, object]:
-        """Plain data; a latency that nothing has is null."""
+        """Plain data; a latency without queries is null."""
         return {
             "policy": self.policy,
             "parameters": list(self.parameters),
@@ -165,7 +164,7 @@ def make_report(
 
 
 class _Fates(NamedTuple):
-    """The queries that count: flags by query; delays [s] of the served ones alone."""
+    """Queries that count: flags by query; delays [s] of the served ones only."""
 
     violates: NDArray[np.bool_]
     given_up: NDArray[np.bool_]
@@ -186,7 +185,7 @@ def _fates(
 
 
 def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
-    """[query] True where service ends after the deadline or the query was dropped; queries unserved are not in it."""
+    """[query] Whether service ends after the deadline or the query was dropped; False if it was never served."""
     late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
     return late
 

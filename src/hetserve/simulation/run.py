@@ -31,7 +31,7 @@ class PolicyContractError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """What happened to every query, and whether the run ended before all of them had come."""
+    """Outcome of every query, and whether the run ended before all of them arrived."""
 
     outcome: QueryOutcomes
     stopped_early: bool
@@ -49,9 +49,9 @@ def simulate(
 ) -> RunReport:
     """Run and report.
 
-    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries that are served but do
-    not count. stop_after: end the run once more than this many violations are certain.
-    Raises ValueError for inputs that do not fit together, PolicyContractError for a policy that breaks its contract.
+    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries, which are served but do not
+    count. stop_after: end the run once more violations than this are certain. Raises ValueError for inputs that do not
+    fit together, PolicyContractError for a policy that breaks its contract.
     """
     trace = run_trace(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
     return make_report(
@@ -69,7 +69,7 @@ def run_trace(
     warm_up: int = 0,
     stop_after: int | None = None,
 ) -> RunTrace:
-    """As `simulate`, but every query's fate instead of a report."""
+    """As `simulate`, but returns every query's outcome."""
     queries, types = len(workload), system.workers(counts)
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
@@ -108,7 +108,7 @@ def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalAr
 
 
 def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:
-    """Violations among the queries that count; those never served are violations unless the run was stopped."""
+    """Violations among the queries that count, those never served included unless the run was stopped."""
     late = late_queries(trace.outcome, workload.times(rate), system.slo)
     if not trace.stopped_early:
         late |= ~np.isfinite(trace.outcome.finish)

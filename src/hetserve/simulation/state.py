@@ -1,4 +1,4 @@
-"""What the event loop works on: queries and service times, which are fixed; its state; the queue that waits."""
+"""Data of the event loop: queries and service times, which are fixed; its state; the waiting queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAITING, DROPPED = -1, -2
 
 
 class ArrivalArrays(NamedTuple):
-    """Queries by id. knots and weights: where each query's uniform draw falls on the spread's probabilities."""
+    """Queries by id. knots and weights: position of each query's uniform draw on the spread's probabilities."""
 
     arrivals: Floats
     sizes: Integers
@@ -24,7 +24,7 @@ class ArrivalArrays(NamedTuple):
 
 
 class ServiceTimeArrays(NamedTuple):
-    """Service times that are drawn from: mean [type, size] x ratios [type, size, knot]."""
+    """Service times to draw from: mean [type, size] x ratios [type, size, knot]."""
 
     means: Floats
     ratios: Floats
@@ -39,11 +39,11 @@ class QueryOutcomes(NamedTuple):
 
 
 class LoopState(NamedTuple):
-    """What changes while the loop runs.
+    """State of the loop.
 
-    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker,
-    first and last query that waits there, -1 for none; next_in_line: by query. pending: predicted work in line.
-    done_at: when the running query really ends, infinite for idle workers.
+    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker, first
+    and last query waiting there, -1 for none. next_in_line: by query. pending: predicted work in line. done_at: real
+    end of the running query, infinite for idle workers.
     """
 
     ends: Integers
@@ -99,7 +99,7 @@ def _move(source: int, target: int, state: LoopState) -> None:
 
 @njit_inner
 def close_gaps(low: int, high: int, state: LoopState) -> None:
-    """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
+    """Remove the entries marked -1, within positions low..high, by moving the shorter side."""
     head, tail = state.ends[0], state.ends[1]
     if high - head < tail - low:
         target = high

@@ -1,7 +1,7 @@
-"""Queries drawn before a run: when they come, how many items they carry, how lucky their service is.
+"""Queries drawn before a run: arrival times, batch sizes, and service draws.
 
-Common random numbers: two runs with one seed see the same gaps (scaled to their rates), batches and service draws
-whatever the policy, the configuration and the rate, so that differences between runs are differences of these.
+Common random numbers: runs with one seed have the same gaps (scaled to their rates), batches and service draws for any
+policy, configuration and rate, so differences between runs come from these alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hetserve.simulation.recording import Recording
 class Arrivals(StrEnum):
     """How queries arrive.
 
-    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number
-    of milliseconds: more regular than a Poisson process at long gaps, bursts at short ones. RECORDED: times that
-    were measured, stretched to the rate asked for.
+    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number of
+    milliseconds; more regular than a Poisson process at long gaps, bursty at short ones. RECORDED: recorded times,
+    stretched to the rate.
     """
 
     EXPONENTIAL = "exponential"
@@ -35,9 +35,8 @@ class Arrivals(StrEnum):
 class Workload:
     """Queries in order of arrival; arrays are read-only.
 
-    batches: the distinct sizes; sizes: [query], index into them. gaps: [query], before each arrival: in mean
-    gaps, or for INTEGER_POISSON the uniform draw behind it. luck: [query], uniform draw of the service time.
-    seed: None for arrivals and batches that were both recorded.
+    batches: the distinct sizes. sizes: [query], index into them. gaps: [query], before each arrival, in mean gaps; for
+    INTEGER_POISSON the uniform draw behind it. luck: [query], uniform draw of the service time.
     """
 
     arrivals: Arrivals
@@ -64,9 +63,9 @@ class Workload:
 def draw_workload(
     mix: BatchMix, queries: int, seed: int, arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL
 ) -> Workload:
-    """Workload of so many queries; each kind of draw has a stream of its own.
+    """Workload of `queries` queries; each kind of draw has its own random stream.
 
-    A recording has its own number of queries, and draws from the mix only the batches that it does not say.
+    A recording has its own number of queries; missing batches are drawn from the mix.
     """
     if isinstance(arrivals, Recording):
         return record_workload(arrivals.times, arrivals.batches or mix, seed)
@@ -86,9 +85,9 @@ def draw_workload(
 
 
 def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, seed: int) -> Workload:
-    """Workload that replays arrival times [s], with recorded batches, one per time, or drawn from a mix.
+    """Workload that replays arrival times [s], with recorded batches, one per time, or batches drawn from a mix.
 
-    Raises ValueError naming the position of a time that is not finite or comes before its predecessor.
+    Raises ValueError naming the position of a time that is not finite or decreases.
     """
     at = np.asarray(times, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(at) | (np.diff(at, prepend=-math.inf) < 0))
@@ -134,7 +133,7 @@ def _frozen(
 
 
 def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:
-    """Poisson numbers by inversion, so that the same draw gives comparable gaps at every rate."""
+    """Poisson numbers by inversion, so that one draw gives comparable gaps at every rate."""
     top = int(mean + 12 * math.sqrt(mean) + 30)
     logs = np.arange(top + 1) * math.log(mean) - mean - np.cumsum(np.log(np.maximum(np.arange(top + 1), 1)))
     numbers = np.searchsorted(np.cumsum(np.exp(logs)), uniform, side="right")

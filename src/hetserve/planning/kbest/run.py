@@ -16,7 +16,7 @@ from hetserve.planning.kbest.ties import first_by_counts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What the search found, in money again."""
+    """Result of the search, in money."""
 
     counts: Ints
     costs: Ints
@@ -69,7 +69,7 @@ def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ce
 def _settle(
     best: Incumbents, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
 ) -> tuple[Ints | None, int]:
-    """Counts with the last entry's equals replaced by the first of all its equals; None: not settled in time."""
+    """Counts with the last entry's ties replaced by the first of all its ties; None if not settled in time."""
     key, cost = best.keys[-1], int(best.costs[-1])
     above = (best.keys > key) | (best.costs < cost)
     equals = int((~above).sum())

@@ -1,4 +1,4 @@
-"""Explains HetSev's choice as a Plan: runner-up and why not, changes, and what is missing if nothing carries the load."""
+"""Explains HetSev's choice as a Plan: runner-up and why not, changes, and what is missing for the load."""
 
 from __future__ import annotations
 

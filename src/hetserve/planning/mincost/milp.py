@@ -88,7 +88,7 @@ SOLVERS: Final = (HIGHS, CBC)
 
 @dataclass(slots=True)
 class Chain:
-    """Solvers in order of preference: if one fails, the next is tried. used: the solver that answered, after failures."""
+    """Solvers in order of preference: if one fails, the next is tried. used: who answered, and earlier failures."""
 
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""

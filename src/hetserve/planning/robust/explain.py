@@ -75,7 +75,7 @@ def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None
 
 
 def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[RankedConfiguration], why: str) -> Plan:
-    """The paper's pick, and why nothing was evaluated; instead a single type if it serves more than the pick's bound."""
+    """The paper's pick, and why nothing was evaluated; or a single type that serves more than the pick's bound."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     if alone is None or paper.bound_qps is None or alone.qps <= paper.bound_qps * (1 + ROUNDING):
         verdict = f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"

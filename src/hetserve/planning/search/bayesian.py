@@ -54,7 +54,7 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats
 
 
 def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple[Any, object]:
-    """Gaussian process through the known values, and its kernel. learn: fit the kernel too, else reuse the given one."""
+    """Gaussian process through the known values, and its kernel. learn: fit the kernel, else reuse the given one."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415  late: a second to import
     from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
