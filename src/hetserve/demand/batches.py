@@ -20,7 +20,7 @@ LARGEST_BATCH: Final = 1000
 _FORMS: Final = "mixture, normal:MEAN,SD, lognormal:MU,SIGMA or the path of a CSV file"
 _BATCH_COLUMNS: Final = ("batch", "batch_bin")
 _WEIGHT_COLUMNS: Final = ("weight", "share", "probability")
-# Below this a batch would not be drawn once in a billion queries.
+# Smaller shares are not drawn once in a billion queries.
 _NEGLIGIBLE: Final = 1e-12
 
 

@@ -76,7 +76,7 @@ def assign(cost: Floats, work: AssignmentWorkspace) -> None:
         work.rank[column] = column + cost.shape[1]
     bits, waiting = work.distance.view(np.uint64), ZERO
     for row in range(cost.shape[0]):
-        for column in range(cost.shape[1]):  # a slice assigned to a slice would be copied first
+        for column in range(cost.shape[1]):  # numba copies a slice before assigning it to a slice
             work.distance[column] = cost[row, column]
         column = _position(bits, _least(bits), work.rank)
         work.u[row] = cost[row, column]

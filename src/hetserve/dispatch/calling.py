@@ -55,7 +55,7 @@ def _flat(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # stands for the kernel that `flat_kernel` binds
+    raise NotImplementedError  # `flat_kernel` replaces it by the kernel
 
 
 @cache

@@ -15,7 +15,7 @@ import numpy as np
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
-# Not literals: functions would be compiled once more for each that they are called with.
+# Not literals: numba would compile functions again for each literal argument.
 READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = cast("list[int]", list(np.arange(7)))
 ABSENT, ORDINARY, STRONG = cast("list[int]", list(np.arange(3)))
 NONE, NO_RISK, RISK = cast("list[int]", list(np.arange(3)))
@@ -174,7 +174,7 @@ def plan_queue(
     _plan_group(count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
     waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
     if waiting == NONE or (waiting == NO_RISK and not strong_idle):
-        return count  # nobody would act on a plan of the strong ones
+        return count  # a plan of the strong ones would change nothing
     leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
     _plan_group(leftover, STRONG, OVERFLOW, queue, workers, model, board)
     risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK

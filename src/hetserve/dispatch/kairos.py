@@ -20,7 +20,7 @@ from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArr
 XI: Final = 0.98
 PENALTY: Final = 10.0
 WINDOW: Final = 2.0
-# A pair that cannot be served at all costs more than any late one (C_j <= 1 up to noise), and is never sent.
+# Costs more than any late pair (C_j <= 1 up to noise), and is never sent.
 UNSERVABLE: Final = 1e3
 
 
@@ -42,7 +42,7 @@ def decide(
     """
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
-    # No pair can be sent without an idle instance: the matching need not be solved.
+    # Without an idle instance no pair can be sent.
     if m == 0 or workers.busy.all():
         return 0, 0, math.inf
     rows, columns, queries_are_rows = min(m, n), max(m, n), m <= n

@@ -1,8 +1,10 @@
 """Fluid bound: the highest rate that instances could carry if queries were a fluid that never waits.
 
-max R s.t. each batch size b is served in full, sum_t x[t,b] + dropped[b] = R p[b]; each type has its time, sum_b x[t,b]
-mean[t,b] <= n_t; x[t,b] only if mean[t,b] is within the SLO; sum_b dropped[b] <= d R. In the long run a dispatcher
-exceeds it only if it drops or serves late more than a share d of the queries.
+    max R  s.t.  sum_t x[t,b] + dropped[b] = R p[b]   each batch size b is served in full
+                 sum_b x[t,b] mean[t,b] <= n_t        each type has its time
+                 sum_b dropped[b] <= d R              x[t,b] only if mean[t,b] is within the SLO
+
+In the long run a dispatcher exceeds it only if it drops or serves late more than a share d of the queries.
 """
 
 from __future__ import annotations

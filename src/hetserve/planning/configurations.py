@@ -48,7 +48,7 @@ def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: i
 def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.float64]:
     """Ways to spend each amount after up to `most` instances at `price` units are added."""
     if most <= 0 or price >= len(ways):
-        return ways  # not one is affordable, and a table as wide as its price would be memory for nothing
+        return ways  # none is affordable, and the table would be as wide as its price
     rows = -(-len(ways) // price)
     table = np.zeros(rows * price)
     table[: len(ways)] = ways

@@ -36,11 +36,11 @@ STEP: Final = 500
 
 COARSE: Final = 0.05
 FINE: Final = 0.005
-# The bound itself is not tried: where it is what the instances can serve, any randomness makes a backlog grow there.
+# Not the bound itself: if the instances can just serve it, any randomness makes the backlog grow.
 _HIGHEST: Final = 1 - FINE
 _FIRST_LEVELS: Final = np.minimum(np.arange(20, 10, -1) * COARSE, _HIGHEST)
 _LOW_LEVELS: Final = np.arange(10, 0, -1) * COARSE
-# Added to a wait in seconds: more than any wait, so that the comparison goes class by class.
+# Added to a wait [s] and larger than any, so the class is compared first.
 _RESERVED: Final = 1e6
 _LATE: Final = 1e9
 

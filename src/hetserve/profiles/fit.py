@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
-from hetserve.profiles.regression import Line, least_squares, tolerance
+from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
 
 Kind = Literal["linear", "table", "auto"]
@@ -70,7 +70,7 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
     behaviour, and the p99 must show it.
     """
     notes: list[str] = []
-    kept = samples.by_batch if keep_wild else _tamed(samples, notes)
+    kept = samples.by_batch if keep_wild else _without_outliers(samples, notes)
     entries = tuple(_entry(batch, latencies, notes) for batch, latencies in kept.items())
     line = least_squares([e.batch for e in entries], [e.mean for e in entries])
     errors = tuple(abs(line.at(e.batch) / e.mean - 1) for e in entries)
@@ -87,14 +87,14 @@ def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tupl
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())
 
 
-def _tamed(samples: Samples, notes: list[str]) -> Mapping[int, tuple[float, ...]]:
+def _without_outliers(samples: Samples, notes: list[str]) -> Mapping[int, tuple[float, ...]]:
     medians = {batch: float(np.median(own)) for batch, own in samples.by_batch.items()}
-    wild = tolerance([x / medians[batch] for batch, own in samples.by_batch.items() for x in own])
+    limit = outlier_limit([x / medians[batch] for batch, own in samples.by_batch.items() for x in own])
     kept: dict[int, tuple[float, ...]] = {}
     for batch, own in samples.by_batch.items():
-        tame = tuple(x for x in own if abs(x / medians[batch] - 1) <= wild)
-        few = len(own) - len(tame) <= max(1, len(own) // 100)
-        kept[batch] = tame if few and len(own) >= _ENOUGH_TO_DROP else own
+        near = tuple(x for x in own if abs(x / medians[batch] - 1) <= limit)
+        few = len(own) - len(near) <= max(1, len(own) // 100)
+        kept[batch] = near if few and len(own) >= _ENOUGH_TO_DROP else own
     dropped = samples.count - sum(map(len, kept.values()))
     if dropped:
         notes.append(

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.profiles.latency import LinearProfile, TableProfile
-from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line, tolerance
+from hetserve.profiles.latency import TableProfile
+from hetserve.profiles.regression import MAD_TO_SD, Line, outlier_limit, robust_line
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 from hetserve.units import Seconds
 
-# A median of few observations can itself be wild. Until there are more, what is this many times off the line does
-# not count; a real latency is not: lines miss the smallest batches by a factor of three at most (kairos data).
+# A median of few observations can be an outlier. Until there are more, observations this many times off the line do
+# not count. Lines miss real latencies by a factor of three at most (smallest batches, kairos data).
 _FEW: Final = 8
 _OFF_THE_LINE: Final = 5.0
 # Fewer residuals than this give a standard deviation, not quantiles.
@@ -46,7 +46,7 @@ class LearnedProfile:
         nearest = min(max(batch, self.table.batches[0]), self.table.batches[-1])
         known = self.table.mean(nearest)
         assert known is not None  # noqa: S101  within the table
-        # Below the first batch a steep line could fall to nothing: half of the shortest known stays.
+        # A steep line could fall to 0 below the first batch: keep at least half of the shortest known latency.
         return Seconds(max(known + self.line.slope * (batch - nearest), known / 2))
 
     def spread(self, batch: int) -> Spread | None:
@@ -55,10 +55,6 @@ class LearnedProfile:
     def quantile(self, batch: int, percentile: float) -> Seconds | None:
         mean = self.mean(batch)
         return None if mean is None else Seconds(mean * (self.variation or CONSTANT).ratio(percentile / 100))
-
-    def as_linear(self) -> LinearProfile:
-        """The line alone, whatever else is known."""
-        return LinearProfile(Seconds(self.line.intercept), Seconds(self.line.slope), self.max_batch, self.variation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +105,8 @@ class Learner:
         if len(known) < self.table_after:
             return LearnedProfile(line, None, self._spread_around({b: line.at(b) for b in batches}), self.max_batch)
         medians = {batch: float(np.median(kept)) for batch, kept in known.items()}
-        wild = tolerance([x / medians[batch] for batch, kept in known.items() for x in kept])
-        means = {batch: _trimmed_mean(kept, medians[batch], wild) for batch, kept in known.items()}
+        limit = outlier_limit([x / medians[batch] for batch, kept in known.items() for x in kept])
+        means = {batch: _trimmed_mean(kept, medians[batch], limit) for batch, kept in known.items()}
         table = TableProfile(tuple(known), tuple(Seconds(means[b]) for b in known))
         return LearnedProfile(line, table, self._spread_around(means, own_means=True), self.max_batch)
 
@@ -119,12 +115,12 @@ class Learner:
         pooled: list[float] = []
         for batch, mean in means.items():
             count = len(self.samples[batch])
-            # Deviations from a mean of one's own are too small by this factor (Bessel).
+            # Bessel's correction for deviations from the samples' own mean.
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
-        wild = tolerance(pooled)
+        limit = outlier_limit(pooled)
         middle = float(np.median(pooled))
-        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= wild])
+        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= limit])
         if len(ratios) < self.settled:
             return None
         if len(ratios) < _ENOUGH_FOR_QUANTILES:
@@ -140,6 +136,6 @@ def _credible(samples: tuple[float, ...], expected: float) -> tuple[float, ...]:
     return tuple(x for x in samples if expected / _OFF_THE_LINE <= x <= expected * _OFF_THE_LINE)
 
 
-def _trimmed_mean(samples: tuple[float, ...], median: float, wild: float) -> float:
-    kept = [x for x in samples if abs(x / median - 1) <= wild]
+def _trimmed_mean(samples: tuple[float, ...], median: float, limit: float) -> float:
+    kept = [x for x in samples if abs(x / median - 1) <= limit]
     return math.fsum(kept) / len(kept) if kept else median

@@ -14,10 +14,10 @@ _HUBER: Final = 1.345
 MAD_TO_SD: Final = 1.4826
 _ROUNDS: Final = 30
 _STARTING_BATCHES: Final = 64
-# Latencies this many standard deviations from the median of their batch are wild, but none that is within 5 %:
-# on steady hardware the deviation is so small that ordinary jitter would count.
-_WILD: Final = 10.0
-_TAME: Final = 0.05
+# Latencies this many standard deviations from the median of their batch are outliers, but none
+# within 5 %: on steady hardware the deviation is so small that ordinary jitter would count.
+_OUTLIER: Final = 10.0
+_LEAST_LIMIT: Final = 0.05
 
 
 class Line(NamedTuple):
@@ -50,7 +50,7 @@ def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
         predicted = np.maximum(line.intercept + line.slope * x, np.finfo(float).tiny)
         residual = np.abs(y / predicted - 1)
         scale = max(MAD_TO_SD * float(np.median(residual)), 1e-9)
-        # A latency ten scales off tells nothing of the line: Huber alone would keep pulling a little.
+        # Huber's weights alone would still let a latency ten scales off pull a little.
         weights = np.where(residual > 10 * scale, 0.0, np.minimum(1.0, _HUBER * scale / np.maximum(residual, 1e-300)))
         moved = _fit(x, y, weights / predicted**2)
         if np.allclose(moved, line, rtol=1e-9, atol=0.0):
@@ -71,7 +71,7 @@ def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
     counting = x[weights > 0]
-    # By the batches, not the variance: rounding gives equal batches a tiny one, and with it any slope.
+    # Compare batches: by rounding, equal batches may have a tiny variance, which allows any slope.
     one_batch = counting.min() == counting.max() or variance <= 0
     slope = 0.0 if one_batch else float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance
     if slope <= 0:
@@ -98,10 +98,10 @@ def _theil_sen(x: _Floats, y: _Floats) -> Line:
     return Line(intercept, slope) if intercept >= 0 else Line(0.0, float(np.median(y / x)))
 
 
-def tolerance(ratios: Sequence[float]) -> float:
+def outlier_limit(ratios: Sequence[float]) -> float:
     """Distance from 1 beyond which a latency / median of its batch is an outlier: a cold start or a stall.
 
     ratios: of all batches of one model and type; their median absolute deviation is the scale.
     """
     middle = float(np.median(ratios))
-    return max(_TAME, _WILD * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))
+    return max(_LEAST_LIMIT, _OUTLIER * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))

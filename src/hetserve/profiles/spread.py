@@ -17,10 +17,10 @@ from typing import Final, Self
 KNOTS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """Probabilities at which spreads are stored, including every quantile that a ModelProfile can name."""
 
-# A log-normal has no end: what lies beyond is treated as the smallest and the largest latency.
+# A log-normal is unbounded: beyond these probabilities it is cut off.
 _END: Final = 1e-4
 _NORMAL: Final = NormalDist()
-# Quantiles that contradict their mean are kept; bent entirely, the curve would be a staircase.
+# Limit for quantiles that contradict their mean: bent entirely, the curve would be a staircase.
 _MOST_BENT: Final = 0.9
 
 
@@ -69,7 +69,7 @@ class Spread:
             raise ValueError(f"coefficient of variation {coefficient}: must be a finite number of at least 0")
         sigma = math.sqrt(math.log1p(coefficient**2))
         rough = cls(KNOTS, tuple(math.exp(sigma * _z(p)) for p in KNOTS))
-        # Chords lie above a convex curve: without this, what is drawn would be slower than the stated mean.
+        # Chords lie above a convex curve, so their mean is too high.
         return cls(KNOTS, tuple(ratio / rough.mean for ratio in rough.ratios))
 
     @property
@@ -86,7 +86,7 @@ class Spread:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
         low, high = self.ratios[i - 1], self.ratios[i]
-        # In this form rounding neither moves equal ratios apart nor lets one pass the next.
+        # Safe from rounding: equal ratios stay equal, and the order is kept.
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -128,7 +128,7 @@ def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[
     bounds = [bound(p, ratio) for p, ratio in zip(knots, straight, strict=True)]
     reach = _mean(knots, bounds) - 1 - off
     share = 0.0 if reach == 0 else min(max(-off / reach, 0.0), _MOST_BENT)
-    # Rounding must not let one ratio pass the next.
+    # Against rounding: keep the order.
     return tuple(itertools.accumulate((r + (b - r) * share for r, b in zip(straight, bounds, strict=True)), max))
 
 
@@ -141,7 +141,7 @@ def _sigma(ratios: Mapping[float, float], top: float) -> float:
     z, median = _z(top), ratios.get(0.5)
     if median is not None and top > 0.5:
         return max(0.0, math.log(ratios[top] / median) / z)
-    # exp(sigma z - sigma^2 / 2) = ratio has two roots: the small one is meant, z where there is none.
+    # exp(sigma z - sigma^2 / 2) = ratio has two roots: take the smaller, or z if there is none.
     return max(0.0, z - math.sqrt(max(0.0, z * z - 2 * math.log(ratios[top]))))
 
 

@@ -220,7 +220,7 @@ class _RateSearch:
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # whose rate is not constant
+            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # their rate is not constant
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12

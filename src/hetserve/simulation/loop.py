@@ -193,7 +193,7 @@ def _simulate(
         else:
             wakes += 1
         wake_at = math.inf
-        # Here and not in a function of its own: named tuples are slow to pass, and this runs at every event.
+        # Inline: named tuples are slow to pass, and this runs at every event.
         while state.ends[1] > state.ends[0]:
             head, tail = state.ends[0], state.ends[1]
             queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
@@ -212,7 +212,7 @@ def _simulate(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # stands for the kernel that `compiled_loop` binds
+    raise NotImplementedError  # `compiled_loop` replaces it by the kernel
 
 
 @cache

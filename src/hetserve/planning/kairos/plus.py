@@ -108,7 +108,7 @@ class _Bounds:
     whole: bool = False
 
     def __iter__(self) -> Iterator[BoundedConfiguration]:
-        # A search that gives up may rank its next portion in another order: counts tell what came already.
+        # A search that gives up may order its next portion differently, so repeats are found by counts.
         seen: set[tuple[int, ...]] = set()
         top = FIRST
         while not self.whole and top <= _MOST_RANKED:

@@ -63,7 +63,7 @@ def depth_first(
     At each level, counts fall from the one that reaches the plateau to zero, then rise from it. The monotone verdict
     (without common divisors) ends the falling side, since what overshoots the plateau becomes cheaper on the way down.
     """
-    # Rows of this leader: the whole table is too large to be passed at every node.
+    # Rows of this leader: the whole table is too large to pass at every node.
     before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
     columns, prices, weights = table.column[leader], table.price[leader], table.weight[leader]
     limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
@@ -101,7 +101,7 @@ def _open_level(
     most = min(limit, walk.left[level] // price, room(rows, walk.spare[level], column, placed))
     turn, lacking = ZERO, part.full - walk.rate[level]
     if weight > 0.0 and lacking > 0.0:
-        # The fewest instances that reach the plateau, or as many as there may be.
+        # The fewest instances that reach the plateau, or all that are allowed.
         turn = int(min(float(most), np.ceil(lacking / weight)))
     walk.most[level], walk.turn[level] = most, turn
     walk.now[level], walk.falling[level] = turn + 1, True
@@ -145,7 +145,7 @@ def _worth(
     monotone = sharp
     if common > 1:
         monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
-    if TIED in (sharp, monotone):  # what is skipped with it may tie although this count does not
+    if TIED in (sharp, monotone):  # a skipped count may tie even if this one does not
         note_tie(best, last, last_cost)
     if monotone != KEEP:
         _skip(part, below, last, walk, level)

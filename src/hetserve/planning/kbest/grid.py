@@ -44,7 +44,7 @@ class Grid:
         for i in range(len(order)):
             rows = leader == i
             served[rows] = counts[rows, 1:] @ self.weights[i]
-        # A base instance is always there, so that an infinite slack stays infinite.
+        # u is at least 1, so an infinite slack stays infinite.
         served = np.where(present.any(axis=1), np.minimum(served, u * self.slack[leader]), 0.0)
         return key_of(u * self.base + served)
 
@@ -68,7 +68,7 @@ def grid_of(space: Space) -> Grid:
     slack[below] = space.q_base * space.t[below] / (1 - space.t[below])
     ceiling = _ceiling(space, weights, slack)
     step = FINE / ceiling
-    # Nothing above the ceiling tells configurations apart, so that weights may be cut there.
+    # No bound exceeds the ceiling, so cutting weights there changes none.
     return Grid(
         base=float(np.round(space.q_base * step)),
         weights=np.minimum(np.round(weights * step), FINE),
@@ -85,7 +85,7 @@ def _ceiling(space: Space, weights: Floats, slack: Floats) -> float:
     per_price = np.empty(len(space.prices))
     per_price[0] = space.q_base / space.prices[0]
     for i in range(len(space.limits)):
-        # A type of a larger limit would lead in place of i.
+        # A type with a larger limit would lead instead of i.
         allowed = np.concatenate([[True], space.limits <= space.limits[i]])
         per_price[1:] = weights[i] / space.prices[1:]
         order = np.argsort(-np.where(allowed, per_price, 0.0), kind="stable")

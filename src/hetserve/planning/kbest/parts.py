@@ -113,7 +113,7 @@ def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints)
     for r in range(len(rows.free)):
         if need[r] > 0:
             high = min(high, rows.running[0] + rows.free[r] // need[r])
-    # From the fewest that reach the highest key that counts: more of them are dearer, fewer have a lower bound.
+    # Start at the fewest that reach the highest key: more are dearer, fewer have a lower bound.
     turn = high
     if best.rates[1] < np.inf:
         turn = int(min(float(high), np.ceil((best.rates[1] * UNIT - UNIT / 2) / best.rates[0])))

@@ -34,11 +34,11 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     order = np.array(space.leading, dtype=np.int64)
     plain = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack)
     merged, equals = merge_equals(plain)
-    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # of another layout all is compiled anew
+    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # C order, or it compiles again
     frontier = Frontier(
         np.zeros((len(order), 2), np.int64), np.zeros((len(order), 2), np.int64), np.full((len(order), 2), -1.0)
     )
-    # Equal types may still differ in what they take of shared resources.
+    # Equal types may differ in their demand of shared resources, so merge them only without any.
     walk = _memory(space)
     search(best, plain if len(rows.free) else merged, equals, rows, space.least, space.most, frontier, walk)
     seen = frontier.next_u + np.array([1, -1])

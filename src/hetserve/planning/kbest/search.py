@@ -107,7 +107,7 @@ def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
         return False
     at = min(best.numbers[FOUND], len(best.keys) - 1)
     if best.numbers[FOUND] == len(best.keys):
-        # It may have been equal to the entry that is last from now on.
+        # The dropped entry may tie with the new last one.
         note_tie(best, last, last_cost)
     while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
         best.keys[at] = best.keys[at - 1]
@@ -250,7 +250,7 @@ def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: i
     """
     low, high = start, size
     money += before[start]
-    while low < high:  # the first position that money does not buy whole
+    while low < high:  # first position that money does not buy completely
         middle = (low + high) // 2
         if before[middle + 1] < money:
             low = middle + 1

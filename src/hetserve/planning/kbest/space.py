@@ -68,7 +68,7 @@ def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
     prices = np.array([option.price for option in columns], dtype=np.int64)
     least = np.array([option.min_instances for option in columns], dtype=np.int64)
     least[0] = max(least[0], 1)
-    # A saturated product instead of an overflow: nobody buys more than the budget holds.
+    # Capped by the budget, which also avoids an overflow.
     most = budget // prices
     for i, option in enumerate(columns):
         if option.max_instances is not None:

@@ -73,7 +73,7 @@ def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats,
     free = rank >= rank[:, None]
     here = np.where(free, placed[:, 1:], 0)
     beyond = np.where(free, np.maximum(most[1:] - here, 0), 0)
-    # A type that must be there leads wherever none before it does.
+    # A type with a minimum leads unless one before it does.
     forced = np.flatnonzero(least[1 + order] > 0)
     can = (rank <= (forced[0] if len(forced) else size)) & (here[own, own] <= most[1:])
     per_price = weights / prices[1:]
@@ -146,7 +146,7 @@ def _assembled(
     placed: Ints,
 ) -> Leaders:
     """The table with the sums and divisors that follow from its positions."""
-    # Whole numbers, so that differences are exact; beyond twice the scale more does not matter.
+    # Whole numbers make differences exact; nothing beyond twice the scale matters.
     rates = np.minimum(most * weight, 2 * FINE).astype(np.int64)
     before, served, common = _running(most * price), _running(rates), _common(np.where(most > 0, price, 0))
     return Leaders(entry, first, slack, size, column, price, weight, per_price, most, before, served, common, placed)

@@ -135,7 +135,7 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
     """Most further instances of one type: what carries the lack, or what limits, resources and budget allow."""
     most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
-        # At least one: a lack far below what an instance carries is no share of it that a float can hold.
+        # At least one: the quotient underflows if the lack is far below one instance's rate.
         most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
     if model.budget is not None:
         spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))

@@ -129,7 +129,7 @@ class LeastCostSearch:
             return None
         best = self.model.choice(first)
         second = self._other(best)
-        # Nothing else costs as little: adding instances to the best costs more in any case.
+        # Unique: every other choice costs more, and so do additions to the best.
         if within_budget and (second is None or second.objective > best.objective):
             return best
         return self._unique(program, best)
@@ -142,7 +142,7 @@ class LeastCostSearch:
         rows = (*rows, Constraint((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
-                break  # all that is left is of this type already: no more of it can be had
+                break  # the rest is all of this type already
             unit = tuple(int(i == j) for j in range(2 * size))
             fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
             rows = (*rows, Constraint(unit, least=fewest.counts[i]))
@@ -151,7 +151,7 @@ class LeastCostSearch:
     def most_load(self, within_budget: bool) -> Choice:
         """Instances that carry the most, up to the load, within limits, free resources and, if asked, the budget."""
         answer = self.chain.solve(most_load_program(self.model, within_budget))
-        # Unless some are wanted, no instance at all is always allowed.
+        # Without minima, zero instances are always feasible.
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
     def alternatives(self, best: Choice) -> tuple[Choice, ...]:

@@ -62,7 +62,7 @@ class PulpSolver:
         problem, variables = _pulp_problem(program)
         try:
             problem.solve(self.make())
-        except Exception as error:  # PuLP raises what the solver's bindings, files or processes raise
+        except Exception as error:  # the solver's bindings, files or processes raise anything
             raise SolverError(f"{type(error).__name__}: {error}") from error
         if problem.status == pulp.LpStatusInfeasible:
             return None
@@ -77,7 +77,7 @@ class PulpSolver:
 def _cbc() -> Any:
     """CBC: PuLP's bundled executable, else the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
-    # Without `threads`: even with one, this CBC now and then waits ten seconds for a thread that has ended.
+    # No `threads`: even with one, CBC sometimes waits ten seconds for a thread that has ended.
     return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)
 
 
@@ -135,7 +135,7 @@ def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
 def _keeps(row: Constraint, values: Sequence[int]) -> bool:
     used = [(c, v) for c, v in zip(row.coefficients, values, strict=True) if c and v]
     if all(float(c).is_integer() for c in row.coefficients):
-        # Fractions cost a hundred times what integers do, and most rows are whole numbers.
+        # Integers are a hundred times faster than Fractions, and most coefficients are whole.
         total, slack = Fraction(sum(int(c) * v for c, v in used)), Fraction(0)
     else:
         total, slack = sum((Fraction(c) * v for c, v in used), Fraction(0)), TOLERANCE

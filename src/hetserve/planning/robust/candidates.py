@@ -78,6 +78,6 @@ def _without_a_type(problem: Problem, paper: Plan) -> Iterator[RankedConfigurati
 
 def _allowed(problem: Problem, paper: Plan, entry: RankedConfiguration) -> bool:
     if problem.base is not None and not dict(entry.counts)[problem.base]:
-        return False  # whoever names a base wants it
+        return False  # a named base is required
     plan = dataclasses.replace(paper, counts=entry.counts, cost=entry.cost, bound_qps=entry.qps)
     return not violations(problem, plan)

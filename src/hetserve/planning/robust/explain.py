@@ -118,7 +118,7 @@ def _verdict(outcome: RobustChoice, step: NextStep | None) -> str:
         f"{_over_one_type(outcome)}"
     )
     if chosen.held > entry.qps:
-        # No contradiction: the bound has every query within the SLO, the percentile lets large ones run late.
+        # No contradiction: the bound keeps every query within the SLO, the percentile lets large ones be late.
         lead += (
             f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
             f"{100 - slo.percentile:g} % may be late here"

@@ -62,9 +62,9 @@ def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple
         matern = Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
         kernel = 1.0 * matern + WhiteKernel(1e-3, (1e-6, 0.1))
     process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
-    # Matrices of a few dozen rows: threads cost ten times what they save.
+    # Few dozen rows: threads cost ten times what they save.
     with threadpool_limits(1), warnings.catch_warnings():
-        # Few points leave length scales at their bounds, which is said in a warning and does no harm.
+        # With few points length scales end at their limits, which warns and does no harm.
         warnings.simplefilter("ignore")
         process.fit(known, values)
     return process, process.kernel_

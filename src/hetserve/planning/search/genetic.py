@@ -53,7 +53,7 @@ def _child(session: Session, population: list[int], source: Random) -> int:
     genes = [max(gene, 0) for gene in genes]
     index = space.find(tuple(genes))
     while index is None:
-        # Repair: one instance less of a random type until the space holds it; nothing left: the mother's copy.
+        # Repair: remove instances of random types until the space holds it; without any, take the mother.
         present = [i for i, gene in enumerate(genes) if gene > 0]
         if not present:
             return mother

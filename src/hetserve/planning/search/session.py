@@ -22,7 +22,7 @@ class Session:
         self._limit = len(space) if limit is None else limit
         self._prune = prune
         self._open = np.ones(len(space), dtype=np.bool_)
-        # The most that a configuration can hold by what is known: its value once it was evaluated.
+        # Known upper limit of each configuration: its value once evaluated.
         self._at_most = np.full(len(space), math.inf)
         self._measured = np.zeros(len(space), dtype=np.bool_)
 
