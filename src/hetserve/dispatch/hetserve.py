@@ -3,8 +3,7 @@
 An idle ordinary instance takes the query with the earliest latest start (deadline less the time needed). A plan of the
 queue finds overload early and leaves the largest queries (Moore and Hodgson) to strong instances; those that do not fit
 there are risked on an ordinary one. Strong instances first serve what only they can, then what no ordinary instance is
-idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs. Kairos's matching, with more
-queries than instances, serves the cheapest first, so large queries starve until they are penalised.
+idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs.
 """
 
 from __future__ import annotations

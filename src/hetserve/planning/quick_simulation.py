@@ -1,11 +1,8 @@
-"""A quick simulation of many configurations at many rates at once, in numpy: no compiler, no warm-up.
+"""A quick simulation of many configurations at many rates at once, in numpy: no compiler, no warm-up (decision 0022).
 
 A query is bound to an instance on arrival: among those predicted to finish within the SLO to the one with the least
-wait, with the fastest type (the base) as the last resort; if there is none, to the one that finishes first. This
-dispatcher needs one number per instance, the time at which it is free, so one step serves a query in all lanes. A lane
-is one configuration at one rate. Policies that let queries wait for the right instance hold more on mixed
-configurations and the same on a single type, so mixes are not flattered. Rejected: base first on ties (Clockwork),
-whose error differs more between configurations.
+wait, the fastest type (the base) last; if there is none, to the one that finishes first. So an instance's state is one
+number, the time at which it is free, and one step serves a query in all lanes. A lane is one configuration at one rate.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Spread:
 
         Tails beyond the measured quantiles are log-normal. Their sigma is that between the median and the highest
         quantile below 1 or, without a median, the one that gives this quantile to a mean of 1. Between measured
-        quantiles the curve is bent evenly until its mean is 1: straight, the noisiest of Kairos's types would be up to
-        7 % slower than its measured mean. Raises ValueError for quantiles that decrease or are not positive.
+        quantiles the curve is bent evenly until its mean is 1. Raises ValueError for quantiles that decrease or are not
+        positive.
         """
         known = sorted(ratios)
         inner = [p for p in known if 0 < p < 1]

@@ -1,7 +1,7 @@
 """Allowable throughput: the highest rate on a grid, scanned from above, at which the SLO's percentile holds.
 
-Scanned down, not up and not by bisection, since violations are not monotone in load: at light load a noisy type takes
-work. Raising the rate until the SLO breaks can return 0 for a configuration that passes near its bound.
+Violations are not monotone in load, since a noisy type takes the work of light load first. A scan from below or a
+bisection can return 0 for a configuration that passes near its bound.
 """
 
 from __future__ import annotations

@@ -55,13 +55,13 @@ class Confident:
 
     def limit(self, ratios: Sequence[float]) -> float:
         spread = statistics.stdev(ratios) / math.sqrt(len(ratios))
-        return statistics.fmean(ratios) + _t95(len(ratios) - 1) * spread
+        return statistics.fmean(ratios) + student_t95(len(ratios) - 1) * spread
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:
         """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n. It is convex and
         symmetric in the others, so it is least at y = 0, or at y = x if t > n - 1.
         """
-        return allowed * max(1.0, seeds / (1 + _t95(seeds - 1)))
+        return allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,6 @@ def steady_per_seed() -> PerSeed:
     return PerSeed("per-seed", steady=True)
 
 
-def _t95(degrees: int) -> float:
+def student_t95(degrees: int) -> float:
     """Beyond the table, the first term of the expansion around the normal quantile z: z + (z^3 + z) / (4 d)."""
     return _T95[degrees - 1] if degrees <= len(_T95) else 1.6449 + 1.5238 / degrees

@@ -1,9 +1,7 @@
 """Whether a backlog grows without limit: a percentile does not see a few queries that starve until arrivals stop.
 
-The backlog is summed over ten equal parts of the arrivals, without the first quarter. In a stable system the ten vary
-around one level; otherwise they rise with time. Kendall's rank test tells the two apart: it has no scale, and one
-extreme weighs no more than any other part. Rejected: the worst delay, an extreme that grows slowly in stable runs too;
-the number of queries alone, in which a few that starve drown.
+Kendall's rank test looks for a trend of the backlog over ten equal parts of the arrivals, without the first quarter.
+Rejected alternatives: decision 0022.
 """
 
 from __future__ import annotations
@@ -42,9 +40,8 @@ class Backlog:
 
     @property
     def trend(self) -> int:
-        """Kendall's S of the total age: pairs of parts that rise less those that fall; 45 if all rise.
-
-        By age, since starving queries are old: they show even if they are a hundredth of all.
+        """Kendall's S of the total age: pairs of parts that rise less those that fall; 45 if all rise. Age shows
+        starving queries even if they are a hundredth of all.
         """
         total = [number * age for number, age in zip(self.queries, self.ages, strict=True)]
         return int(_kendall(np.array(total)))
@@ -117,10 +114,7 @@ def growth_text(backlogs: Sequence[Backlog]) -> str:
 
 
 def fewest_queries(slo: float, rate: float) -> int:
-    """Queries that arrive at a rate [queries/s] in 20 times the SLO [s], the least length of a run.
-
-    At a rate a twentieth too high, the backlog takes that long to grow to the SLO; a shorter run holds any rate.
-    """
+    """Queries that arrive at a rate [queries/s] in 20 times the SLO [s]: fewer do not show overload (decision 0022)."""
     return math.ceil(SLOS * slo * rate)
 
 

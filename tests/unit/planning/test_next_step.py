@@ -24,7 +24,7 @@ RM2 = problem(kairos_types(), mix=kairos_mixture())
 def gives_up(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every space is searched, and the search gives up after its first nodes."""
     monkeypatch.setattr(kbest, "LISTED", 0)
-    monkeypatch.setattr(kbest, "_NODES", 2)
+    monkeypatch.setattr(kbest, "NODE_LIMIT", 2)
     return monkeypatch
 
 

@@ -204,7 +204,7 @@ def test_another_seed_is_another_simulation_and_the_same_seed_the_same_plan() ->
 
 def test_bounds_that_a_search_could_not_rank_for_certain_are_not_called_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kbest, "LISTED", 0)
-    monkeypatch.setattr(kbest, "_NODES", 2)
+    monkeypatch.setattr(kbest, "NODE_LIMIT", 2)
     made = plan_kairos_plus(rm2())
     assert "no other bound is above" not in made.verdict
     assert "gave up early: there may be better ones" in made.verdict

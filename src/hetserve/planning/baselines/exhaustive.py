@@ -14,7 +14,7 @@ from hetserve.planning.kairos.ranking import entries, next_step, nothing_fits, r
 from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little
-from hetserve.planning.mincost.ilp import modelled
+from hetserve.planning.mincost.ilp import model_of
 from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import Choice, CostModel, for_more
 from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
@@ -57,7 +57,7 @@ def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
     """Every choice up to what carries the load alone, compared by the total order of choices."""
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     size = _size(model)

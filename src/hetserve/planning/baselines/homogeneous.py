@@ -17,7 +17,7 @@ from hetserve.planning.formatting import difference_text, latency_text, money_te
 from hetserve.planning.kairos.ranking import ranking_inputs
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
 from hetserve.planning.mincost.greedy import addable
-from hetserve.planning.mincost.ilp import modelled
+from hetserve.planning.mincost.ilp import model_of
 from hetserve.planning.mincost.model import Choice, CostModel, for_budget, for_more
 from hetserve.planning.plan import NOTICEABLE, NextStep, Plan, RankedConfiguration, infeasible
 from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
@@ -141,7 +141,7 @@ def _nothing_alone(problem: Problem, budget: int) -> str:
 
 def _least_cost(problem: Problem) -> Plan:
     """Cheapest pool of one type that carries the load (MinCost), launching included."""
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     if problem.load is None:

@@ -1,12 +1,11 @@
 """Kairos's upper bound on throughput, a pure function of rates (HPDC'23, section 5.2, Eq. 9-15).
 
-u base instances serve Q_b queries/s each over the whole mix. The auxiliaries serve A = sum of v_i Q_a^i queries/s of
-at most s items: a share f of all queries, which takes a share t of the base's time. The base serves the larger ones, at
-Q_b^{s+} = Q_b (1 - f) / (1 - t). With several auxiliary types, f, t and s are maxima over the types present, and every
-Q_a^i is taken at that s.
+u base instances serve Q_b queries/s each over the whole mix. The auxiliaries serve A = sum of v_i Q_a^i queries/s of at
+most s items: a share f of all queries, which takes a share t of the base's time. With several auxiliary types, f, t and
+s are maxima over the types present, and every Q_a^i is taken at that s.
 
-The closed form min(u Q_b + (t/f) A, u Q_b / (1 - t)) equals Eq. 14 and 15: put Q_b^{s+} into both cases. It is
-continuous where they meet, and divides by neither 1 - f nor Q_b^{s+}, so an f rounded to 1 while t < 1 does no harm.
+The bound is min(u Q_b + (t/f) A, u Q_b / (1 - t)). It equals Eq. 14 and 15 with Q_b^{s+} = Q_b (1 - f) / (1 - t), and
+divides by neither 1 - f nor Q_b^{s+}, so an f rounded to 1 while t < 1 does no harm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Kairos: the most throughput under a budget, by an upper bound of every configuration (HPDC'23, section 5.2).
 
-Ranks what the budget buys by the bound (Eq. 15), then picks by similarity, without trying anything. Few configurations
-are listed, many are searched (hetserve.planning.kbest), with the same ten best. Ties are huge, since the bound is flat
-once the base saturates: bound descending, cost ascending, then counts, the base first and the auxiliaries by name.
+Ranks what the budget buys by the bound (Eq. 15), then picks by similarity, without trying anything. The bound is flat
+once the base saturates, so ties are huge: bound descending, cost ascending, then counts, the base first.
 """
 
 from __future__ import annotations

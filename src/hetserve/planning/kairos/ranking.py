@@ -20,7 +20,7 @@ MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type: the ranking needs memory for each of them."""
 
 _WIDER: Final = (1.1, 2.0, 8.0)
-"""Factors of the budget within which a next step is searched, in order."""
+"""Factors of the budget up to which a next step is searched, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
 def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool = True) -> StepSearch:
     """Least budget, up to eight times this one, that raises the best bound by NOTICEABLE.
 
-    best: the best bound within the budget. proven: whether it is known to be the best; if not, no gain over it can be
-    stated. Each stretch of budgets with one base is searched by itself, since a richer budget may buy a better base
-    and with it other bounds, and in ever wider steps, since a narrow one is quick and usually enough.
+    best: the best bound within the budget. proven: whether it is known to be the best; if not, no gain can be stated.
+    Budgets are searched in stretches with one base, and in ever wider steps, since a narrow one is quick and usually
+    enough.
     """
     if not proven:
         return StepSearch(None, known=False)

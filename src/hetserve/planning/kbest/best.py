@@ -18,8 +18,8 @@ LISTED: Final = 100_000
 _ROUGH: Final = 300_000
 """Steps of money for a count that is only reported."""
 
-_NODES: Final = 10_000_000
-_TIE_NODES: Final = 100_000
+NODE_LIMIT: Final = 10_000_000
+TIE_NODE_LIMIT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: fl
 
     if space.empty:
         return _nothing(space)
-    found = run(space, grid_of(space), top, ceiling, _NODES, _TIE_NODES)
+    found = run(space, grid_of(space), top, ceiling, NODE_LIMIT, TIE_NODE_LIMIT)
     return Ranking(found.counts, found.costs, found.keys, size, found.tied, found.proven, found.nodes)
 
 

@@ -27,7 +27,7 @@ class Found:
 
 
 def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limit: int) -> Found:
-    """Search a space that is not empty. limit, tie_limit: most nodes of the search and of settling the third key."""
+    """Search a space that is not empty. limit, tie_limit: most nodes of the search and of the third key."""
     unit = int(np.gcd.reduce(space.prices))
     prices = space.prices // unit
     best = _fresh(top, len(prices), space.budget // unit, int(prices[0]), grid.base, ceiling, limit)
@@ -69,7 +69,7 @@ def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ce
 def _settle(
     best: Incumbents, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
 ) -> tuple[Ints | None, int]:
-    """Counts with the last entry's ties replaced by the first of all its ties; None if not settled in time."""
+    """Counts with the first of all ties in place of the last entry's; None if not settled in time."""
     key, cost = best.keys[-1], int(best.costs[-1])
     above = (best.keys > key) | (best.costs < cost)
     equals = int((~above).sum())

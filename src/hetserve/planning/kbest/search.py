@@ -1,8 +1,8 @@
 """The k best configurations by (bound, cost): partition by leader and base count, branch and bound in each part.
 
 The relaxation of a part (a fractional knapsack) is concave in the base count. Parts are visited in falling order of it,
-from each leader's peak outwards, so most are never visited. Within a part the free types are fixed one by one, the best
-rate per price first. Keys and costs are exact; only relaxations are floats, and MARGIN keeps them on the safe side.
+from each leader's peak outwards. Within a part the free types are fixed one by one, the best rate per price first. Keys
+and costs are exact; MARGIN keeps the relaxations, which are floats, on the safe side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Third key of the ranking: of all configurations with the last entry's bound and cost, the first by counts.
 
-Identical types make them exponentially many. They are visited in the order of their counts, so the first few end the
-search; a node limit ends it if there are none.
+Identical types make them exponentially many. They are visited in the order of counts, up to a node limit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
 
-Running instances stay while the load needs them; none is exchanged for a cheaper one. Each round adds one type: the
-cheapest per query/s that was lacking, launching included, in as many instances as carry the rest of the load or as
-limits and free resources allow. (The paper does not say what happens if no type alone can carry the rest.) The plan
-states its gap to the proven optimum of the integer program.
+No running instance is exchanged for a cheaper one. Each round adds the type that is cheapest per query/s that was
+lacking, launching included, in as many instances as carry the rest of the load or as limits and free resources allow.
+(The paper does not say what happens if no type alone can carry the rest.) The plan states its gap to the proven optimum
+of the integer program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
-from hetserve.planning.mincost.ilp import LeastCostSearch, modelled
+from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import Choice, CostModel, for_budget
 from hetserve.planning.plan import NextStep, Plan, summary
@@ -27,7 +27,7 @@ NAME: Final = "greedy"
 
 def plan_greedy(problem: Problem) -> Plan:
     """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     rich = for_budget(model)

@@ -42,7 +42,7 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
     plan has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError if no solver
     answers.
     """
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     search = LeastCostSearch(model, Chain(solvers))
@@ -70,8 +70,8 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
     )
 
 
-def modelled(problem: Problem, planner: str) -> CostModel | Plan:
-    """The program of a problem, or the infeasible plan that says why there is none."""
+def model_of(problem: Problem, planner: str) -> CostModel | Plan:
+    """Model of a problem, or the infeasible plan that says what is missing."""
     if problem.load is None and problem.budget is None:
         message = (
             f"planner {planner} carries a load at least cost, or the most for a budget, and neither is known: set "
@@ -92,7 +92,7 @@ def modelled(problem: Problem, planner: str) -> CostModel | Plan:
 
 
 def _most_for_the_budget(problem: Problem, search: LeastCostSearch) -> Plan:
-    """Plan without a load: the most that the budget buys, and of all that carry so much the cheapest."""
+    """Plan without a load: the most that the budget buys, ties to the cheapest."""
     most = search.most_load(within_budget=True)
     if most.capacity <= 0:
         return nothing_for_the_budget(problem, search.model, NAME)

@@ -1,7 +1,6 @@
 """Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without one type.
 
-The bound knows means only. A noisy type that misleads it tends to be in all of the ten best, so the ranking is repeated
-without each type of the paper's pick.
+A noisy type that misleads the bound tends to be in all of the ten best.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Robust: evaluates the leading bounds and every type alone with the noise of the profiles, and takes the best.
 
-Kairos's bound knows mean latencies only. Its similarity rule can give up 10 %, or pick less than the best single type.
-The number of instances to evaluate bounds the work, so the plan depends on the problem alone. A clock, if given, is a
-safety net only, and the plan says when it ended the evaluation.
+The work is limited by the number of instances to evaluate, so the plan depends on the problem alone. A clock, if given,
+is a safety net only, and the plan says when it ended the evaluation (decision 0022).
 """
 
 from __future__ import annotations
