@@ -48,7 +48,7 @@ class DispatchScene:
 
 def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> DispatchScene:
     rng = np.random.default_rng(seed)
-    model = system(Case("RM2")).believed
+    model = system(Case("RM2")).predicted
     half = 0.5 * model.arrays.slo
     busy = rng.random(workers) >= idle
     busy[0] = False
@@ -63,7 +63,7 @@ def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> Dispatc
 
 def a_call(policy: Policy, scene: DispatchScene) -> Callable[[], object]:
     """A decision on prepared arrays."""
-    model = system(Case("RM2")).believed
+    model = system(Case("RM2")).predicted
     queries, workers = len(scene.sizes), len(scene.types)
     floats, integers = policy.scratch(workers, queries)
     arguments = (
@@ -87,7 +87,7 @@ def a_call(policy: Policy, scene: DispatchScene) -> Callable[[], object]:
 
 def cost_matrix(scene: DispatchScene) -> Floats:
     """Kairos's costs (Eq. 2 and 8) of a scene, for SciPy."""
-    arrays = system(Case("RM2")).believed.arrays
+    arrays = system(Case("RM2")).predicted.arrays
     finish = scene.free_at[None, :] + arrays.mean[scene.types][:, scene.sizes].T
     late = finish - scene.arrivals[:, None] > XI * arrays.slo
     costs: Floats = arrays.coefficients[scene.types][None, :] * np.where(late, PENALTY * arrays.slo, finish)

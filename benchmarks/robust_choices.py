@@ -79,7 +79,7 @@ class Measuring:
 
     def fluid(self, counts: Counts) -> float:
         held = dict(counts)
-        return fluid_bound(self.system.believed, [held[name] for name in self.system.types], self.given.mix).rate
+        return fluid_bound(self.system.predicted, [held[name] for name in self.system.types], self.given.mix).rate
 
     def best(self, bounds: Mapping[Counts, float], first: Counts) -> Counts:
         """The best of these on short runs, from the one given on: another is searched only where it passes near the

@@ -195,7 +195,7 @@ def variants(scheme: str, case: Case) -> list[Policy]:
     """Policies of a scheme: one, or one for each threshold of DRS."""
     if scheme != "threshold":
         return [make_policy(scheme)]
-    model = system(case).believed
+    model = system(case).predicted
     count = len(model.batches)
     even = range(count // 10 - 1, count - 1, max(count // 10, 1))
     limits = (int(i) for i in model.arrays.largest if 0 <= i < count - 1)
@@ -229,7 +229,7 @@ def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
         policy = make_policy("threshold", size=size)
         return allowable(case, counts, policy, bound_of(case, counts), scale.searching).mean
 
-    sizes = len(system(case).believed.batches)
+    sizes = len(system(case).predicted.batches)
     return make_policy("threshold", size=climb(measure, sizes, int(start.parameters[0]), max(sizes // 25, 1)).size)
 
 

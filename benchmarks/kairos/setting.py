@@ -109,7 +109,7 @@ def system(case: Case) -> System:
     made = System.of(_noisier(profiles(case.model), case.noisier), mix.batches, case.slo, base=BASE)
     if not case.wrong:
         return made
-    arrays = made.believed.arrays
+    arrays = made.predicted.arrays
     factor = 1 + case.wrong * np.random.default_rng(20230616).standard_normal(arrays.mean.shape)
     factor = np.maximum(factor, 0.1)
     return System(

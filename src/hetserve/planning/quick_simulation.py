@@ -142,9 +142,8 @@ def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> 
 
 def _draw(problem: Problem, workload: Workload) -> _Draws:
     served = dense([option.profile for option in problem.types], problem.mix.batches)
-    knots, sizes = served.probabilities, workload.sizes
-    left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
-    weight = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
+    sizes = workload.sizes
+    left, weight = workload.on_knots(served.probabilities)
     ratios = served.ratios[:, sizes, left] * (1 - weight) + served.ratios[:, sizes, left + 1] * weight
     actual, safe = served.means[:, sizes] * ratios, served.quantiles(FEASIBILITY_PERCENTILE)[:, sizes]
     nobody = np.full((1, len(workload)), np.inf)

@@ -135,7 +135,7 @@ def make_report(
     stopped_early: bool,
 ) -> RunReport:
     """Report of a run's outcome."""
-    fates = _fates(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
+    counted = _counted_queries(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
     duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
     return RunReport(
         policy=policy.name,
@@ -145,25 +145,27 @@ def make_report(
         rate=float(rate),
         arrivals=workload.arrivals.value,
         seed=workload.seed,
-        queries=len(fates.violates),
+        queries=len(counted.violates),
         warm_up=warm_up,
-        violations=int(fates.violates.sum()),
-        dropped=int(fates.given_up.sum()),
-        unfinished=int(fates.unfinished.sum()),
-        mean_latency=float(fates.delays.mean()) if len(fates.delays) else math.nan,
-        latencies={p: float(np.percentile(fates.delays, p)) if len(fates.delays) else math.nan for p in _PERCENTILES},
-        worst_delay=float(fates.delays.max()) if len(fates.delays) else math.nan,
+        violations=int(counted.violates.sum()),
+        dropped=int(counted.given_up.sum()),
+        unfinished=int(counted.unfinished.sum()),
+        mean_latency=float(counted.delays.mean()) if len(counted.delays) else math.nan,
+        latencies={
+            p: float(np.percentile(counted.delays, p)) if len(counted.delays) else math.nan for p in _PERCENTILES
+        },
+        worst_delay=float(counted.delays.max()) if len(counted.delays) else math.nan,
         backlog=None
         if stopped_early or workload.arrivals is Arrivals.RECORDED
         else backlog_of(workload.times(rate), outcome.finish, outcome.worker == _DROPPED),
-        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], fates.violates),
+        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], counted.violates),
         types=_uses(system, counts, outcome, duration),
         duration=duration,
         stopped_early=stopped_early,
     )
 
 
-class _Fates(NamedTuple):
+class _CountedQueries(NamedTuple):
     """Queries that count: flags by query; delays [s] of the served ones only."""
 
     violates: NDArray[np.bool_]
@@ -172,16 +174,16 @@ class _Fates(NamedTuple):
     delays: NDArray[np.float64]
 
 
-def _fates(
+def _counted_queries(
     system: System, workload: Workload, rate: float, warm_up: int, outcome: QueryOutcomes, *, stopped_early: bool
-) -> _Fates:
+) -> _CountedQueries:
     times = workload.times(rate)
     delays = outcome.finish - times
     began, given_up = np.isfinite(delays), outcome.worker == _DROPPED
     unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
     violates = late_queries(outcome, times, system.slo) | unfinished
     counted = slice(warm_up, None)
-    return _Fates(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
+    return _CountedQueries(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
 
 
 def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:

@@ -73,7 +73,7 @@ def run_trace(
     queries, types = len(workload), system.workers(counts)
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
-    model, load = system.believed.arrays, arrival_arrays(system, workload, rate)
+    model, load = system.predicted.arrays, arrival_arrays(system, workload, rate)
     outcome = QueryOutcomes(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
     asking = loop.KernelArguments(
@@ -98,13 +98,11 @@ def run_trace(
 
 def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalArrays:
     """The workload's queries at a rate, with their service draws placed on the system's spread."""
-    if tuple(system.believed.batches.tolist()) != workload.batches:
+    if tuple(system.predicted.batches.tolist()) != workload.batches:
         raise ValueError("the system and the workload must be made for the same batch sizes")
     times = workload.times(rate)
-    knots = system.served.probabilities
-    left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
-    weights = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
-    return ArrivalArrays(times, workload.sizes, times + system.slo, left, weights)
+    knots, weights = workload.on_knots(system.served.probabilities)
+    return ArrivalArrays(times, workload.sizes, times + system.slo, knots, weights)
 
 
 def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:

@@ -20,11 +20,11 @@ FEASIBILITY_PERCENTILE: Final = 95.0
 class System:
     """Instance types, in order of preference, that serve one model.
 
-    served: service times to draw from. believed: what policies predict.
+    served: service times to draw from. predicted: service times as policies predict them.
     """
 
     served: DenseLatency
-    believed: LatencyModel
+    predicted: LatencyModel
 
     @classmethod
     def of(
@@ -54,11 +54,11 @@ class System:
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.believed.types
+        return self.predicted.types
 
     @property
     def slo(self) -> float:
-        return self.believed.arrays.slo
+        return self.predicted.arrays.slo
 
     def workers(self, counts: Mapping[str, int]) -> NDArray[np.int64]:
         """Type of every instance of a configuration, in the order of the types.

@@ -36,18 +36,23 @@ class Workload:
     """Queries in order of arrival; arrays are read-only.
 
     batches: the distinct sizes. sizes: [query], index into them. gaps: [query], before each arrival, in mean gaps; for
-    INTEGER_POISSON the uniform draw behind it. luck: [query], uniform draw of the service time.
+    INTEGER_POISSON the uniform draw behind it. service_draws: [query], uniform draw of the service time.
     """
 
     arrivals: Arrivals
     batches: tuple[int, ...]
     sizes: NDArray[np.int64]
     gaps: NDArray[np.float64]
-    luck: NDArray[np.float64]
+    service_draws: NDArray[np.float64]
     seed: int
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def on_knots(self, probabilities: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Place of each service draw [query] on rising probabilities: knot below, and weight of the next one."""
+        below = (np.searchsorted(probabilities, self.service_draws, side="right") - 1).clip(0, len(probabilities) - 2)
+        return below, (self.service_draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
 
     def times(self, rate: float) -> NDArray[np.float64]:
         """Arrival times [query] in seconds at this mean rate [queries/s]."""
@@ -73,13 +78,13 @@ def draw_workload(
         raise ValueError(f"queries {queries}: at least one is needed")
     if arrivals is Arrivals.RECORDED:
         raise ValueError("recorded arrivals are not drawn; give the recording")
-    gaps, sizes, luck = _streams(seed)
+    gaps, sizes, services = _streams(seed)
     return _frozen(
         arrivals,
         mix.batches,
         _draw_sizes(mix, sizes, queries),
         gaps.random(queries) if arrivals is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries),
-        luck.random(queries),
+        services.random(queries),
         seed,
     )
 
@@ -95,7 +100,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
         what = f"time {at[bad[0]]} at position {bad[0]}" if len(bad) else f"{len(at)} times"
         raise ValueError(f"recorded arrivals need at least two times that do not decrease, got {what}")
     gaps = np.diff(at, prepend=at[0]) / (at[-1] - at[0]) * (len(at) - 1)
-    _, sizes, luck = _streams(seed)
+    _, sizes, services = _streams(seed)
     if isinstance(batches, BatchMix):
         distinct, drawn = batches.batches, _draw_sizes(batches, sizes, len(at))
     else:
@@ -103,7 +108,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
             raise ValueError(f"{len(at)} times need as many batches of at least 1, got {len(batches)}")
         known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
         distinct = tuple(known.tolist())
-    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, luck.random(len(at)), seed)
+    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
@@ -124,12 +129,12 @@ def _frozen(
     batches: tuple[int, ...],
     sizes: NDArray[np.int64],
     gaps: NDArray[np.float64],
-    luck: NDArray[np.float64],
+    service_draws: NDArray[np.float64],
     seed: int,
 ) -> Workload:
-    for array in (sizes, gaps, luck):
+    for array in (sizes, gaps, service_draws):
         array.flags.writeable = False
-    return Workload(arrivals, batches, sizes, gaps, luck, seed)
+    return Workload(arrivals, batches, sizes, gaps, service_draws, seed)
 
 
 def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:

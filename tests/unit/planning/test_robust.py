@@ -13,7 +13,7 @@ from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.quick_simulation import FEWEST_QUERIES, quick_queries
 from hetserve.planning.robust.candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust.explain import CandidateEvaluation
-from hetserve.planning.robust.planner import TooMuchWorkError, each, plan_by, plan_robust, quick, within_work
+from hetserve.planning.robust.planner import TooMuchWorkError, one_by_one, plan_by, plan_robust, quick, within_work
 from hetserve.testing.planning import kairos_types, line, option, problem, table
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 
@@ -165,7 +165,7 @@ def test_candidates_can_be_evaluated_one_by_one_and_the_clock_is_asked_between()
 
     assert plan_robust(RM2, evaluate).evaluated[0].held == QPS(13)
     ticks = iter([0.0, 0.1, 0.2, 5.0])
-    stopped = plan_by(RM2, each(evaluate, "slowly"), clock=lambda: next(ticks))
+    stopped = plan_by(RM2, one_by_one(evaluate, "slowly"), clock=lambda: next(ticks))
     assert stopped.evaluated == ()
     assert len(asked) == len(plan_robust(RM2).evaluated) + 2
 

@@ -135,7 +135,7 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
     """Fluid bound [queries/s] of a configuration that serves everything; 0 where it cannot within the SLO."""
     from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
 
-    model = system_of(problem).believed
+    model = system_of(problem).predicted
     return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
 
 

@@ -19,8 +19,8 @@ from hetserve.planning.kbest.search import (
     Incumbents,
     Rows,
     Walk,
+    all_zero,
     key,
-    none,
     offer,
     part_of,
     relaxation,
@@ -55,7 +55,7 @@ def search(
 ) -> None:
     """Fill `best`. `frontier` ends one beyond the visited base counts. least, most: per column."""
     next_u, limit_u, bound = frontier
-    if none(least[1:]):
+    if all_zero(least[1:]):
         _base_alone(best, rows, least[0], most[0], walk.counts)
     _peaks(best, table, least[0], most[0], frontier)
     while best.numbers[NODES] <= best.numbers[LIMIT]:

@@ -178,7 +178,7 @@ def copy(source: Ints, target: Ints) -> None:
 
 
 @njit_inner
-def none(counts: Ints) -> bool:
+def all_zero(counts: Ints) -> bool:
     """Whether all counts, none of them negative, are zero."""
     total = 0
     for i in range(len(counts)):

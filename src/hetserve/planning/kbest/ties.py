@@ -20,10 +20,10 @@ from hetserve.planning.kbest.search import (
     Incumbents,
     Rows,
     Walk,
+    all_zero,
     charge,
     copy,
     key,
-    none,
     room,
     saturation,
     start_of_part,
@@ -49,7 +49,7 @@ def first_by_counts(
     least, most: per column. seen: per leader, the base counts that may hold one.
     """
     found = 0
-    if none(least[1:]):
+    if all_zero(least[1:]):
         found = _base_alone(best, rows, least[0], most[0], target)
     low, high = most[0], least[0]
     for leader in range(len(table.size)):

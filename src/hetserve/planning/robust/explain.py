@@ -45,14 +45,14 @@ def best_alone(ranked: Iterable[EvaluatedConfiguration]) -> EvaluatedConfigurati
     return next((entry for entry in ranked if is_homogeneous(entry.candidate.counts)), None)
 
 
-def explain_robust(outcome: RobustChoice) -> Plan:
+def explain_robust(choice: RobustChoice) -> Plan:
     """Plan of the chosen configuration; the ranking stays the paper's, by bound."""
-    chosen, entry = outcome.chosen, outcome.chosen.candidate
-    same = entry.counts == outcome.paper.counts
-    step = outcome.paper.next_step if same else _step_among(outcome.problem, entry)
-    second = next((other for other in outcome.ranked if other is not chosen), None)
+    chosen, entry = choice.chosen, choice.chosen.candidate
+    same = entry.counts == choice.paper.counts
+    step = choice.paper.next_step if same else _step_among(choice.problem, entry)
+    second = next((other for other in choice.ranked if other is not chosen), None)
     return dataclasses.replace(
-        outcome.paper,
+        choice.paper,
         planner=NAME,
         message=f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(chosen.held)} in simulation, upper "
         f"bound {qps_text(entry.qps)}",
@@ -60,9 +60,9 @@ def explain_robust(outcome: RobustChoice) -> Plan:
         cost=entry.cost,
         bound_qps=entry.qps,
         runner_up=None if second is None else second.candidate,
-        why_not_runner_up="" if second is None else _why_not(outcome, second),
-        verdict=_verdict(outcome, step),
-        evaluated=outcome.ranked,
+        why_not_runner_up="" if second is None else _why_not(choice, second),
+        verdict=_verdict(choice, step),
+        evaluated=choice.ranked,
         next_step=step,
     )
 
@@ -100,22 +100,22 @@ def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[RankedConfigu
     )
 
 
-def _why_not(outcome: RobustChoice, other: EvaluatedConfiguration) -> str:
-    chosen = outcome.chosen
+def _why_not(choice: RobustChoice, other: EvaluatedConfiguration) -> str:
+    chosen = choice.chosen
     cost = other.candidate.cost - chosen.candidate.cost
     difference = difference_text(other.held - chosen.held, cost, "throughput in simulation")
     if other.held <= chosen.held:
         return difference
-    return f"{difference}, within the {outcome.evaluation.error:.0%} that this simulation may be wrong by"
+    return f"{difference}, within the {choice.evaluation.error:.0%} that this simulation may be wrong by"
 
 
-def _verdict(outcome: RobustChoice, step: NextStep | None) -> str:
-    problem, chosen = outcome.problem, outcome.chosen
+def _verdict(choice: RobustChoice, step: NextStep | None) -> str:
+    problem, chosen = choice.problem, choice.chosen
     entry, slo = chosen.candidate, problem.slo
     lead = (
         f"holds {qps_text(chosen.held)} within {latency_text(slo.latency)} (p{slo.percentile:g}) in simulation "
-        f"({outcome.evaluation.method}; {len(outcome.ranked)} configurations evaluated); {_gain(outcome)}; "
-        f"{_over_one_type(outcome)}"
+        f"({choice.evaluation.method}; {len(choice.ranked)} configurations evaluated); {_gain(choice)}; "
+        f"{_over_one_type(choice)}"
     )
     if chosen.held > entry.qps:
         # No contradiction: the bound keeps every query within the SLO, the percentile lets large ones be late.
@@ -123,16 +123,16 @@ def _verdict(outcome: RobustChoice, step: NextStep | None) -> str:
             f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
             f"{100 - slo.percentile:g} % may be late here"
         )
-    if entry.counts == outcome.paper.counts:
-        return f"{lead}; {outcome.paper.verdict}"
+    if entry.counts == choice.paper.counts:
+        return f"{lead}; {choice.paper.verdict}"
     left = "" if problem.budget is None else f"; {money_text(problem.budget - entry.cost)} of the budget left"
     more = "" if step is None else f"; {step_text(step)}"
     most = "" if chosen.held > entry.qps else f"; at most {qps_text(entry.qps)} by the upper bound"
     return f"{lead}{most}{left}{more}"
 
 
-def _gain(outcome: RobustChoice) -> str:
-    chosen, pick = outcome.chosen, outcome.pick
+def _gain(choice: RobustChoice) -> str:
+    chosen, pick = choice.chosen, choice.pick
     if chosen.candidate.counts == pick.candidate.counts:
         return "it is the paper's pick too"
     name = summary(pick.candidate.counts)
@@ -142,10 +142,10 @@ def _gain(outcome: RobustChoice) -> str:
     return f"{qps_text(more)} ({more / pick.held:+.1%}) more than the paper's pick {name}"
 
 
-def _over_one_type(outcome: RobustChoice) -> str:
-    alone = best_alone(outcome.ranked)
+def _over_one_type(choice: RobustChoice) -> str:
+    alone = best_alone(choice.ranked)
     if alone is None:
         return "no single type was evaluated"
-    if alone is outcome.chosen:
+    if alone is choice.chosen:
         return "no mix of types holds more"
     return f"the best single type, {summary(alone.candidate.counts)}, holds {qps_text(alone.held)}"

@@ -51,8 +51,8 @@ class TooMuchWorkError(Exception):
     """The evaluation would exceed its work limit; known beforehand, from the problem alone."""
 
 
-BatchEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[[], None]], CandidateEvaluation]
-"""Evaluates candidates together; calls its last argument between pieces of work and lets it raise."""
+CandidateEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[[], None]], CandidateEvaluation]
+"""Evaluates candidates together; calls its last argument between pieces of work, which may raise."""
 
 QUICK_ERROR: Final = 0.2
 """Measured against the compiled simulation under the default policy: decision 0022."""
@@ -93,7 +93,7 @@ def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
     return max((mean for mean in means if mean is not None and mean <= problem.slo.latency), default=0.0)
 
 
-def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> BatchEvaluator:
+def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> CandidateEvaluator:
     """Evaluator that calls `evaluate` for one candidate after the other."""
 
     def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
@@ -114,11 +114,11 @@ def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = N
     quick simulation; None: a fixed one. Infeasible exactly if `plan_kairos` is.
     """
     quickly = functools.partial(quick, seed=SEED if seed is None else seed)
-    return plan_by(problem, quickly if evaluate is None else each(evaluate, "under the policy that serves"))
+    return plan_by(problem, quickly if evaluate is None else one_by_one(evaluate, "under the policy that serves"))
 
 
 def plan_by(
-    problem: Problem, evaluate: BatchEvaluator, clock: Clock | None = None, time_limit: float = TIME_LIMIT
+    problem: Problem, evaluate: CandidateEvaluator, clock: Clock | None = None, time_limit: float = TIME_LIMIT
 ) -> Plan:
     """As `plan_robust`, by any evaluator.
 
@@ -132,7 +132,7 @@ def plan_by(
     return decided.in_order_of(problem)
 
 
-def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[], None], time_limit: float) -> Plan:
+def _decide(problem: Problem, evaluate: CandidateEvaluator, checkpoint: Callable[[], None], time_limit: float) -> Plan:
     paper = plan_kairos(problem)
     if not paper.feasible:
         return dataclasses.replace(paper, planner=NAME)
@@ -148,14 +148,15 @@ def _decide(problem: Problem, evaluate: BatchEvaluator, checkpoint: Callable[[],
     if ranked[0].held <= 0:
         why = "no candidate kept the SLO at any rate in simulation: the latencies vary too much"
         return not_evaluated(problem, paper, (), why)
-    outcome = RobustChoice(
-        problem, paper, found[0], _choose(ranked, found[0], evaluation.error), tuple(ranked), evaluation
-    )
-    return explain_robust(outcome)
+    chosen = _choose(ranked, found[0], evaluation.error)
+    return explain_robust(RobustChoice(problem, paper, found[0], chosen, tuple(ranked), evaluation))
 
 
 def _evaluated(
-    problem: Problem, entries: tuple[RankedConfiguration, ...], evaluate: BatchEvaluator, checkpoint: Callable[[], None]
+    problem: Problem,
+    entries: tuple[RankedConfiguration, ...],
+    evaluate: CandidateEvaluator,
+    checkpoint: Callable[[], None],
 ) -> tuple[tuple[RankedConfiguration, ...], CandidateEvaluation]:
     """All candidates or, if they are too many, the paper's pick and the best single type alone."""
     try:
