@@ -18,10 +18,10 @@ DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Unplannable:
-    """Why there is no problem to plan: the objects do not fit together.
+    """Why the objects make no problem.
 
     reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. conditions: those
-    that this reason makes False.
+    that become False.
     """
 
     reason: Reason

@@ -35,9 +35,8 @@ class Pool:
 class TypeOption:
     """One instance type as this service may use it.
 
-    price: of one instance of this service, micro-dollars per hour.
-    max_instances: limit on all instances of this service, running ones included: the smaller of the type's own limit
-    and, on GPU types, the healthy GPUs that have room and do not hold this model, plus those it already holds.
+    price: of one instance, micro-dollars/h. max_instances: most instances of this service, running ones included: the
+    type's own limit or, if smaller, the healthy GPUs that have room and do not hold this model, plus those it holds.
     None: no known limit. min_instances: lower limit of a feasible plan. running: instances that the service holds now.
     demand: what one new instance takes from its pool. pool: its name; None without a cluster.
     """

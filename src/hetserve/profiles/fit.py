@@ -66,8 +66,7 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
 
     kind: `auto` chooses a line if at least three batches were measured and it misses no mean by more than 5 %, else a
     table. The line is the least-squares line through the means, as published for Kairos. keep_wild: keep cold starts.
-    Otherwise a batch loses them (with a note) if they are one sample or at most 1 %: what happens more often is
-    behaviour, and the p99 must show it.
+    Otherwise a batch loses them (with a note) if they are one sample or at most 1 %.
     """
     notes: list[str] = []
     kept = samples.by_batch if keep_wild else _without_outliers(samples, notes)

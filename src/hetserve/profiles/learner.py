@@ -61,9 +61,8 @@ class LearnedProfile:
 class Learner:
     """Latencies of one model on one instance type, as served.
 
-    table_after: distinct settled batches before a table replaces the line. settled: observations that settle a batch; 3
-    outvote a single outlier. window: latest observations kept per batch; a lasting change is learnt after half of it.
-    samples: {batch: latencies in seconds, oldest first}.
+    table_after: settled batches before a table replaces the line. settled: observations that settle a batch; 3 outvote
+    a single outlier. window: latest observations kept per batch. samples: {batch: latencies in seconds, oldest first}.
     """
 
     table_after: int = 10

@@ -1,8 +1,7 @@
 """Kairos+: the best configuration by trying as few as possible (HPDC'23, Algorithm 1).
 
-Tries in falling order of the upper bound. Each trial rules out configurations whose bound is not above the best rate so
-far, and sub-configurations of what was tried, since fewer instances raise no throughput. (With noise they now and then
-do; the paper's rule is kept.)
+Tries in falling order of the upper bound, and skips sub-configurations of what was tried, since fewer instances raise
+no throughput. (With noise they now and then do; the paper's rule is kept.) Ends when no bound is above the best rate.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def plan_kairos_plus(
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
-    """Try by falling bound; the number of sub-configurations skipped, and why it ended, in words."""
+    """Try by falling bound; returns the number of sub-configurations skipped, and why it ended."""
     pruned, best = 0, 0.0
     for entry in bounds:
         if trials.done and entry.bound <= best:
@@ -97,9 +96,9 @@ def _untried(problem: Problem, simulation: QuickSimulation, instances: int) -> P
 
 @dataclass(slots=True)
 class _Bounds:
-    """Configurations by falling bound, ranked in growing portions, since most of them are never needed.
+    """Configurations by falling bound, ranked in growing portions.
 
-    proven: False once a search gave up at its limit of work. whole: whether the last portion held all that there are.
+    proven: False once a search reached its limit of work. whole: whether the last portion held all that there are.
     """
 
     inputs: RankingInputs
@@ -129,9 +128,8 @@ def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QuickSimulation:
-    """Evaluator without a compiler: the highest rate that passes in the quick simulation, searched down from the bound.
-
-    queries, seed: the same in every trial, so equal counts get equal answers.
+    """Evaluator without a compiler; `queries` and `seed` are the same in every trial, so equal counts get equal
+    answers.
     """
 
     inputs: RankingInputs
@@ -140,7 +138,7 @@ class QuickSimulation:
 
     @classmethod
     def long_enough(cls, inputs: RankingInputs, top: BoundedConfiguration, seed: int | None) -> QuickSimulation:
-        """Evaluator with enough queries for overload to show at the highest bound of all, `top`."""
+        """Evaluator with enough queries to show overload at the highest bound of all, `top`."""
         queries = quick_queries([inputs.ranked(top)], inputs.problem.slo.latency)
         return cls(inputs, queries, SEED if seed is None else seed)
 

@@ -49,7 +49,7 @@ class Grid:
         return key_of(u * self.base + served)
 
     def key_for(self, qps: float) -> float:
-        """Lowest key of bounds that are at least `qps`, to the precision of the grid."""
+        """Lowest key of bounds that are at least `qps`."""
         return float(np.ceil(qps / self.scale / UNIT))
 
 

@@ -31,7 +31,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class IntegerProgram:
-    """Minimise objective x variables over integers 0 <= variable <= upper that keep every constraint."""
+    """Minimise objective x variables over integers 0 <= variable <= upper, subject to the constraints."""
 
     objective: tuple[float, ...]
     upper: tuple[int, ...]
@@ -42,9 +42,7 @@ class Solver(Protocol):
     """Solves integer programs to proven optimality."""
 
     @property
-    def name(self) -> str:
-        """Name in messages."""
-        ...
+    def name(self) -> str: ...
 
     def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
         """Optimal values, or None if the program is infeasible. Raises SolverError otherwise."""

@@ -18,7 +18,7 @@ from hetserve.units import QPS
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Instances per type of the model. objective: their cost plus the charge for launching new ones, micro-dollars."""
+    """Instances per type of the model. objective: cost plus charge for launching new ones, micro-dollars."""
 
     counts: tuple[int, ...]
     cost: int
@@ -49,7 +49,7 @@ class CostModel:
     pools: tuple[Pool, ...]
 
     def choice(self, values: Sequence[int]) -> Choice:
-        """Cost and capacity of these instances. values: counts per type; further values (a solver's) are ignored."""
+        """Cost and capacity of these counts; values beyond the number of types (a solver's) are ignored."""
         counts = tuple(values[: len(self.types)])
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
         charges = sum(
@@ -60,7 +60,7 @@ class CostModel:
         return Choice(counts, cost, cost + charges, QPS(capacity))
 
     def values(self, choice: Choice) -> tuple[int, ...]:
-        """The choice as values of the program's variables: instances, then new instances."""
+        """Values of the program's variables: instances, then new instances."""
         new = (max(n - option.running, 0) for option, n in zip(self.types, choice.counts, strict=True))
         return (*choice.counts, *new)
 
@@ -83,7 +83,7 @@ class CostModel:
                 yield counts
 
     def within_reach(self) -> bool:
-        """Whether all allowed instances, at any cost, carry the load; if not, no solver is needed."""
+        """Whether all allowed instances carry the load, at any cost."""
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
         return most >= Fraction(self.needed) * (1 - TOLERANCE)
 
@@ -101,8 +101,8 @@ class CostModel:
 def build_model(problem: Problem) -> CostModel:
     """Model of a problem that has a load or a budget; types sorted by name.
 
-    Without a load, `needed` is what the budget buys, which makes `upper` what it buys of each type. A type is usable if
-    the latency at the SLO's percentile keeps the SLO at every batch (constraint 4).
+    Without a load, `needed` is what the budget buys. A type is usable if its latency at the SLO's percentile keeps the
+    SLO at every batch (constraint 4).
     """
     budget = problem.budget
     usable = [
@@ -134,7 +134,7 @@ def for_more(problem: Problem, best: Choice) -> CostModel:
 
 
 def for_budget(model: CostModel) -> CostModel:
-    """The same types with `upper` as far as budget and limits allow, without regard to the load."""
+    """The same types with `upper` as far as budget and limits allow."""
     uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
     return dataclasses.replace(model, upper=tuple(uppers))
 
@@ -204,8 +204,8 @@ def _uppers(model: CostModel) -> tuple[int, ...]:
 def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
     """T_i and W / threshold of constraint 1, scaled so that the largest T_i is 1.
 
-    The solvers' tolerances are absolute: they take a coefficient below 1e-9 for 0 and one above 1e15 for infinite. A
-    T_i above W / threshold is cut there, which changes nothing: one instance carries it all.
+    The solvers' tolerances are absolute: a coefficient below 1e-9 is 0, one above 1e15 infinite. A T_i above W /
+    threshold is cut there, since one instance carries it all.
     """
     useful = tuple(min(rate, model.needed) for rate in model.rates)
     unit = max(useful)

@@ -13,7 +13,7 @@ from hetserve.planning.search.trace import Evaluation
 
 
 class Session:
-    """A search in progress; the methods of `search` drive it."""
+    """A search in progress, driven by a method of `search`."""
 
     def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
         self.space = space
@@ -28,7 +28,6 @@ class Session:
 
     @property
     def over(self) -> bool:
-        """Whether no evaluation is allowed or left."""
         return len(self.evaluations) >= self._limit or not self._open.any()
 
     @property
