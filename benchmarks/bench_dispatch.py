@@ -26,7 +26,7 @@ from benchmarks.reporting import RESULTS, machine
 
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.calling import flat_kernel
-from hetserve.dispatch.kairos_reference import PENALTY, XI
+from hetserve.dispatch.kairos import PENALTY, XI
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.workload import draw_workload
@@ -36,7 +36,7 @@ REPORT = RESULTS / "dispatch.md"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class DispatchScene:
     """Queries of RM2 that came within the last half SLO, and instances of all types, some of them busy."""
 
     sizes: Integers
@@ -46,13 +46,13 @@ class Scene:
     free_at: Floats
 
 
-def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> Scene:
+def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> DispatchScene:
     rng = np.random.default_rng(seed)
-    model = system(Case("RM2")).believed
+    model = system(Case("RM2")).predicted
     half = 0.5 * model.arrays.slo
     busy = rng.random(workers) >= idle
     busy[0] = False
-    return Scene(
+    return DispatchScene(
         rng.integers(0, len(model.batches), queries),
         np.sort(rng.uniform(-half, 0.0, queries)),
         np.sort(rng.integers(0, len(model.types), workers)),
@@ -61,9 +61,9 @@ def a_scene(queries: int, workers: int, seed: int, idle: float = 0.5) -> Scene:
     )
 
 
-def a_call(policy: Policy, scene: Scene) -> Callable[[], object]:
+def a_call(policy: Policy, scene: DispatchScene) -> Callable[[], object]:
     """A decision on prepared arrays."""
-    model = system(Case("RM2")).believed
+    model = system(Case("RM2")).predicted
     queries, workers = len(scene.sizes), len(scene.types)
     floats, integers = policy.scratch(workers, queries)
     arguments = (
@@ -85,9 +85,9 @@ def a_call(policy: Policy, scene: Scene) -> Callable[[], object]:
     return lambda: kernel(*arguments)
 
 
-def cost_matrix(scene: Scene) -> Floats:
+def cost_matrix(scene: DispatchScene) -> Floats:
     """Kairos's costs (Eq. 2 and 8) of a scene, for SciPy."""
-    arrays = system(Case("RM2")).believed.arrays
+    arrays = system(Case("RM2")).predicted.arrays
     finish = scene.free_at[None, :] + arrays.mean[scene.types][:, scene.sizes].T
     late = finish - scene.arrivals[:, None] > XI * arrays.slo
     costs: Floats = arrays.coefficients[scene.types][None, :] * np.where(late, PENALTY * arrays.slo, finish)

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from hetserve.planning import Plan, Problem
 from hetserve.planning.check import violations
-from hetserve.planning.milp import Chain
 from hetserve.planning.mincost.greedy import plan_greedy
-from hetserve.planning.mincost.ilp import Search, plan_ilp
+from hetserve.planning.mincost.ilp import LeastCostSearch, plan_ilp
+from hetserve.planning.mincost.milp import Chain
 from hetserve.planning.mincost.model import build_model
 from hetserve.testing.planning import line, min_cost, option
 from hetserve.units import Seconds
@@ -55,13 +55,13 @@ def gap(problem: Problem, bound: Callable[[Problem, Plan], Problem] = lambda pro
 
     bound: what the optimum is bound to, given the heuristic's plan; prices and what runs stay the same.
     """
-    if Search(build_model(problem), Chain()).least_cost() is None:
+    if LeastCostSearch(build_model(problem), Chain()).least_cost() is None:
         return None
     heuristic = plan_greedy(problem)
     assert heuristic.feasible
     assert not violations(problem, heuristic)
     model = build_model(bound(problem, heuristic))
-    best = Search(model, Chain()).least_cost()
+    best = LeastCostSearch(model, Chain()).least_cost()
     assert best is not None
     held = dict(heuristic.counts)
     return 100 * (model.choice([held[option.name] for option in model.types]).objective / best.objective - 1)
@@ -91,7 +91,7 @@ def time_rows() -> Iterator[Row]:
     proofs, plans, infeasible = [], [], 0
     for seed in range(INSTANCES):
         problem = instance(seed)
-        best, spent = timed(lambda: Search(build_model(problem), Chain()).least_cost())  # noqa: B023  called at once
+        best, spent = timed(lambda: LeastCostSearch(build_model(problem), Chain()).least_cost())  # noqa: B023  called at once
         proofs.append(spent)
         made, spent = timed(lambda: plan_ilp(problem))  # noqa: B023
         plans.append(spent)

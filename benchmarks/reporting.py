@@ -17,7 +17,7 @@ RESULTS: Final = Path(__file__).resolve().parents[1] / "docs" / "results"
 Json = dict[str, Any]
 
 
-class Part(Protocol):
+class ReportPart(Protocol):
     """A module that measures one thing and describes it."""
 
     TITLE: str
@@ -60,7 +60,7 @@ class Kept:
         that was."""
         texts = [head]
         for part in parts:
-            module = cast("Part", import_module(f"benchmarks.{self.name}.{part}"))
+            module = cast("ReportPart", import_module(f"benchmarks.{self.name}.{part}"))
             kept = self.load(part)
             texts.append(f"## {module.TITLE}\n")
             if kept is None:

@@ -29,7 +29,7 @@ from hetserve.planning.robust.candidates import is_homogeneous
 from hetserve.planning.robust.planner import plan_robust
 from hetserve.profiles import Spread, TableProfile
 from hetserve.simulation import Confident, Criterion, System, allowable_throughput, steady_per_seed
-from hetserve.simulation.ceiling import ceiling
+from hetserve.simulation.stability import ceiling
 
 QUERIES, SEEDS = 100_000, (11, 12, 13)
 SEARCH_QUERIES, SEARCH_SEED = 20_000, 3
@@ -79,7 +79,7 @@ class Measuring:
 
     def fluid(self, counts: Counts) -> float:
         held = dict(counts)
-        return fluid_bound(self.system.believed, [held[name] for name in self.system.types], self.given.mix).rate
+        return fluid_bound(self.system.predicted, [held[name] for name in self.system.types], self.given.mix).rate
 
     def best(self, bounds: Mapping[Counts, float], first: Counts) -> Counts:
         """The best of these on short runs, from the one given on: another is searched only where it passes near the

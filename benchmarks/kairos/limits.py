@@ -13,9 +13,9 @@ from hetserve.simulation.workload import draw_workload
 def oracle(case: Case, counts: Counts, queries: int = 100_000, seed: int = 11) -> float:
     """Queries/s of the oracle, which knows all queries in advance."""
     sizes = draw_workload(case.mix, queries, seed).sizes
-    return oracle_throughput(system(case).believed, [n for _, n in counts], sizes)
+    return oracle_throughput(system(case).predicted, [n for _, n in counts], sizes)
 
 
 def fluid(case: Case, counts: Counts, drop: float = 0.0) -> float:
     """Queries/s of the fluid bound, all served or a share dropped free."""
-    return fluid_bound(system(case).believed, [n for _, n in counts], case.mix, drop).rate
+    return fluid_bound(system(case).predicted, [n for _, n in counts], case.mix, drop).rate

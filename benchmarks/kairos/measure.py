@@ -23,11 +23,11 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, TypeOption
 from hetserve.planning.configurations import Dimension, enumerate_configurations
-from hetserve.planning.kairos.setting import configuration_bounds
+from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.simulation.allowable import allowable_throughput
-from hetserve.simulation.ceiling import ceiling
 from hetserve.simulation.criteria import PerSeed, steady_per_seed
+from hetserve.simulation.stability import ceiling
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -195,7 +195,7 @@ def variants(scheme: str, case: Case) -> list[Policy]:
     """Policies of a scheme: one, or one for each threshold of DRS."""
     if scheme != "threshold":
         return [make_policy(scheme)]
-    model = system(case).believed
+    model = system(case).predicted
     count = len(model.batches)
     even = range(count // 10 - 1, count - 1, max(count // 10, 1))
     limits = (int(i) for i in model.arrays.largest if 0 <= i < count - 1)
@@ -203,7 +203,7 @@ def variants(scheme: str, case: Case) -> list[Policy]:
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BestConfiguration:
     """A scheme's own best configuration."""
 
     counts: Counts
@@ -211,13 +211,13 @@ class Best:
     rate: Rate
 
 
-def at(case: Case, scheme: str, counts: Counts, scale: Scale) -> Best:
+def at(case: Case, scheme: str, counts: Counts, scale: Scale) -> BestConfiguration:
     """The best variant of a scheme at a given configuration."""
     options = variants(scheme, case)
     policy = options[0]
     if len(options) > 1:
         policy = _climbed(case, counts, _keep_best(case, [(counts, p) for p in options], scale.searching)[0][1], scale)
-    return Best(counts, policy, allowable(case, counts, policy, bound_of(case, counts), scale))
+    return BestConfiguration(counts, policy, allowable(case, counts, policy, bound_of(case, counts), scale))
 
 
 def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
@@ -229,11 +229,11 @@ def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
         policy = make_policy("threshold", size=size)
         return allowable(case, counts, policy, bound_of(case, counts), scale.searching).mean
 
-    sizes = len(system(case).believed.batches)
+    sizes = len(system(case).predicted.batches)
     return make_policy("threshold", size=climb(measure, sizes, int(start.parameters[0]), max(sizes // 25, 1)).size)
 
 
-def own_best(case: Case, scheme: str, scale: Scale) -> Best:
+def own_best(case: Case, scheme: str, scale: Scale) -> BestConfiguration:
     """The best of all configurations and variants by the search's scale, then measured at the scale of reports.
 
     Those within 3 % of the best on one seed are compared on three.
@@ -245,7 +245,7 @@ def own_best(case: Case, scheme: str, scale: Scale) -> Best:
         rates = [allowable(case, counts, policy, bound_of(case, counts), three).mean for counts, policy in close]
         close = [close[rates.index(max(rates))]]
     counts, policy = close[0][0], _climbed(case, *close[0], scale)
-    return Best(counts, policy, allowable(case, counts, policy, bound_of(case, counts), scale))
+    return BestConfiguration(counts, policy, allowable(case, counts, policy, bound_of(case, counts), scale))
 
 
 def _keep_best(case: Case, pairs: list[tuple[Counts, Policy]], scale: Scale) -> list[tuple[Counts, Policy]]:

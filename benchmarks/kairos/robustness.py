@@ -64,10 +64,10 @@ def _one(case: Case, what: str, scale: Scale) -> Json:
 def misjudged(case: Case) -> Json:
     """By type, batches that the profile says to be in time and that never are, with their share of the queries."""
     pool, out = system(case), {}
-    truth, safe = pool.served.means, pool.believed.arrays.safe
+    truth, safe = pool.served.means, pool.predicted.arrays.safe
     for name, late in zip(pool.types, (truth > case.slo) & (safe <= case.slo), strict=True):
         if late.any():
-            sizes = [int(size) for size in pool.believed.batches[late]]
+            sizes = [int(size) for size in pool.predicted.batches[late]]
             share = sum(part for batch, part in zip(case.mix.batches, case.mix.shares, strict=True) if batch in sizes)
             out[name] = {"batches": sizes, "share": share}
     return out

@@ -12,12 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.demand import BatchMix
+from hetserve.demand import BatchMix, parse_batches
 from hetserve.dispatch import LatencyModel
-from hetserve.planning import Counts, Plan, Problem, Slo, TypeOption
+from hetserve.planning import Counts, LatencySlo, Plan, Problem, TypeOption
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
-from hetserve.simulation.batches import parse_batches
 from hetserve.simulation.system import System
 from hetserve.units import MicroDollarsPerHour, Seconds, parse_money
 
@@ -94,7 +93,7 @@ def problem(case: Case) -> Problem:
     return Problem(
         service=case.model.lower(),
         objective="MaxThroughput",
-        slo=Slo(Seconds(case.slo)),
+        slo=LatencySlo(Seconds(case.slo)),
         mix=case.mix,
         types=options,
         budget=parse_money(case.budget),
@@ -110,7 +109,7 @@ def system(case: Case) -> System:
     made = System.of(_noisier(profiles(case.model), case.noisier), mix.batches, case.slo, base=BASE)
     if not case.wrong:
         return made
-    arrays = made.believed.arrays
+    arrays = made.predicted.arrays
     factor = 1 + case.wrong * np.random.default_rng(20230616).standard_normal(arrays.mean.shape)
     factor = np.maximum(factor, 0.1)
     return System(

@@ -109,7 +109,7 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
 
 @contextmanager
 def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
-    """Add the ends of the logs to whatever goes wrong in the block: they are gone with the cluster."""
+    """Add the ends of the logs to any error in the block, since they are gone with the cluster."""
     try:
         yield
     except Exception as error:

@@ -55,7 +55,7 @@ class Tenant:
 
 
 @dataclass(slots=True)
-class Cluster:
+class SimulatedTestbed:
     """The testbed under one order of waiting: `line` None is plain FIFO, without gates."""
 
     line: WaitingLine | None

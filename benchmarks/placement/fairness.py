@@ -14,7 +14,7 @@ from itertools import product
 from statistics import fmean, median
 from typing import Final
 
-from benchmarks.placement.contention import STUCK_AFTER, Cluster, Tenant
+from benchmarks.placement.contention import STUCK_AFTER, SimulatedTestbed, Tenant
 from benchmarks.placement.results import FOLDER, Scale
 from benchmarks.placement.traces import TRACES
 from benchmarks.reporting import Json, table
@@ -84,7 +84,7 @@ def _run(case: tuple[int, int, int]) -> dict[str, float]:
     trace, order = TRACES[number], ORDERS[which]
     pods = trace.pods(seed)
     line = WaitingLine(order.settings) if order.settings else None
-    waits = Cluster(line, order.stuck_after, trace.bind_seconds, trace.testbeds).run(pods)
+    waits = SimulatedTestbed(line, order.stuck_after, trace.bind_seconds, trace.testbeds).run(pods)
     by_tenant: dict[Tenant, list[float]] = {}
     for tenant in trace.tenants:  # one whose pods fit nowhere has no waits
         if mine := [wait for who, wait in waits.values() if who == tenant.name]:

@@ -83,14 +83,14 @@ def renamed(manifests: Sequence[Json]) -> list[Json]:
     ]
 
 
-class Load:
+class LoadClient:
     """The administrator's connection of one round."""
 
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
 
     @classmethod
-    async def connect(cls, cluster: Cluster) -> Load:
+    async def connect(cls, cluster: Cluster) -> LoadClient:
         return cls(await ApiConnection.connect(cluster.folder.kubeconfig, user_agent="bench", connections=100))
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx
 from benchmarks.placement import cases
-from benchmarks.placement.load import NAMESPACE, Load, pods, renamed, seeded
+from benchmarks.placement.load import NAMESPACE, LoadClient, pods, renamed, seeded
 from benchmarks.placement.rates import GPU_MIB, GPUS, cluster_of
 from benchmarks.placement.results import Scale
 from benchmarks.reporting import Json, table, verdict
@@ -66,7 +66,7 @@ def describe(data: Json) -> str:
 
 
 async def _round(cluster: Cluster, case: str) -> Json:
-    load = await Load.connect(cluster)
+    load = await LoadClient.connect(cluster)
     try:
         since = await load.revision()
         await load.create(renamed(pods(PODS, seeded(1), mib=(GPU_MIB,))))

@@ -13,7 +13,7 @@ from statistics import median, pstdev
 from typing import Final
 
 from benchmarks.placement.results import FOLDER, Scale
-from benchmarks.placement.testbed import HETSEV_MODELS, MIXED_MODELS, Model, arrivals, testbed
+from benchmarks.placement.testbed import HETSEV_MODELS, MIXED_MODELS, TestbedModel, arrivals, testbed
 from benchmarks.reporting import Json, table
 
 from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide
@@ -29,7 +29,7 @@ Choose = Callable[[Ledger, GpuRequest, random.Random], tuple[Place, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PlacementRule:
     """How a scheduler treats an instance: what it asks for on its behalf, and the GPU it then chooses."""
 
     name: str
@@ -67,12 +67,12 @@ def describe(data: Json) -> str:
     return "\n".join(parts)
 
 
-def _over_seeds(rule: Rule, models: tuple[Model, ...], runs: int) -> Json:
+def _over_seeds(rule: PlacementRule, models: tuple[TestbedModel, ...], runs: int) -> Json:
     results = [_run(rule, arrivals(models, 400, seed), random.Random(seed)) for seed in range(runs)]  # noqa: S311
     return {key: median(result[key] for result in results) for key in results[0]}
 
 
-def _run(rule: Rule, requests: Sequence[GpuRequest], rng: random.Random) -> dict[str, float]:
+def _run(rule: PlacementRule, requests: Sequence[GpuRequest], rng: random.Random) -> dict[str, float]:
     ledger = Ledger()
     ledger.relist_nodes(testbed())
     spread = 0.0
@@ -126,12 +126,12 @@ def _anywhere(request: GpuRequest) -> GpuRequest:
 
 
 RULES: Final = (
-    Rule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName.WORST_FIT)),
-    Rule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName.BEST_FIT)),
-    Rule("Spread with anti-affinity (ours)", _same, _ours(PolicyName.SPREAD)),
-    Rule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName.WORST_FIT)),
-    Rule("best fit without anti-affinity", _anywhere, _ours(PolicyName.BEST_FIT)),
-    Rule("random without anti-affinity", _anywhere, _random),
+    PlacementRule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName.WORST_FIT)),
+    PlacementRule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName.BEST_FIT)),
+    PlacementRule("Spread with anti-affinity (ours)", _same, _ours(PolicyName.SPREAD)),
+    PlacementRule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName.WORST_FIT)),
+    PlacementRule("best fit without anti-affinity", _anywhere, _ours(PolicyName.BEST_FIT)),
+    PlacementRule("random without anti-affinity", _anywhere, _random),
 )
 
 

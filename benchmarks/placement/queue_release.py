@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib
+from benchmarks.placement.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib
 from benchmarks.placement.rates import cluster_of
 from benchmarks.placement.results import Scale
 from benchmarks.reporting import Json, table, verdict
@@ -75,9 +75,9 @@ def describe(data: Json) -> str:
 
 
 async def _measure(cluster: Cluster, count: int) -> Json:
-    load = await Load.connect(cluster)
+    load = await LoadClient.connect(cluster)
     connection = await ApiConnection.connect(cluster.folder.kubeconfig, user_agent="bench-watch", connections=4)
-    seen = Seen()
+    seen = WatchedPods()
     watch = asyncio.create_task(Reflector(KubernetesApi(connection), _PATH, seen).run())
     try:
         for component in ("scheduler", "extender"):
@@ -97,7 +97,7 @@ async def _measure(cluster: Cluster, count: int) -> Json:
 
 
 @dataclass(slots=True)
-class Seen:
+class WatchedPods:
     """What a watch showed: when each pod came, lost its gate, and got a node; names in the order of events."""
 
     created: dict[str, str] = field(default_factory=dict)
@@ -171,7 +171,7 @@ def _pod(name: str, model: int) -> Json:
     }
 
 
-async def _drain(cluster: Cluster, seen: Seen, count: int) -> Json:
+async def _drain(cluster: Cluster, seen: WatchedPods, count: int) -> Json:
     """Start the extender over the waiting pods and follow them to their nodes."""
     start = time.perf_counter()
     await asyncio.to_thread(cluster.start_component, "extender")
@@ -193,13 +193,13 @@ async def _drain(cluster: Cluster, seen: Seen, count: int) -> Json:
     }
 
 
-def _ratios(seen: Seen) -> list[float]:
+def _ratios(seen: WatchedPods) -> list[float]:
     """Of every pod: the releases up to its own, over its bound p x (older ones + 1)."""
     age = {name: rank for rank, name in enumerate(sorted(seen.created, key=lambda name: (seen.created[name], name)))}
     return [(number + 1) / (OLDEST_EVERY * (age[name] + 1)) for number, name in enumerate(seen.lifted)]
 
 
-async def _idle(load: Load, seen: Seen) -> Json:
+async def _idle(load: LoadClient, seen: WatchedPods) -> Json:
     """One gated pod at a time on a cluster with nothing to do."""
     lifted, bound = [], []
     for number, manifest in enumerate(_gated(IDLE_SAMPLES, IDLE, seed=2)):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.placement import cases, rates_plot
-from benchmarks.placement.load import NAMESPACE, Load, cpu_seconds, peak_mib, pods, renamed, seeded
+from benchmarks.placement.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib, pods, renamed, seeded
 from benchmarks.placement.results import Scale
 from benchmarks.reporting import Json, table, verdict
 
@@ -122,7 +122,7 @@ class _Cluster:
 async def one_case(cluster: Cluster, case: str, workload: Sequence[Json], running: cases.Running | None = None) -> Json:
     """One case of one round: pods, then the extender, then the scheduler, then what was seen."""
     running = running or cases.Running()
-    load = await Load.connect(cluster)
+    load = await LoadClient.connect(cluster)
     try:
         since = await load.revision()
         await load.create(renamed(workload))

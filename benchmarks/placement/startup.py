@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx
 from benchmarks.placement import cases
-from benchmarks.placement.load import Load, cpu_seconds, peak_mib, pods, seeded
+from benchmarks.placement.load import LoadClient, cpu_seconds, peak_mib, pods, seeded
 from benchmarks.placement.rates import GPUS, cluster_of
 from benchmarks.placement.results import REPOSITORY, Scale
 from benchmarks.reporting import Json, table, verdict
@@ -80,7 +80,7 @@ def _election(data: Json) -> str:
 
 async def _fill(cluster: Cluster, nodes: int, count: int) -> None:
     """Create pods as they are once bound: spread over all GPUs, no model twice on one."""
-    load = await Load.connect(cluster)
+    load = await LoadClient.connect(cluster)
     names = [f"gpu-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
     manifests = pods(count, seeded(1), mib=(MIB,))
     for number, pod in enumerate(manifests):

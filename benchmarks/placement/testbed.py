@@ -14,7 +14,7 @@ SERVERS: Final = (("V100", 32768, 4), ("T4", 16384, 4))
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TestbedModel:
     """A model and the memory of one instance [MiB]; `weight` is its share of the arrivals."""
 
     name: str
@@ -22,11 +22,13 @@ class Model:
     weight: float = 1.0
 
 
-HETSEV_MODELS: Final = tuple(Model(name, 3072) for name in ("resnet50", "inception-v3", "ssd-resnet50", "transformer"))
+HETSEV_MODELS: Final = tuple(
+    TestbedModel(name, 3072) for name in ("resnet50", "inception-v3", "ssd-resnet50", "transformer")
+)
 """The paper's four models; 3 GiB each as in the project's sample (the paper gives the sizes of weights only)."""
 
 MIXED_MODELS: Final = tuple(
-    Model(f"model-{number:02d}", size)
+    TestbedModel(f"model-{number:02d}", size)
     for number, size in enumerate((1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 8192, 10240, 12288, 15360))
 )
 """Twelve models from 1 to 15 GiB."""
@@ -43,7 +45,7 @@ def testbed() -> list[NodeInventory]:
     return found
 
 
-def arrivals(models: tuple[Model, ...], count: int, seed: int) -> list[GpuRequest]:
+def arrivals(models: tuple[TestbedModel, ...], count: int, seed: int) -> list[GpuRequest]:
     """`count` instances of models drawn by weight."""
     drawn = random.Random(seed).choices(models, [model.weight for model in models], k=count)  # noqa: S311
     return [

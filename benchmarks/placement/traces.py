@@ -10,7 +10,7 @@ from benchmarks.placement.contention import Pod, Tenant
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class ArrivalTrace:
     """Tenants on `testbeds` testbeds; a bind takes `bind_seconds` of the scheduler."""
 
     name: str
@@ -25,7 +25,7 @@ class Trace:
         return sorted(pods, key=lambda pod: (pod.arrives, pod.request.uid))
 
 
-_BURST: Final = Trace(
+_BURST: Final = ArrivalTrace(
     "a burst",
     (
         Tenant("burst", 3072, models=20, pods=600, start=60.0, end=70.0),
@@ -35,7 +35,7 @@ _BURST: Final = Trace(
 )
 
 
-def _slower(trace: Trace, name: str, times: float) -> Trace:
+def _slower(trace: ArrivalTrace, name: str, times: float) -> ArrivalTrace:
     """The same work, arrivals and lives stretched."""
     tenants = (
         replace(tenant, start=tenant.start * times, end=tenant.end * times, lasts=tenant.lasts * times)
@@ -47,7 +47,7 @@ def _slower(trace: Trace, name: str, times: float) -> Trace:
 TRACES: Final = (
     _BURST,
     _slower(_BURST, "a burst, lives of 10 min", 10.0),
-    Trace(
+    ArrivalTrace(
         "no burst, 10 % too much work",
         (
             Tenant("small", 3072, models=20, pods=560, start=0.0, end=600.0),
@@ -55,7 +55,7 @@ TRACES: Final = (
             Tenant("large", 15360, models=8, pods=50, start=0.0, end=600.0),
         ),
     ),
-    Trace(
+    ArrivalTrace(
         "three bursts",
         (
             Tenant("burst-small", 3072, models=10, pods=300, start=60.0, end=70.0),
@@ -64,7 +64,7 @@ TRACES: Final = (
             Tenant("steady", 6144, models=8, pods=120, start=0.0, end=480.0),
         ),
     ),
-    Trace(
+    ArrivalTrace(
         "a burst of large pods",
         (
             Tenant("burst", 15360, models=16, pods=80, start=60.0, end=70.0),
@@ -72,7 +72,7 @@ TRACES: Final = (
             Tenant("middle", 8192, models=8, pods=80, start=0.0, end=480.0),
         ),
     ),
-    Trace(
+    ArrivalTrace(
         "a burst, all pods of one size",
         (
             Tenant("burst", 4096, models=10, pods=400, start=60.0, end=70.0),
@@ -80,7 +80,7 @@ TRACES: Final = (
             Tenant("rare", 4096, models=10, pods=100, start=0.0, end=480.0),
         ),
     ),
-    Trace(
+    ArrivalTrace(
         "a burst, room for all",
         (
             Tenant("burst", 1024, models=2, pods=2000, start=10.0, end=11.0, lasts=2.0),
@@ -90,7 +90,7 @@ TRACES: Final = (
         testbeds=8,
         bind_seconds=0.01,
     ),
-    Trace(
+    ArrivalTrace(
         "pods that fit nowhere",
         (
             Tenant("burst", 40000, models=4, pods=60, start=60.0, end=70.0),

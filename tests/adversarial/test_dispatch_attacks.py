@@ -12,11 +12,11 @@ from scipy.optimize import linear_sum_assignment
 
 from hetserve.compiled import njit
 from hetserve.demand import BatchMix
-from hetserve.dispatch import POLICIES, Policy, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import POLICIES, DispatchSnapshot, Policy, Query, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
-from hetserve.dispatch.interface import Decision
-from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import DispatchDecision
+from hetserve.dispatch.kernel import AnswerArrays, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
 from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
 from hetserve.simulation.run import run_trace
 from hetserve.testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
@@ -131,7 +131,7 @@ def _twice_the_same(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     answer.pairs[:2] = 0
     return 2, 0, math.inf
@@ -145,7 +145,7 @@ def _beyond_the_queue(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     answer.pairs[0, 0], answer.pairs[0, 1] = queue.sizes.shape[0], 0
     return 1, 0, math.inf
@@ -159,7 +159,7 @@ def _to_nobody(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     answer.pairs[0, 0], answer.pairs[0, 1] = 0, -1
     return 1, 0, math.inf
@@ -173,7 +173,7 @@ def _to_the_last(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     answer.pairs[0, 0], answer.pairs[0, 1] = 0, workers.types.shape[0] - 1
     return 1, 0, math.inf
@@ -187,7 +187,7 @@ def _drop_all(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     answer.drops[0] = 0
     return 0, 1, math.inf
@@ -201,7 +201,7 @@ def _insomniac(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     return 0, 0, now + 1e-3
 
@@ -214,7 +214,7 @@ def _patient(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Serves the head half a second after it came, and relies on being woken for it."""
     if now < queue.arrivals[0] + 0.5:
@@ -223,8 +223,8 @@ def _patient(
     return 1, 0, math.inf
 
 
-def _nothing(scene: Snapshot, parameters: tuple[float, ...]) -> Decision:
-    return Decision()
+def _nothing(scene: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
+    return DispatchDecision()
 
 
 def _policy(kernel: Kernel, name: str) -> Policy:
@@ -275,5 +275,5 @@ def test_nonsense_is_refused_where_it_is_said(make: Callable[[], object]) -> Non
 
 def test_a_query_id_is_what_comes_back_not_its_position() -> None:
     model = latency_model()
-    scene = Snapshot(0.0, (Query(7, 1, 0.0, 1.0), Query(3, 1, 0.0, 1.0)), (Worker(0), Worker(1)), model)
+    scene = DispatchSnapshot(0.0, (Query(7, 1, 0.0, 1.0), Query(3, 1, 0.0, 1.0)), (Worker(0), Worker(1)), model)
     assert {d.query for d in decide(make_policy("kairos"), scene).dispatches} == {3, 7}

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
-from hetserve.dispatch import Policy, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.simulation import System, draw_workload, record_workload
@@ -29,7 +29,7 @@ def _delays(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Sizes and latencies [SLOs] of 4,000 queries at a share of the fluid bound; none may be lost."""
     pool = _system(mix.batches)
-    rate = share * fluid_bound(pool.believed, tuple(POOL.values()), mix).rate
+    rate = share * fluid_bound(pool.predicted, tuple(POOL.values()), mix).rate
     workload = draw_workload(mix, 4000, seed)
     waited = (run_trace(pool, POOL, policy, workload, rate).outcome.finish - workload.times(rate)) / SLO
     assert np.all(np.isfinite(waited)), "a query was given up: the default policy serves every query"
@@ -78,12 +78,12 @@ def test_an_overdue_instance_is_not_counted_on_in_the_past() -> None:
     model = latency_model((0.6,), (0.6,), batches=(1,))
     queue = (Query(1, 1, -0.3, 0.7), Query(2, 1, -0.3, 0.7))
     workers = (Worker(0, busy=True, free_at=-9.0), Worker(0, busy=True, free_at=-9.0), Worker(0))
-    decision = decide(make_policy("hetserve"), Snapshot(0.0, queue, workers, model))
+    decision = decide(make_policy("hetserve"), DispatchSnapshot(0.0, queue, workers, model))
     assert len(decision.dispatches) == 1
 
 
 def test_a_query_nobody_present_can_serve_blocks_nobody() -> None:
     model = latency_model((0.2, 0.3, 0.4, 0.6), (0.2, 0.3, np.inf, np.inf))
     queue = (Query(1, 10, -50.0, -49.0), Query(2, 1, 0.0, 1.0))
-    decision = decide(make_policy("hetserve"), Snapshot(0.0, queue, (Worker(1),), model))
+    decision = decide(make_policy("hetserve"), DispatchSnapshot(0.0, queue, (Worker(1),), model))
     assert [d.query for d in decision.dispatches] == [2], "one query without a home stops the whole queue"

@@ -132,10 +132,10 @@ def test_running_instances_over_a_lowered_cap_are_scaled_in() -> None:
 
 
 def test_a_pool_with_less_than_nothing_free_takes_no_new_instance_and_keeps_those_it_has() -> None:
-    from hetserve.planning import Pool, Resources
+    from hetserve.planning import Pool, ResourceAmounts
     from hetserve.units import MiB
 
-    demand, pools = Resources(memory=MiB(10)), (Pool("p", Resources(memory=MiB(-50))),)
+    demand, pools = ResourceAmounts(memory=MiB(10)), (Pool("p", ResourceAmounts(memory=MiB(-50))),)
     type_ = option("t", "0.1", line(10), running=2, demand=demand, pool="p")
     assert held(plan(min_cost([type_], 200, pools=pools))) == {"t": 2}, "what runs is evicted by a negative number"
     assert plan(min_cost([type_], 201, pools=pools)).reason == Reason.CAPACITY_TOO_LOW, "an instance fits nowhere"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hetserve.planning import plan
-from hetserve.planning.plan import Candidate, Counts, Evaluated, Plan
+from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
@@ -62,7 +62,7 @@ async def test_a_standing_plan_is_left_for_what_holds_more(name: str) -> None:
 def _new(problem: Problem, base: Plan, case: Case) -> Plan:
     tried = ((NEW, case.bound, case.new_held), (STANDING, BOUND, case.standing_held))
     evaluated = tuple(
-        Evaluated(Candidate(_counts(problem, held), _cost(problem, held), QPS(bound)), QPS(rate))
+        EvaluatedConfiguration(RankedConfiguration(_counts(problem, held), _cost(problem, held), QPS(bound)), QPS(rate))
         for held, bound, rate in tried
         if rate is not None
     )

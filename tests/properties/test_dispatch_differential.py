@@ -10,10 +10,10 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hetserve.dispatch import Snapshot, Worker, make_policy
+from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
-from hetserve.dispatch.kairos_reference import costs
+from hetserve.dispatch.kairos import costs
 from hetserve.testing.dispatching import BATCHES, latency_model, snapshot, snapshots
 
 relaxed = settings(deadline=None, max_examples=200)
@@ -56,14 +56,14 @@ def test_large_assignments_cost_what_scipys_cost(rows: int, columns: int, seed: 
 
 @relaxed
 @given(snapshots())
-def test_fcfs_decides_as_its_reference(scene: Snapshot) -> None:
+def test_fcfs_decides_as_its_reference(scene: DispatchSnapshot) -> None:
     policy = make_policy("fcfs")
     assert decide(policy, scene) == policy.reference(scene, policy.parameters)
 
 
 @relaxed
 @given(snapshots(limited=False))
-def test_what_kairos_sends_belongs_to_a_matching_of_least_cost(scene: Snapshot) -> None:
+def test_what_kairos_sends_belongs_to_a_matching_of_least_cost(scene: DispatchSnapshot) -> None:
     policy = make_policy("kairos")
     decision = decide(policy, scene)
     if all(worker.busy for worker in scene.workers) or not scene.queue:
@@ -90,7 +90,7 @@ def test_larger_scenes_are_matched_at_least_cost_whichever_side_has_more(queries
     _assert_least_cost(scene, {d.query: d.worker for d in decide(policy, scene).dispatches}, policy.parameters)
 
 
-def _assert_least_cost(scene: Snapshot, sent: dict[int, int], parameters: tuple[float, ...]) -> None:
+def _assert_least_cost(scene: DispatchSnapshot, sent: dict[int, int], parameters: tuple[float, ...]) -> None:
     """Complete the sent pairs as cheaply as the busy instances allow: no matching of all may cost less."""
     window = scene.queue[: int(parameters[2] * len(scene.workers))]
     matrix = costs(scene, window, parameters)
@@ -108,7 +108,7 @@ def _assert_least_cost(scene: Snapshot, sent: dict[int, int], parameters: tuple[
 
 @relaxed
 @given(snapshots())
-def test_kairos_never_sends_a_batch_where_it_cannot_be_served(scene: Snapshot) -> None:
+def test_kairos_never_sends_a_batch_where_it_cannot_be_served(scene: DispatchSnapshot) -> None:
     batches = {query.id: query.batch for query in scene.queue}
     for dispatch in decide(make_policy("kairos"), scene).dispatches:
         kind = scene.workers[dispatch.worker].type

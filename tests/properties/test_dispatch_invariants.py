@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hetserve.dispatch import POLICIES, make_policy
 from hetserve.simulation import Arrivals, System, Workload, draw_workload
-from hetserve.simulation.reference import simulate_plainly
-from hetserve.simulation.run import Trace, make_load, run_trace
+from hetserve.simulation.run import RunTrace, arrival_arrays, run_trace
 from hetserve.testing.dispatching import EVEN_MIX, systems
+from hetserve.testing.plain_simulation import simulate_plainly
 
 policies = pytest.mark.parametrize("name", POLICIES)
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +30,7 @@ def _drawn(load: tuple[int, int, Arrivals, float]) -> tuple[Workload, float]:
     return draw_workload(EVEN_MIX, queries, seed, arrivals), rate
 
 
-def _run(name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]) -> Trace:
+def _run(name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]) -> RunTrace:
     workload, rate = _drawn(load)
     return run_trace(system, _configuration(system, numbers), make_policy(name), workload, rate)
 
@@ -81,7 +81,7 @@ def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
 ) -> None:
     outcome = _run(name, system, numbers, load).outcome
     workload, rate = _drawn(load)
-    knots = make_load(system, workload, rate)
+    knots = arrival_arrays(system, workload, rate)
     types = system.workers(_configuration(system, numbers))[outcome.worker]
     ratios = system.served.ratios[types, workload.sizes]
     every = np.arange(len(workload))

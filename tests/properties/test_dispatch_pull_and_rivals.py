@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.demand import BatchMix
-from hetserve.dispatch import LatencyModel, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.testing.dispatching import snapshots
@@ -27,7 +27,7 @@ mine = pytest.mark.parametrize(("name", "chosen"), MINE, ids=str)
 relaxed = settings(deadline=None, max_examples=150)
 
 
-def crowded(seed: int) -> Snapshot:
+def crowded(seed: int) -> DispatchSnapshot:
     """Up to 120 queries, many equal, some long late; safe times above the means; instances overdue."""
     source = random.Random(seed)  # noqa: S311  not for secrets
     kinds, batches, now = source.randint(1, 4), source.randint(1, 8), 100.0
@@ -54,20 +54,20 @@ def crowded(seed: int) -> Snapshot:
     length = source.randint(0, source.choice((4, 15, 40, 120)))
     came = sorted(now - (source.randint(0, 8) * 0.5 if tied else source.uniform(0, reach)) for _ in range(length))
     queue = [Query(1000 + i, source.randint(1, batches), at, at + slo) for i, at in enumerate(came)]
-    return Snapshot(now, tuple(queue), tuple(workers), model)
+    return DispatchSnapshot(now, tuple(queue), tuple(workers), model)
 
 
 @mine
 @relaxed
 @given(st.one_of(snapshots(), st.integers(0, 10**9).map(crowded)))
-def test_the_kernel_decides_as_its_reference(name: str, chosen: dict[str, int], scene: Snapshot) -> None:
+def test_the_kernel_decides_as_its_reference(name: str, chosen: dict[str, int], scene: DispatchSnapshot) -> None:
     policy = make_policy(name, **chosen)
     assert decide(policy, scene) == policy.reference(scene, policy.parameters)
 
 
 @relaxed
 @given(st.one_of(snapshots(), st.integers(0, 10**9).map(crowded)))
-def test_the_pull_dispatcher_sends_each_query_once_to_an_idle_instance_that_serves_it(scene: Snapshot) -> None:
+def test_the_pull_dispatcher_sends_each_query_once_to_an_idle_instance_that_serves_it(scene: DispatchSnapshot) -> None:
     decision = decide(make_policy("hetserve"), scene)
     waiting = {query.id: query for query in scene.queue}
     assert not decision.drops
@@ -81,10 +81,10 @@ def test_the_pull_dispatcher_sends_each_query_once_to_an_idle_instance_that_serv
 
 @relaxed
 @given(st.integers(0, 10**9).map(crowded), st.sampled_from((2.0**-10, 2.0**10)))
-def test_the_pull_dispatcher_knows_no_unit_of_time(scene: Snapshot, unit: float) -> None:
+def test_the_pull_dispatcher_knows_no_unit_of_time(scene: DispatchSnapshot, unit: float) -> None:
     """Powers of two scale floats exactly, so that the decision must be the same."""
     arrays = scene.model.arrays
-    scaled = Snapshot(
+    scaled = DispatchSnapshot(
         scene.now * unit,
         tuple(Query(q.id, q.batch, q.arrival * unit, q.deadline * unit) for q in scene.queue),
         tuple(Worker(w.type, w.busy, w.free_at * unit) for w in scene.workers),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
-from hetserve.planning.milp import CBC, HIGHS
 from hetserve.planning.mincost.ilp import plan_ilp
+from hetserve.planning.mincost.milp import CBC, HIGHS
 from hetserve.testing.planning_strategies import cost_problems
 from hetserve.units import MicroDollarsPerHour
 

@@ -1,6 +1,6 @@
-"""The load to plan for: arrival rate and mix of batch sizes."""
+"""The load to plan for: the mix of batch sizes."""
 
-from hetserve.demand.mix import BatchMix
-from hetserve.demand.mixtures import kairos_mixture
+from hetserve.demand.batches import parse_batches
+from hetserve.demand.mix import BatchMix, kairos_mixture
 
-__all__ = ["BatchMix", "kairos_mixture"]
+__all__ = ["BatchMix", "kairos_mixture", "parse_batches"]

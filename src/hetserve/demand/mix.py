@@ -1,19 +1,23 @@
-"""The mix of batch sizes that queries carry."""
+"""Distribution of batch sizes over queries."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from statistics import NormalDist
+from typing import Final, Self
+
+_KAIROS_DRAWS: Final = 99
+_LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMix:
     """Distribution of items per query: batches strictly increasing, shares that sum to one.
 
-    Shares are normalised on the way in: weights that sum to 1.0000003 would make 1 - f negative in the
-    throughput bound (Kairos Eq. 14).
+    Shares are normalised: weights that sum to 1.0000003 would make 1 - f negative in the throughput bound (Kairos Eq.
+    14).
     """
 
     batches: tuple[int, ...]
@@ -48,7 +52,31 @@ class BatchMix:
         return self.batches[-1]
 
     def share_up_to(self, batch: int) -> float:
-        """Share f of queries with at most this many items; exactly 1.0 when it covers the whole mix."""
+        """Share f of queries with at most this many items; exactly 1.0 for the whole mix."""
         if batch >= self.largest:
             return 1.0
         return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b <= batch)
+
+
+def kairos_mixture() -> BatchMix:
+    """Batch sizes of Kairos's public artifact, as an exact distribution, rounded up to multiples of 10 (10 to 1000).
+
+    Of 99 draws 8 are uniform on 1..99, 22 on 200..599, 5 on 600..999 (integers), and 64 log-normal(5.1, 0.2). A
+    log-normal draw outside 100..200 becomes a uniform integer of 190..199, so bin 200 is heavy. Source: generator of
+    boringlee24/hpdc23-kairos, which replays the trace of DeepRecSys.
+    """
+    bins = dict.fromkeys(range(10, 1001, 10), 0.0)
+    for draws, low, high in ((8, 1, 99), (22, 200, 599), (5, 600, 999)):
+        _add_uniform(bins, draws / _KAIROS_DRAWS, low, high)
+    kept = 0.0
+    for top in range(110, 201, 10):
+        share = _LOG_NORMAL.cdf(math.log(top)) - _LOG_NORMAL.cdf(math.log(top - 10))
+        bins[top] += 64 / _KAIROS_DRAWS * share
+        kept += share
+    _add_uniform(bins, 64 / _KAIROS_DRAWS * (1 - kept), 190, 199)
+    return BatchMix.of(bins.items())
+
+
+def _add_uniform(bins: dict[int, float], share: float, low: int, high: int) -> None:
+    for batch in range(low, high + 1):
+        bins[-(-batch // 10) * 10] += share / (high - low + 1)

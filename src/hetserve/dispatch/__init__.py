@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final, cast
 
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
 from hetserve.dispatch.latency import LatencyModel
 
 POLICIES: Final = ("clockwork_earliest", "clockwork_least_wait", "fcfs", "hetserve", "kairos", "threshold")
@@ -35,12 +35,12 @@ def make_policy(name: str, **settings: float) -> Policy:
 __all__ = [
     "DEFAULT_POLICY",
     "POLICIES",
-    "Decision",
     "Dispatch",
+    "DispatchDecision",
+    "DispatchSnapshot",
     "LatencyModel",
     "Policy",
     "Query",
-    "Snapshot",
     "Worker",
     "make_policy",
 ]

@@ -1,4 +1,4 @@
-"""Policies called from Python: on a snapshot, or on prepared arrays where every microsecond counts."""
+"""Calls policies from Python: on a snapshot, or on prepared arrays for speed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 
 from hetserve.compiled import specialise
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
 from hetserve.dispatch.kernel import (
-    Answer,
+    AnswerArrays,
     Flags,
     Floats,
     Integers,
@@ -50,21 +50,21 @@ def _flat(
         ModelArrays(mean, safe, coefficients, largest, slo),
         parameters,
         Scratch(floats, integers),
-        Answer(pairs, drops),
+        AnswerArrays(pairs, drops),
     )
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # stands for the kernel that `flat_kernel` binds
+    raise NotImplementedError  # `flat_kernel` replaces it by the kernel
 
 
 @cache
 def flat_kernel(name: str, kernel: Kernel) -> FlatKernel:
-    """The kernel with its arrays as separate arguments: numba takes named tuples from Python slowly."""
+    """The kernel with its arrays as separate arguments: numba is slow to take named tuples from Python."""
     return specialise(_flat, f"flat_{name}", _decide=kernel)
 
 
-def decide(policy: Policy, snapshot: Snapshot) -> Decision:
+def decide(policy: Policy, snapshot: DispatchSnapshot) -> DispatchDecision:
     """Decision of the policy's compiled kernel on a snapshot."""
     queue, workers, model = snapshot.queue, snapshot.workers, snapshot.model
     n = max(len(workers), 1)
@@ -85,7 +85,7 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
         pairs,
         drops,
     )
-    return Decision(
+    return DispatchDecision(
         tuple(Dispatch(queue[q].id, w) for q, w in pairs[:dispatched].tolist()),
         tuple(queue[q].id for q in drops[:dropped].tolist()),
         float(wake_at),

@@ -1,8 +1,8 @@
-"""Clockwork's query distribution as Kairos compares with it: bound on arrival to a queue per instance.
+"""Clockwork's query distribution as Kairos compares with it: each query joins an instance's queue on arrival.
 
-The paper's text leaves open which instance that meets the SLO is chosen; both readings are here. Earliest completion:
-the one that finishes first. Least wait, much the stronger: of the instances that meet the SLO the one that starts
-first, the base on ties. Where none meets the SLO, both take the earliest completion. The reference is below.
+The paper leaves open which instance that meets the SLO is chosen; both readings are here. Earliest completion: the one
+that finishes first. Least wait, much the stronger: the one that starts first, the base on ties. If no instance meets
+the SLO, both choose the earliest completion. The reference is below the kernel.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
 @njit_inner
@@ -22,7 +22,7 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Bind the oldest query to an instance, whose queue it joins; parameters: least wait (1) or not (0)."""
     if queue.sizes.shape[0] == 0:
@@ -48,10 +48,10 @@ def decide(
     return 1, 0, math.inf
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """The same in plain Python."""
     if not snapshot.queue:
-        return Decision()
+        return DispatchDecision()
     query, weights = snapshot.queue[0], snapshot.model.arrays.coefficients
     options = []
     for j, worker in enumerate(snapshot.workers):
@@ -61,12 +61,12 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
             options.append((start if parameters[0] > 0 else end, -float(weights[worker.type]), j, end))
     in_time = [option for option in options if option[3] <= query.deadline]
     if in_time:
-        return Decision((Dispatch(query.id, min(in_time)[2]),))
+        return DispatchDecision((Dispatch(query.id, min(in_time)[2]),))
     soonest = min(options, key=lambda option: (option[3], option[2]), default=None)
-    return Decision() if soonest is None else Decision((Dispatch(query.id, soonest[2]),))
+    return DispatchDecision() if soonest is None else DispatchDecision((Dispatch(query.id, soonest[2]),))
 
 
-def _service(snapshot: Snapshot, worker: Worker, query: Query) -> float:
+def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
     return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 
@@ -76,5 +76,5 @@ def earliest_completion() -> Policy:
 
 
 def least_wait() -> Policy:
-    """Reading (b): of the instances that meet the SLO, the one with the least waiting, the base on ties."""
+    """Reading (b): of the instances that meet the SLO, the one with the least wait, the base on ties."""
     return Policy("clockwork_least_wait", decide, reference, (1.0,))

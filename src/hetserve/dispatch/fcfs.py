@@ -1,7 +1,7 @@
-"""First come, first served: the head of the queue to the first idle instance (Ribbon).
+"""First come, first served: the head of the queue goes to an idle instance (Ribbon).
 
-Idle instances are preferred by Kairos's C_j, base first, ties by index, as in the public artifact. The reference
-implementation stands below the kernel.
+Idle instances are ordered by Kairos's C_j, base first, ties by index, as in the public artifact. The reference is below
+the kernel.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Snapshot
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 
 @njit_inner
@@ -21,9 +21,9 @@ def decide(
     model: ModelArrays,
     parameters: Floats,  # noqa: ARG001
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Pair the head of the queue with the best idle worker that can serve it at all."""
+    """Pair the head of the queue with the best idle worker that can serve it."""
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size = queue.sizes[0]
@@ -43,10 +43,10 @@ def decide(
     return 1, 0, math.inf
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:  # noqa: ARG001
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:  # noqa: ARG001
     """The same in plain Python."""
     if not snapshot.queue:
-        return Decision()
+        return DispatchDecision()
     head, model = snapshot.queue[0], snapshot.model
     size = model.size_of(head.batch)
     idle = [
@@ -54,9 +54,9 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:  #
         for j, w in enumerate(snapshot.workers)
         if not w.busy and math.isfinite(model.arrays.mean[w.type, size])
     ]
-    return Decision((Dispatch(head.id, min(idle)[1]),)) if idle else Decision()
+    return DispatchDecision((Dispatch(head.id, min(idle)[1]),)) if idle else DispatchDecision()
 
 
 def policy() -> Policy:
-    """The policy with its settings (it has none)."""
+    """The policy; it has no settings."""
     return Policy("fcfs", decide, reference)

@@ -1,10 +1,9 @@
-"""The pull dispatcher, hetserve's own and the default: idle instances choose, no query is given up.
+"""The pull dispatcher, hetserve's own and the default: idle instances choose, and no query is given up.
 
-An idle ordinary instance takes the query with the earliest latest start (deadline less the time needed); a plan of
-the queue finds overload early and leaves the largest queries (Moore and Hodgson) to strong instances; what these have
-no room for either is risked on an ordinary one. Strong instances first serve what only they can, then what no ordinary
-one is idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs. Kairos's matching,
-with more queries than instances, serves the cheapest first: large queries starve until they are penalised.
+An idle ordinary instance takes the query with the earliest latest start (deadline less the time needed). A plan of the
+queue finds overload early and leaves the largest queries (Moore and Hodgson) to strong instances; those that do not fit
+there are risked on an ordinary one. Strong instances first serve what only they can, then what no ordinary instance is
+idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from hetserve.dispatch.hetserve_plan import (
 )
 from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 _MOST_TYPES = 256
 
@@ -44,9 +43,9 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Give every idle instance what it should serve now."""
+    """Give every idle instance its next query."""
     n, types = workers.types.shape[0], model.largest.shape[0]
     if queue.sizes.shape[0] == 0 or workers.busy.all():
         return 0, 0, math.inf
@@ -70,8 +69,8 @@ def decide(
 
 
 @njit_inner
-def _send(position: int, worker: int, sent: int, board: Board, answer: Answer) -> int:
-    """Note the pair; infinite planned work marks the instance as taken."""
+def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
+    """Record the pair; infinite planned work marks the instance as taken."""
     answer.pairs[sent, 0] = position
     answer.pairs[sent, 1] = worker
     board.free[worker] = math.inf
@@ -87,7 +86,7 @@ def _serve_strong(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -114,7 +113,7 @@ def _fill_strong(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -131,7 +130,7 @@ def _fill_strong(
 def _most_urgent(
     now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
 ) -> int:
-    """The entry in this state with the earliest latest start that this type can serve in time; -1 for none."""
+    """Entry of this state with the earliest latest start that this type can serve in time; -1 for none."""
     best, earliest = -1, math.inf
     for e in range(live):
         if board.state[e] != state or board.latest_strong[e] >= earliest:
@@ -152,7 +151,7 @@ def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArra
 
 @njit_inner
 def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """The oldest entry that only a service time not above the mean can save, on this type; -1 for none."""
+    """Oldest entry that is in time on this type at its mean service time only; -1 for none."""
     for e in range(live):
         i = board.position[e]
         if board.state[e] == CHANCE and now <= queue.deadlines[i] - model.mean[kind, queue.sizes[i]]:
@@ -162,7 +161,7 @@ def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: Mode
 
 @njit_inner
 def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """The entry that the ordinary types serve the slowest compared to this one; -1 for none."""
+    """Entry that the ordinary types serve slowest compared to this type; -1 for none."""
     best, most = -1, 0.0
     for e in range(live):
         if board.state[e] != READY:
@@ -191,7 +190,7 @@ def _serve_ordinary(
     workers: WorkerArrays,
     model: ModelArrays,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -221,9 +220,9 @@ def _serve_hopeless(
     model: ModelArrays,
     parameters: Floats,
     board: Board,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> int:
-    """Late queries, oldest first, to instances that are idle beyond the reserve, or at once past `patience`."""
+    """Late queries, oldest first, to idle instances beyond the reserve, or to any idle one once past `patience`."""
     idle, ordinary = 0, 0
     for j in range(workers.types.shape[0]):
         if board.role[workers.types[j]] == ORDINARY:
@@ -249,9 +248,9 @@ def _serve_hopeless(
 def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WINDOW) -> Policy:
     """The pull dispatcher.
 
-    reserve: idle ordinary instances from which on late queries are served. patience: age, in SLOs, past which a
-    late query is served on the first idle instance. window: queries that are looked at, at least 8 per instance.
-    Raises ValueError out of range.
+    reserve: idle ordinary instances above which late queries are served. patience: age, in SLOs, past which a late
+    query takes the first idle instance. window: most queries considered, at least 8 per instance. Raises ValueError out
+    of range.
     """
     if not (reserve >= 1 and patience >= 1 and window >= 1):
         raise ValueError(f"reserve={reserve}, patience={patience}, window={window}: each must be at least 1")

@@ -1,7 +1,7 @@
-"""Parts of the pull dispatcher's kernel: what each waiting query can still expect, and who must give way.
+"""Plan of the pull dispatcher: what each waiting query can expect, and which give way under overload.
 
-READY: an ordinary type can be in time; STRONG_ONLY: only a strong one can, or the ordinary ones have no room; CHANCE:
-one can at its mean; HOPELESS: none can. What does not fit on the strong ones either is OVERFLOW, and RISKY where an
+READY: an ordinary type can be in time. STRONG_ONLY: only a strong type can, or the ordinary ones have no room. CHANCE:
+one can at its mean. HOPELESS: none can. OVERFLOW: does not fit on the strong ones either. RISKY: the same, but an
 ordinary type can be in time at its mean. In time means `needed` seconds before the deadline.
 """
 
@@ -15,19 +15,19 @@ import numpy as np
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
-# Not literals: functions would be compiled once more for each that they are called with.
+# Not literals: numba would compile functions again for each literal argument.
 READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = cast("list[int]", list(np.arange(7)))
 ABSENT, ORDINARY, STRONG = cast("list[int]", list(np.arange(3)))
 NONE, NO_RISK, RISK = cast("list[int]", list(np.arange(3)))
 
 
 class Board(NamedTuple):
-    """Working memory of one decision, by entry: a live query (not hopeless), in order of arrival.
+    """Working memory of one decision; an entry is a live query (not hopeless), in order of arrival.
 
-    free: by worker, planned end of its work. limit: by type, latest start of the entry in hand. latest, latest_strong:
-    by entry, latest start that is in time on the best ordinary and the best strong type. position: in the queue.
-    order: entries sorted for planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that
-    may start last. hopeless: positions of the oldest hopeless queries. role: by type.
+    free: by worker, planned end of its work. limit: by type, latest start of the current entry. latest, latest_strong:
+    by entry, latest start in time on the best ordinary and the best strong type. position: in the queue. order: entries
+    sorted for planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that may start last.
+    hopeless: positions of the oldest hopeless queries. role: by type.
     """
 
     free: Floats
@@ -44,7 +44,7 @@ class Board(NamedTuple):
 
 
 def board_sizes(workers: int, window: int) -> tuple[int, int]:
-    """(floats, integers) of a board; each needs as many more as there are types."""
+    """(floats, integers) of a board, without one more of each per type."""
     return workers + 2 * window, 5 * window + workers
 
 
@@ -70,9 +70,10 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
 
 @njit_inner
 def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
-    """Strong: the types that serve the largest batches within the SLO, the fastest of these; how many are ordinary.
+    """Set the role of each type; returns the number of ordinary types.
 
-    A configuration in which all are equally strong has ordinary types only.
+    Strong types serve the largest batches within the SLO, and of these only the fastest. If all are equally strong, all
+    are ordinary.
     """
     role[:] = ABSENT
     for j in range(workers.types.shape[0]):
@@ -98,7 +99,7 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
     """Seconds before its deadline at which a type must start an entry to be in time.
 
     state: of the entry. role: of the type. last: after it no other ordinary type can be in time. mean, safe: service
-    times. target: from arrival to deadline. Scalars, since named tuples are slow to pass to compiled functions.
+    times. target: from arrival to deadline. All scalars, since named tuples are slow to pass to compiled functions.
     """
     if state == RISKY:
         return mean
@@ -107,17 +108,17 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
 
 @njit_inner
 def last_resort(role: int, mean: float, safe: float, target: float) -> float:
-    """The same on a type after which no other of its role can be in time: half the margin of the safe quantile.
+    """The same on the last type of its role that can be in time: with half the margin of the safe quantile.
 
-    A whole margin gives up many queries that would be in time. An ordinary type is allowed no such risk with a
-    batch that is unsafe however early it starts: there each query would run it, not only those that waited.
+    A whole margin gives up many queries that would be in time. An ordinary type takes no such risk with a batch that is
+    unsafe however early it starts: every query of it would be at risk, not only those that waited.
     """
     return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
 
 
 @njit_inner
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
-    """Fill the board; the number of live entries and of hopeless positions that were noted."""
+    """Fill the board; returns the numbers of live entries and of hopeless positions."""
     live, hopeless = 0, 0
     for i in range(queue.sizes.shape[0]):
         size, deadline = queue.sizes[i], queue.deadlines[i]
@@ -163,17 +164,17 @@ def plan_queue(
     model: ModelArrays,
     board: Board,
 ) -> int:
-    """Plan the ordinary instances, with the rest the strong ones; the number of entries in the ordinary `order`.
+    """Plan the ordinary instances, and what they leave the strong ones; returns the length of the ordinary `order`.
 
-    What the strong ones have no room for is tried on the ordinary ones once more, at its mean: waiting for strong
-    ones that will not come to it would only make it late for certain.
+    What does not fit on the strong ones is tried on the ordinary ones again, at its mean: waiting for strong ones would
+    certainly make it late.
     """
     _read_free_times(now, workers.busy, workers.free_at, board.free)
     count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)
     _plan_group(count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
     waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
     if waiting == NONE or (waiting == NO_RISK and not strong_idle):
-        return count  # nobody would act on a plan of the strong ones
+        return count  # a plan of the strong ones would change nothing
     leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
     _plan_group(leftover, STRONG, OVERFLOW, queue, workers, model, board)
     risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK
@@ -192,9 +193,9 @@ def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> 
 
 @njit_inner
 def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """Whether there are entries of this state, and whether an ordinary type can serve one in time at its mean.
+    """Whether entries of this state exist, and whether an ordinary type can serve one in time at its mean.
 
-    Those of OVERFLOW become RISKY.
+    Such entries of OVERFLOW become RISKY.
     """
     found = NONE
     for e in range(live):
@@ -215,7 +216,7 @@ def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArr
 
 @njit_inner
 def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
-    """Entries of these two states into `order`, earliest key first, ties by arrival; their number."""
+    """Write entries of these two states into `order`, earliest key first, ties by arrival; returns their number."""
     count = 0
     for e in range(live):
         if states[e] != state and states[e] != other:
@@ -239,10 +240,10 @@ def _plan_group(
     model: ModelArrays,
     board: Board,
 ) -> None:
-    """List schedule of the sorted entries on the workers of a role; where one cannot be in time, the largest gives way.
+    """List schedule of the sorted entries on the workers of a role; if one cannot be in time, the largest gives way.
 
-    Moore and Hodgson's rule for the fewest late jobs, carried to several machines: the worker that loses its
-    largest query has that time back.
+    Moore and Hodgson's rule for the fewest late jobs, extended to several machines: the worker that loses its largest
+    query regains that time.
     """
     for k in range(count):
         entry = board.order[k]
@@ -279,7 +280,7 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
 
 @njit_inner
 def _largest_planned(planned: int, entry: int, queue: QueueArrays, board: Board) -> int:
-    """The largest of the entry itself and the entries planned so far; of equals the entry, then the earliest."""
+    """Largest of the entry itself and those planned so far; ties: the entry itself, then the earliest."""
     victim, largest = entry, queue.sizes[board.position[entry]]
     for k in range(planned):
         other = board.order[k]

@@ -1,4 +1,4 @@
-"""The pull dispatcher in plain Python, from the same rules: what its compiled kernel is tested against."""
+"""The pull dispatcher in plain Python, the reference of its compiled kernel."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.dispatch.interface import Decision, Dispatch, Query, Snapshot, Worker
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker
 
 RESERVE: Final = 3
 PATIENCE: Final = 10.0
 WINDOW: Final = 64
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """One decision; parameters: reserve, patience, window."""
     if not snapshot.queue or all(w.busy for w in snapshot.workers):
-        return Decision()
+        return DispatchDecision()
     round_ = _Round(snapshot, parameters)
     round_.serve_strong()
     round_.serve_ordinary()
     round_.fill_strong()
     round_.serve_hopeless()
-    return Decision(tuple(round_.sent))
+    return DispatchDecision(tuple(round_.sent))
 
 
 @dataclass(slots=True)
 class _Round:
-    """One decision in the making: the queries by what they can still expect, and what was sent."""
+    """One decision in progress: the queries by what they can expect, and what was sent."""
 
-    snapshot: Snapshot
+    snapshot: DispatchSnapshot
     parameters: tuple[float, ...]
     strong: frozenset[int] = frozenset()
     ordinary: frozenset[int] = frozenset()
@@ -86,7 +86,7 @@ class _Round:
                 group.append(query)
 
     def _plan(self, queries: list[Query], types: frozenset[int]) -> tuple[list[Query], list[Query]]:
-        """Split the sorted queries into those that the workers of these types can serve in time and the rest."""
+        """Split the sorted queries into those that the workers of these types can serve in time and the others."""
         free = {j: self._free_at(w) for j, w in enumerate(self.snapshot.workers) if w.type in types}
         planned: dict[Query, int] = {}
         for query in queries:

@@ -1,7 +1,7 @@
-"""Hill climbing over the threshold of DeepRecSys: the size at which the measured throughput is highest.
+"""Hill climbing over DeepRecSys's threshold: the size with the highest measured throughput.
 
-Throughput over the threshold has one broad hill with noise on it. From the start the climb goes to the better
-neighbour at the present step until neither is better, then halves the step; plateaus are left by the next step.
+Throughput over the threshold has one broad, noisy hill. The climb moves to the better neighbour at the current step; if
+neither is better, it halves the step, which also leaves plateaus.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """size: best threshold (index of a batch size); rate: its throughput [queries/s].
+    """size: best threshold (index of a batch size). rate: its throughput [queries/s].
 
-    trials: (size, rate) in the order tried; each cost one measurement.
+    trials: (size, rate) in order; each took one measurement.
     """
 
     size: int
@@ -23,10 +23,10 @@ class Climb:
 
 
 def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> Climb:
-    """Climb from `start` within sizes 0..sizes-1 by steps from `step` (a quarter of them by default) down to one.
+    """Climb from `start` within sizes 0..sizes-1, with steps from `step` (default: a quarter of them) down to one.
 
-    measure: throughput at a threshold; called once per threshold. Ties keep the smaller trial number.
-    Raises ValueError for a start outside the sizes or a step below one.
+    measure: throughput at a threshold; called once per threshold. Ties go to the earlier trial. Raises ValueError for a
+    start outside the sizes or a step below one.
     """
     step = max(1, sizes // 4) if step is None else step
     if not 0 <= start < sizes or step < 1:

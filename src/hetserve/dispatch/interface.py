@@ -1,10 +1,10 @@
-"""What a dispatch policy is given and what it answers; the same for the simulator and for a network router.
+"""Input and output of a dispatch policy, the same for the simulator and a network router.
 
-A policy is two implementations of one function: a compiled kernel over plain arrays (`hetserve.dispatch.kernel`)
-and a plain reference, against which the kernel is tested.
+A policy implements one function twice: as a compiled kernel over plain arrays (`hetserve.dispatch.kernel`), and as a
+plain reference that the kernel is tested against.
 
-Contract: after every arrival, completion and wake-up the policy is asked, and asked again at the same instant
-for as long as it dispatches or drops something. A dispatch to a busy worker queues there, first come first served.
+Contract: the policy is called after every arrival, completion and wake-up, and again at the same instant as long as it
+dispatches or drops something. A dispatch to a busy worker queues there, first come first served.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query that waits: its items, when it came and when it must be done (seconds)."""
+    """One waiting query; arrival and deadline in seconds."""
 
     id: int
     batch: int
@@ -34,8 +34,8 @@ class Query:
 class Worker:
     """One instance. type: index into the model's types.
 
-    free_at: when everything given to it is predicted to be done; may lie in the past for a busy worker that is
-    late, and says nothing for an idle one. Only `busy` tells whether it is idle.
+    free_at: predicted end of its work. It may lie in the past for a busy worker that is late, and means nothing for an
+    idle one. Only `busy` says whether it is idle.
     """
 
     type: int
@@ -44,7 +44,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DispatchSnapshot:
     """Everything that a decision depends on. queue: in order of arrival."""
 
     now: float
@@ -55,22 +55,24 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A query (its id) to a worker (its index)."""
+    """Assignment of a query (its id) to a worker (its index)."""
 
     query: int
     worker: int
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """dispatches, in order; drops: ids of queries given up; wake_at: ask again then, infinity for never."""
+class DispatchDecision:
+    """dispatches: in order. drops: ids of queries given up. wake_at: time of the next call at the latest; infinity:
+    none.
+    """
 
     dispatches: tuple[Dispatch, ...] = ()
     drops: tuple[int, ...] = ()
     wake_at: float = math.inf
 
 
-Reference = Callable[[Snapshot, tuple[float, ...]], Decision]
+Reference = Callable[[DispatchSnapshot, tuple[float, ...]], DispatchDecision]
 ScratchSizes = Callable[[int, int], tuple[int, int]]
 
 
@@ -83,9 +85,9 @@ def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
 class Policy:
     """One query-distribution policy.
 
-    kernel: compiled. reference: the same decision in plain Python, from a snapshot and the parameters.
-    parameters: the policy's own numbers, for example xi. scratch: (floats, integers) of working memory that
-    the kernel needs for so many workers and at most so many waiting queries.
+    kernel: compiled. reference: the same decision in plain Python, from a snapshot and the parameters. parameters: the
+    policy's numbers, for example xi. scratch: (floats, integers) of working memory for so many workers and at most so
+    many waiting queries.
     """
 
     name: str

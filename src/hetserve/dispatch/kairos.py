@@ -1,18 +1,27 @@
 """Kairos's query distribution: min-cost bipartite matching of waiting queries and instances (section 5.1).
 
-Instances that are busy take part with the time they have left; a pair is sent only if its instance is idle now, the
-others stay queued and are matched anew at the next event. The plain reference is in kairos_reference.
+Busy instances take part with their remaining time. A pair is sent only if its instance is idle; other queries stay
+queued and are matched again at the next event. The reference, with scipy's solver, is below the kernel.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.assignment import assign, carve, work_sizes
-from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kairos_reference import PENALTY, UNSERVABLE, WINDOW, XI, reference
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+
+XI: Final = 0.98
+PENALTY: Final = 10.0
+WINDOW: Final = 2.0
+# Costs more than any late pair (C_j <= 1 up to noise), and is never sent.
+UNSERVABLE: Final = 1e3
 
 
 @njit_inner
@@ -23,17 +32,17 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
     """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle.
 
-    The solver's rows are the fewer; of as many, the queries: idle instances of one type would be equal rows that all
-    want one column, equal columns are taken one after the other. Of several matchings of least cost the first that the
-    solver finds in this order is sent.
+    The solver's rows are the smaller side, the queries if equal: idle instances of one type would be equal rows that
+    compete for one column, while equal columns are taken one after the other. Ties between matchings go to the first
+    that the solver finds in this order.
     """
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
-    # No pair can be sent without an idle instance: the matching need not be solved.
+    # Without an idle instance no pair can be sent.
     if m == 0 or workers.busy.all():
         return 0, 0, math.inf
     rows, columns, queries_are_rows = min(m, n), max(m, n), m <= n
@@ -62,7 +71,7 @@ def _fill(
     parameters: Floats,
     cost: Floats,
 ) -> None:
-    """Costs C_j L_ij (Eq. 2), penalised where the query would be late (Eq. 8)."""
+    """Costs C_j L_ij (Eq. 2), with the penalty for late queries (Eq. 8)."""
     count = cost.shape[0] if queries_are_rows else cost.shape[1]
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -85,13 +94,52 @@ def _fill_one(
     penalty: float,
     costs: Floats,
 ) -> None:
-    """Costs on one instance; choices of values instead of branches, which would be foretold wrongly half the time."""
+    """Costs on one instance. Selects values instead of branching, since half the branches would be mispredicted."""
     sizes, arrivals, deadlines = queue.sizes, queue.arrivals, queue.deadlines
     for i in range(costs.shape[0]):
         target, service = deadlines[i] - arrivals[i], services[sizes[i]]
         late = left + service + (now - arrivals[i]) > xi * target
         penalised = (weight if service < math.inf else UNSERVABLE) * penalty * target
         costs[i] = penalised if late else weight * (left + service)
+
+
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
+    """One matching; parameters: xi, penalty, window."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import
+
+    queue = snapshot.queue[: int(parameters[2] * len(snapshot.workers))]
+    if not queue or all(w.busy for w in snapshot.workers):
+        return DispatchDecision()
+    pairs = zip(*linear_sum_assignment(costs(snapshot, queue, parameters)), strict=True)
+    return DispatchDecision(
+        tuple(
+            Dispatch(queue[i].id, int(j))
+            for i, j in sorted(pairs, key=lambda pair: int(pair[1]))
+            if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, queue[i], snapshot.workers[j]))
+        )
+    )
+
+
+def costs(snapshot: DispatchSnapshot, queue: tuple[Query, ...], parameters: tuple[float, ...]) -> NDArray[np.float64]:
+    """Matrix C_j L_ij of Eq. 2 with the penalty of Eq. 8, [query, instance]."""
+    return np.array([[_cost(snapshot, q, w, parameters) for w in snapshot.workers] for q in queue])
+
+
+def _cost(snapshot: DispatchSnapshot, query: Query, worker: Worker, parameters: tuple[float, ...]) -> float:
+    xi, penalty, _ = parameters
+    service = _service(snapshot, query, worker)
+    remaining = max(worker.free_at - snapshot.now, 0.0) if worker.busy else 0.0
+    target, waited = query.deadline - query.arrival, snapshot.now - query.arrival
+    coefficient = float(snapshot.model.arrays.coefficients[worker.type])
+    if math.isinf(service):
+        return UNSERVABLE * penalty * target
+    if remaining + service + waited <= xi * target:
+        return coefficient * (remaining + service)
+    return coefficient * penalty * target
+
+
+def _service(snapshot: DispatchSnapshot, query: Query, worker: Worker) -> float:
+    return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 
 def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:

@@ -1,9 +1,9 @@
-"""The arrays that compiled policies work on, and the signature that all of them share.
+"""The arrays of compiled policies, and their common signature.
 
-`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)`
-writes rows (position in the queue, worker) to answer.pairs[:dispatched] and positions to
-answer.drops[:dropped]; both hold at least one entry per worker. A position may appear once only. A policy that has
-more to say than fits is asked again. Kernels allocate nothing: working memory is `scratch`.
+`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)` writes rows
+(position in the queue, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped]. Both hold at least
+one entry per worker. A position may appear once only. A policy with more to write is called again. Kernels allocate
+nothing: working memory is `scratch`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QueueArrays(NamedTuple):
 
 
 class WorkerArrays(NamedTuple):
-    """Instances: index of the type; whether it serves; predicted end of all its work (meaningless when idle)."""
+    """Instances: index of the type; whether busy; predicted end of all work (meaningless if idle)."""
 
     types: Integers
     busy: Flags
@@ -36,11 +36,10 @@ class WorkerArrays(NamedTuple):
 
 
 class ModelArrays(NamedTuple):
-    """Predicted service times, [type, size] in seconds, infinite where the type cannot serve the batch.
+    """Predicted service times, [type, size] in seconds, infinite if the type cannot serve the batch.
 
-    mean; safe: the quantile that feasibility is judged by; coefficients: Kairos's C_j by type; largest: by
-    type, index of the largest size that is within the SLO at its mean (all smaller ones are too), -1 for none;
-    slo: seconds.
+    safe: the quantile that decides feasibility. coefficients: Kairos's C_j by type. largest: by type, index of the
+    largest size up to which every mean is within the SLO, -1 for none. slo: seconds.
     """
 
     mean: Floats
@@ -51,20 +50,20 @@ class ModelArrays(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of a kernel, of the sizes its policy asks for; contents are undefined at entry."""
+    """Working memory of a kernel, of the sizes that its policy requests; undefined at entry."""
 
     floats: Floats
     integers: Integers
 
 
-class Answer(NamedTuple):
-    """Where a kernel writes: pairs [n, 2] of (queue position, worker), drops [n] of queue positions."""
+class AnswerArrays(NamedTuple):
+    """Output of a kernel: pairs [n, 2] of (queue position, worker), drops [n] of queue positions."""
 
     pairs: Integers
     drops: Integers
 
 
 Kernel = Callable[
-    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, Answer],
+    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, AnswerArrays],
     tuple[int, int, float],
 ]

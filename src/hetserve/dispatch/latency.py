@@ -1,4 +1,4 @@
-"""Predicted service times of one model on the types of a configuration, prepared as dense arrays."""
+"""Predicted service times of one model on several instance types, as dense arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.dispatch.kernel import ModelArrays
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyModel:
-    """What a dispatcher believes about service times; arrays are read-only.
+    """Service times as the dispatcher predicts them; arrays are read-only.
 
     types: names. batches: strictly increasing; a batch between two of them counts as the larger. arrays: see
     ModelArrays. base: index of the type with C_j = 1.
@@ -34,11 +34,11 @@ class LatencyModel:
         safe: NDArray[np.float64] | None = None,
         base: int | None = None,
     ) -> LatencyModel:
-        """Model from mean (and safe, by default the mean) service times [type, batch] in seconds.
+        """Model from mean and safe (default: mean) service times [type, batch] in seconds.
 
-        Infinity: the type cannot serve that batch. base: index of the base type; by default the fastest at the
-        largest batch (Kairos section 5.1), ties to the first.
-        Raises ValueError naming the type and batch of a time that is not positive.
+        Infinity: the type cannot serve that batch. base: index of the base type; by default the fastest at the largest
+        batch (Kairos section 5.1), ties to the first. Raises ValueError naming the type and batch of a time that is not
+        positive.
         """
         sizes = np.asarray(batches, dtype=np.int64)
         mean = np.array(mean, dtype=np.float64)
@@ -53,7 +53,7 @@ class LatencyModel:
         return cls(tuple(types), sizes, arrays, base)
 
     def size_of(self, batch: int) -> int:
-        """Index of a batch, rounded up to the next known one; ValueError beyond the largest or below 1."""
+        """Index of a batch, rounded up to the next known one; ValueError below 1 or beyond the largest."""
         index = int(np.searchsorted(self.batches, batch))
         if batch < 1 or index == len(self.batches):
             raise ValueError(f"batch {batch}: must be between 1 and {self.batches[-1]}")
@@ -61,7 +61,7 @@ class LatencyModel:
 
 
 def _coefficients(mean: NDArray[np.float64], base: int) -> NDArray[np.float64]:
-    """Kairos's C_j: ratio of the base's latency to the type's at the largest batch that both serve."""
+    """Kairos's C_j: the base's latency divided by the type's at the largest batch that both serve."""
     out = np.empty(len(mean))
     for j, row in enumerate(mean):
         both = np.flatnonzero(np.isfinite(row) & np.isfinite(mean[base]))

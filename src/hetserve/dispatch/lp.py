@@ -1,8 +1,10 @@
 """Fluid bound: the highest rate that instances could carry if queries were a fluid that never waits.
 
-max R  s.t.  each batch size b is served in full, sum_t x[t,b] + dropped[b] = R p[b];  each type has its time,
-sum_b x[t,b] mean[t,b] <= n_t;  x[t,b] only where mean[t,b] is within the SLO;  sum_b dropped[b] <= d R.
-No dispatcher exceeds it in the long run unless it drops or is late for more than a share d of the queries.
+    max R  s.t.  sum_t x[t,b] + dropped[b] = R p[b]   each batch size b is served in full
+                 sum_b x[t,b] mean[t,b] <= n_t        each type has its time
+                 sum_b dropped[b] <= d R              x[t,b] only if mean[t,b] is within the SLO
+
+In the long run a dispatcher exceeds it only if it drops or serves late more than a share d of the queries.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 class FluidBound:
     """rate: queries/s. shares: [type, batch of the mix] of the queries of that batch, summing to 1 with dropped.
 
-    utilisation: share of the time of each type's instances, by name. dropped: share of all queries, at most what
-    was allowed. time_prices: by name, queries/s that one more instance would add (dual of the type's time).
+    utilisation: share of the time of each type's instances, by name. dropped: share of all queries. time_prices: by
+    name, queries/s that one more instance would add (dual of the type's time).
     """
 
     rate: float
@@ -39,9 +41,9 @@ class FluidBound:
 def fluid_bound(model: LatencyModel, counts: Sequence[int], mix: BatchMix, drop: float = 0.0) -> FluidBound:
     """Fluid bound of a configuration.
 
-    counts: instances by type of the model. drop: share of the queries that may be given up at no cost in time.
-    Rate 0 where some batch is within the SLO on no instance and drop does not cover it.
-    Raises ValueError for counts that do not fit the model, a batch the model lacks, or a drop outside [0, 1).
+    counts: instances by type of the model. drop: share of the queries that may be dropped at no cost in time. Rate 0 if
+    no instance serves some batch within the SLO and drop does not cover it. Raises ValueError for counts that do not
+    fit the model, a batch the model lacks, or a drop outside [0, 1).
     """
     if len(counts) != len(model.types) or any(count < 0 for count in counts):
         raise ValueError(f"counts {list(counts)}: need {len(model.types)} of at least 0, one per type")

@@ -1,7 +1,7 @@
 """DeepRecSys's query distribution: large queries to the base type, others to the auxiliaries, in order of arrival.
 
-One static threshold on the batch size splits the load; `hetserve.dispatch.hill_climbing` finds it by trial, as the
-paper does. Idle instances are preferred by Kairos's C_j. The reference stands below the kernel.
+A static threshold on the batch size splits the load; `hetserve.dispatch.hill_climbing` finds it by trial, as in the
+paper. Idle instances are ordered by Kairos's C_j. The reference is below the kernel.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 from typing import Final
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Decision, Dispatch, Policy, Query, Snapshot, Worker
-from hetserve.dispatch.kernel import Answer, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 WITHIN_SLO: Final = -1
-"""Stands for the largest size that every auxiliary type present serves within the SLO."""
+"""The largest size that every present auxiliary type serves within the SLO."""
 
 
 @njit_inner
@@ -25,9 +25,9 @@ def decide(
     model: ModelArrays,
     parameters: Floats,
     scratch: Scratch,  # noqa: ARG001
-    answer: Answer,
+    answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """The oldest query whose pool has an idle instance; parameters: index of the largest size for auxiliaries."""
+    """Dispatch the oldest query whose pool has an idle instance; parameters: index of the largest auxiliary size."""
     n = workers.types.shape[0]
     limit, bases = _split(int(parameters[0]), workers, model)
     one_pool = bases in (0, n)
@@ -50,7 +50,7 @@ def decide(
 
 @njit_inner
 def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, model: ModelArrays) -> int:
-    """The idle instance of the pool with the largest C_j, ties to the first; -1 for none."""
+    """Idle instance of the pool with the largest C_j, ties to the first; -1 for none."""
     best, most = -1, -math.inf
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -64,7 +64,7 @@ def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, mo
 
 @njit_inner
 def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, int]:
-    """Index of the largest size for the auxiliaries, and how many instances are of the base type (C_j >= 1)."""
+    """Index of the largest size for the auxiliaries, and the number of base instances (C_j >= 1)."""
     bases, within = 0, model.mean.shape[1] - 1
     for j in range(workers.types.shape[0]):
         if model.coefficients[workers.types[j]] >= 1.0:
@@ -74,7 +74,7 @@ def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, 
     return (within if limit < 0 else limit), bases
 
 
-def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
+def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """The same in plain Python."""
     arrays = snapshot.model.arrays
     base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
@@ -92,12 +92,14 @@ def reference(snapshot: Snapshot, parameters: tuple[float, ...]) -> Decision:
             if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, snapshot.workers[j], head))
         ]
         if idle:
-            return Decision((Dispatch(head.id, min(idle)[1]),))
-    return Decision()
+            return DispatchDecision((Dispatch(head.id, min(idle)[1]),))
+    return DispatchDecision()
 
 
-def _pools(snapshot: Snapshot, base: set[int], auxiliary: set[int], limit: int) -> list[tuple[set[int], list[Query]]]:
-    """Workers and waiting queries by pool, the pool of the oldest query first; one pool where one would be empty."""
+def _pools(
+    snapshot: DispatchSnapshot, base: set[int], auxiliary: set[int], limit: int
+) -> list[tuple[set[int], list[Query]]]:
+    """Workers and waiting queries by pool, the pool of the oldest query first; one pool if the other were empty."""
     if not base or not auxiliary:
         return [(base | auxiliary, list(snapshot.queue))]
     large = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) > limit]
@@ -106,12 +108,12 @@ def _pools(snapshot: Snapshot, base: set[int], auxiliary: set[int], limit: int) 
     return pools if large and large[0] == snapshot.queue[0] else pools[::-1]
 
 
-def _service(snapshot: Snapshot, worker: Worker, query: Query) -> float:
+def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
     return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 
 def policy(size: int = WITHIN_SLO) -> Policy:
-    """The policy. size: index, in the model's batches, of the largest that auxiliaries serve; see WITHIN_SLO."""
+    """The policy. size: index, in the model's batches, of the largest size for auxiliaries; see WITHIN_SLO."""
     if size < WITHIN_SLO:
         raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
     return Policy("threshold", decide, reference, (float(size),))

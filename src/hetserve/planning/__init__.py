@@ -1,29 +1,29 @@
-"""What to run: from one service's problem to counts per instance type, explained and checked."""
+"""Planning: from one service's problem to instance counts per type, explained and checked."""
 
 from __future__ import annotations
 
 from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
-from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
-from hetserve.planning.problem import Pool, Problem, Resources, Slo, TypeOption
+from hetserve.planning.plan import Counts, Plan, RankedConfiguration, summary
+from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
 from hetserve.planning.registry import PLANNERS, plan
 
 __all__ = [
     "PLANNERS",
-    "Candidate",
     "ClusterFacts",
     "Counts",
+    "LatencySlo",
     "Offer",
     "Offers",
     "Plan",
     "PlanSettings",
     "Pool",
     "Problem",
-    "Refusal",
-    "Resources",
-    "Slo",
+    "RankedConfiguration",
+    "ResourceAmounts",
     "TypeFacts",
     "TypeOption",
+    "TypeRefusal",
     "Unplannable",
     "build_problem",
     "instance_gpu_memory",

@@ -1,6 +1,6 @@
-"""Every configuration within a budget: counted first, then enumerated without a Python loop over them.
+"""All configurations within a budget, counted or enumerated without a Python loop.
 
-Money is integer micro-dollars, so a configuration that costs exactly the budget is in it.
+Money is integer micro-dollars, so a configuration that costs exactly the budget is included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GRID = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One type of a configuration: price of an instance (micro-dollars/h) and how many there may be."""
+    """One type of a configuration: price of an instance (micro-dollars/h), least and most instances."""
 
     price: int
     least: int = 0
@@ -26,10 +26,10 @@ class Dimension:
 
 
 def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: int = _GRID) -> float:
-    """How many configurations cost at most `budget`, without enumerating them.
+    """Number of configurations that cost at most `budget`, without enumerating them.
 
-    Exact up to 2**53 while budget over the prices' common divisor is at most `grid`; beyond that prices are
-    rounded down to so many steps, which counts a little too many.
+    Exact up to 2**53 if the budget divided by the prices' common divisor is at most `grid`. Otherwise prices are
+    rounded down to that many steps, which counts slightly too many.
     """
     left = budget - sum(d.price * d.least for d in dimensions)
     if left < 0 or any(d.most is not None and d.most < d.least for d in dimensions):
@@ -46,9 +46,9 @@ def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: i
 
 
 def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.float64]:
-    """Ways to spend each amount when up to `most` instances at `price` units may be added to what there was."""
+    """Ways to spend each amount after up to `most` instances at `price` units are added."""
     if most <= 0 or price >= len(ways):
-        return ways  # not one is affordable, and a table as wide as its price would be memory for nothing
+        return ways  # none is affordable, and the table would be as wide as its price
     rows = -(-len(ways) // price)
     table = np.zeros(rows * price)
     table[: len(ways)] = ways
@@ -59,7 +59,7 @@ def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.fl
 
 
 def enumerate_configurations(dimensions: tuple[Dimension, ...], budget: int) -> tuple[Ints, Ints]:
-    """Counts (one row per configuration, one column per dimension) and cost of each, in lexicographic order."""
+    """Counts [configuration, dimension] and costs [configuration], in lexicographic order."""
     counts = np.zeros((1, 0), dtype=np.int64)
     left = np.array([budget], dtype=np.int64)
     for i, dimension in enumerate(dimensions):

@@ -1,7 +1,8 @@
-"""How quantities read in messages, so that a condition and a terminal say the same words."""
+"""Text forms of quantities and next steps, the same in conditions and on the terminal."""
 
 from __future__ import annotations
 
+from hetserve.planning.plan import NOTICEABLE, NextStep, summary
 from hetserve.units import format_money
 
 
@@ -11,12 +12,12 @@ def qps_text(qps: float) -> str:
 
 
 def money_text(micro: int) -> str:
-    """Price with its unit, as people write it: 2463000 -> ``2.463 $/h``, 300000 -> ``0.3 $/h``."""
+    """Price with its unit: 2463000 -> ``2.463 $/h``, 300000 -> ``0.3 $/h``."""
     return f"{format_money(micro).rstrip('0').rstrip('.')} $/h"
 
 
 def latency_text(seconds: float) -> str:
-    """Latency with its unit, in ms below ten seconds: 0.35 -> ``350 ms``; never in powers of ten."""
+    """Latency with its unit, in ms below ten seconds, without an exponent: 0.35 -> ``350 ms``."""
     if seconds >= 1000:
         return f"{seconds:,.0f} s"
     return f"{seconds * 1e3:.4g} ms" if seconds < 10 else f"{seconds:.4g} s"
@@ -28,7 +29,7 @@ def share_text(share: float) -> str:
 
 
 def difference_text(qps: float, cost: int, what: str) -> str:
-    """How an alternative compares: ``5.3 q/s less bound for 0.0174 $/h more``.
+    """Comparison with an alternative: ``5.3 q/s less bound for 0.0174 $/h more``.
 
     qps and cost: the alternative's minus the chosen one's. what: ``bound`` or ``capacity``.
     """
@@ -36,3 +37,16 @@ def difference_text(qps: float, cost: int, what: str) -> str:
     if cost == 0:
         return f"{rate} at the same cost"
     return f"{rate} for {money_text(abs(cost))} {'less' if cost < 0 else 'more'}"
+
+
+def step_text(step: NextStep | None, known: bool = True) -> str:
+    """Next step in words: ``next: +0.15 $/h buys +4.1 q/s of upper bound (1xa+2xb)``. Arguments as in StepSearch."""
+    if step is None and not known:
+        return "what a little more money buys is not known: the search gave up early"
+    if step is None:
+        return f"no more money buys {NOTICEABLE:.0%} more within the limits"
+    # A plan that keeps dear instances because launching others costs more may be dearer than the next one.
+    extra = f"{'-' if step.extra < 0 else '+'}{money_text(abs(step.extra))}"
+    of = " of upper bound" if step.figure == "bound" else ""
+    gain = f"+{qps_text(step.gain)}{of} ({summary(step.counts)})"
+    return f"next: {extra} buys {gain}" if step.proven else f"next: at most {extra} buys at least {gain}"

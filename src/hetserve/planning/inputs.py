@@ -1,4 +1,4 @@
-"""From the declared objects and the observed cluster to a Problem, or the reason why there is none."""
+"""Builds a Problem from the declared objects and the observed cluster, or says why there is none."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, resolve_offers
-from hetserve.planning.problem import Pool, Problem, Slo, TypeOption
+from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
 from hetserve.profiles import profile_from_spec
 from hetserve.units import QPS, parse_duration, parse_money
 
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What the cluster holds of one instance type, as one service sees it.
+    """Capacity of one instance type, for one service.
 
-    running: instances that the service holds now. room: how many more it could hold; on a GPU type the healthy
-    GPUs of the product that have the memory free and hold no instance of this model (those that the service
-    itself holds are in `running`), on a CPU type the matching nodes on which one instance fits; None: not
-    known, so only maxInstances counts. pool: name of the pool that new instances draw on, or None.
+    running: instances that the service holds. room: how many more it could hold. On a GPU type: healthy GPUs of the
+    product with the memory free and without this model. On a CPU type: matching nodes on which an instance fits. None:
+    unknown, so only maxInstances limits. pool: name of the pool of new instances, or None.
     """
 
     running: int = 0
@@ -33,10 +32,9 @@ class TypeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What one service needs to know of the cluster: facts per instance type name, and the pools they name.
+    """Facts per instance type name, and the pools that they name.
 
-    A type without facts is one of which nothing is known (no limit but maxInstances, none running), not one
-    without nodes: say `TypeFacts(room=0)` for that.
+    A type without facts is unknown: only maxInstances limits it. For a type without nodes pass `TypeFacts(room=0)`.
     """
 
     types: Mapping[str, TypeFacts] = field(default_factory=dict)
@@ -45,7 +43,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """What the component or the command line says about planning; meanings as in Problem."""
+    """Planning settings of the operator or the command line; meanings as in Problem."""
 
     saturation_threshold: float = 0.8
     launch_weight: float = 1 / 3600
@@ -61,9 +59,9 @@ def build_problem(
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
-    types and profiles: all there are, in any order; profiles of other namespaces and models are passed over.
-    world: the cluster as this service sees it; None: there is no cluster, only maxInstances counts.
-    Answers Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
+    types and profiles: all that exist, in any order; profiles of other namespaces and models are ignored. world:
+    capacity for this service; None: no cluster, so only maxInstances limits. Returns Unplannable with
+    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
     """
     offers = resolve_offers(service, types, profiles)
     if isinstance(offers, Unplannable):
@@ -78,7 +76,7 @@ def build_problem(
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
-        slo=Slo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
+        slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=_mix(service),
         types=tuple(_option(offer, facts.types.get(offer.name, TypeFacts())) for offer in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),

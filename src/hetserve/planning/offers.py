@@ -1,4 +1,4 @@
-"""Which instance types a service may use, with the one profile, the price and the demand of an instance on each."""
+"""The instance types that a service may use, each with its profile, price and demand per instance."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.planning.plan import Refusal
-from hetserve.planning.problem import Resources
+from hetserve.planning.problem import ResourceAmounts, TypeRefusal
 from hetserve.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
 
 DEFAULT_NAMESPACE = "default"
@@ -19,10 +18,10 @@ DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Unplannable:
-    """Why there is no problem to plan: the objects do not fit together.
+    """Why the objects make no problem.
 
-    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
-    conditions: those that this reason makes False.
+    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. conditions: those
+    that become False.
     """
 
     reason: Reason
@@ -32,16 +31,15 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One instance type with this model's profile on it.
+    """One instance type with this model's profile.
 
-    price: of one instance of this model, micro-dollars per hour. demand: what one instance takes of its node
-    and, on GPU types, of one GPU.
+    price: of one instance of this model, micro-dollars/h. demand: what one instance takes of its node and of one GPU.
     """
 
     type: InstanceType
     profile: ModelProfile
     price: MicroDollarsPerHour
-    demand: Resources
+    demand: ResourceAmounts
 
     @property
     def name(self) -> str:
@@ -50,22 +48,22 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The types a service may use, sorted by name, and those that it may not, with the reason."""
+    """The types that a service may use, sorted by name, and the others with the reason."""
 
     usable: tuple[Offer, ...]
-    left_out: tuple[Refusal, ...] = ()
+    left_out: tuple[TypeRefusal, ...] = ()
 
 
 def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
-    """Namespace of an object; one that names none goes where kubectl would put it."""
+    """Namespace of an object; without one, kubectl's default."""
     return namespaced.metadata.namespace or DEFAULT_NAMESPACE
 
 
 def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> MiB | None:
     """MiB of one GPU that an instance holds; None on CPU types.
 
-    The profile's gpuMemory where the type is priced per GiB, else the whole GPU: an instance that pays for
-    the whole GPU holds it (DESIGN section 4).
+    The profile's gpuMemory if the type is priced per GiB, else the whole GPU: an instance that pays for the whole GPU
+    holds it (DESIGN section 4).
     """
     gpu = instance_type.spec.gpu
     if gpu is None:
@@ -76,7 +74,7 @@ def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> M
 
 
 def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
-    """Micro-dollars per hour of one instance; per GiB: hourly x MiB / 1024, rounded up once."""
+    """Micro-dollars per hour of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
     hourly = parse_money(instance_type.spec.price.hourly)
     if instance_type.spec.price.per == "Instance":
         return hourly
@@ -89,8 +87,8 @@ def resolve_offers(
 ) -> Offers | Unplannable:
     """Types that the service may use, each with its one profile in the service's namespace.
 
-    types: every InstanceType of the cluster (or of the input); profiles: every ModelProfile, any namespace.
-    Answers Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
+    types: every InstanceType; profiles: every ModelProfile, of any namespace. Returns Unplannable with
+    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
     """
     by_name = {instance_type.metadata.name: instance_type for instance_type in types}
     own = _own_profiles(service, profiles)
@@ -180,14 +178,14 @@ def _make_offers(
     service: InferenceService, types: Sequence[InstanceType], own: dict[str, list[ModelProfile]]
 ) -> Offers | Unplannable:
     usable: list[Offer] = []
-    left_out: list[Refusal] = []
+    left_out: list[TypeRefusal] = []
     for instance_type in types:
         name = instance_type.metadata.name
         if name not in own:
-            left_out.append(Refusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
+            left_out.append(TypeRefusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
             continue
         offer = _offer(instance_type, own[name][0])
-        if isinstance(offer, Refusal):
+        if isinstance(offer, TypeRefusal):
             left_out.append(offer)
         else:
             usable.append(offer)
@@ -200,17 +198,17 @@ def _make_offers(
     )
 
 
-def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | Refusal:
+def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | TypeRefusal:
     spec = instance_type.spec
     gpu_memory = instance_gpu_memory(instance_type, profile)
     if spec.gpu is not None and gpu_memory is not None and gpu_memory > quantity_to_mib(spec.gpu.memory):
-        return Refusal(
+        return TypeRefusal(
             instance_type.metadata.name,
             f"an instance needs {gpu_memory} MiB of GPU memory, one {spec.gpu.product} has "
             f"{quantity_to_mib(spec.gpu.memory)} MiB",
         )
     host = spec.resources
-    demand = Resources(
+    demand = ResourceAmounts(
         quantity_to_millicpu(host.cpu) if host is not None and host.cpu is not None else quantity_to_millicpu("0"),
         quantity_to_mib(host.memory) if host is not None and host.memory is not None else MiB(0),
         gpu_memory or MiB(0),

@@ -1,23 +1,36 @@
-"""What a planner answers: counts per type, and why these and not others."""
+"""The answer of a planner: counts per type, and why these and not others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Protocol
 
+from hetserve.api.conditions import Reason
+from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.units import QPS, MicroDollarsPerHour
 
 Counts = tuple[tuple[str, int], ...]
 """Instances per type in the problem's order of types, zeros included."""
 
+NOTICEABLE: Final = 0.01
+"""Relative gain in bound or capacity that makes a next step: less is not worth advising."""
+
+
+class Evaluator(Protocol):
+    """Measures a configuration: simulates it, runs it on a cluster, or looks it up. Equal counts get equal answers."""
+
+    def __call__(self, counts: Counts, /) -> float:
+        """Highest queries/s at which these counts keep the SLO; 0 if no rate passes."""
+        ...
+
 
 def summary(counts: Counts) -> str:
-    """Counts as people read them, zeros left out: ``1xg4dn.xlarge+13xr5n.large``; ``none`` when all are zero."""
+    """Counts without zeros: ``1xg4dn.xlarge+13xr5n.large``; ``none`` if all are zero."""
     return "+".join(f"{count}x{name}" for name, count in counts if count) or "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedConfiguration:
     """A configuration with its score. qps: bound (MaxThroughput) or capacity (MinCost), queries/s."""
 
     counts: Counts
@@ -26,28 +39,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """A candidate and the highest rate [queries/s] at which it kept the SLO when it was simulated; 0: at none."""
+class EvaluatedConfiguration:
+    """A configuration and the highest rate [queries/s] at which it kept the SLO in simulation; 0: at none."""
 
-    candidate: Candidate
+    candidate: RankedConfiguration
     held: QPS
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A type or configuration that was not chosen, and why."""
-
-    subject: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class NextStep:
-    """The least more money that raises a plan's figure noticeably, and what it buys.
+    """The least extra money that raises a plan's figure by at least NOTICEABLE, and what it buys.
 
-    extra: on top of the budget (MaxThroughput) or of the plan's cost (MinCost), micro-dollars/h. gain: queries/s
-    more of `figure`. counts, cost: the configuration that it would be. proven: False where a search gave up:
-    less money may be enough, and it may buy more.
+    extra: over the budget (MaxThroughput) or over the plan's cost (MinCost), micro-dollars/h. gain: queries/s of
+    `figure`. counts, cost: the configuration that it buys. proven: False if a search gave up: less money may be
+    enough, and it may buy more.
     """
 
     extra: MicroDollarsPerHour
@@ -59,16 +64,23 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
+class StepSearch:
+    """Result of a search for the next step. step None: there is none or, if not `known`, the search gave up."""
+
+    step: NextStep | None
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """Decision of a planner, feasible or not; it explains itself.
+    """Decision of a planner, feasible or not, with its explanation.
 
     reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
-    bound_qps: upper bound under MaxThroughput; capacity_qps: what the counts carry under MinCost.
-    runner_up: the next best, with why_not_runner_up. ranking: the ten best. refusals: every type or
-    configuration left out, with its reason. verdict: what holds at this plan, for people. evaluated: what was
-    simulated on the way, best first. next_step: what a little more money buys, None where it was not asked, is not
-    known or nothing does. tied: others are as good as the last of the ranking; which of them come first by counts was
-    not settled. scaled_qps: of planner homogeneous, the bound if fractions of instances could be had.
+    bound_qps: upper bound under MaxThroughput. capacity_qps: what the counts carry under MinCost.
+    ranking: the ten best. refusals: every type that was left out or limited, and why. verdict: what the plan achieves,
+    for people. evaluated: what was simulated, best first. next_step: None if not searched, not known, or none exists.
+    tied: others are as good as the last of the ranking, and their order by counts was not settled.
+    scaled_qps: planner homogeneous only: the bound if fractions of instances could be bought.
     """
 
     feasible: bool
@@ -79,17 +91,54 @@ class Plan:
     cost: MicroDollarsPerHour
     bound_qps: QPS | None = None
     capacity_qps: QPS | None = None
-    runner_up: Candidate | None = None
+    runner_up: RankedConfiguration | None = None
     why_not_runner_up: str = ""
-    ranking: tuple[Candidate, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    ranking: tuple[RankedConfiguration, ...] = ()
+    refusals: tuple[TypeRefusal, ...] = ()
     verdict: str = ""
-    evaluated: tuple[Evaluated, ...] = ()
+    evaluated: tuple[EvaluatedConfiguration, ...] = ()
     next_step: NextStep | None = None
     tied: bool = False
     scaled_qps: QPS | None = None
 
     @property
     def qps(self) -> QPS | None:
-        """The one figure of the objective: the bound or the capacity."""
+        """The figure of the objective: bound or capacity."""
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
+
+    def in_order_of(self, problem: Problem) -> Plan:
+        """The same plan with all its counts in the problem's order of types."""
+        names = [option.name for option in problem.types]
+
+        def counts(old: Counts) -> Counts:
+            held = dict(old)
+            return tuple((name, held[name]) for name in names)
+
+        def reordered(old: RankedConfiguration) -> RankedConfiguration:
+            return replace(old, counts=counts(old.counts))
+
+        second, step = self.runner_up, self.next_step
+        return replace(
+            self,
+            counts=counts(self.counts),
+            runner_up=None if second is None else reordered(second),
+            ranking=tuple(reordered(entry) for entry in self.ranking),
+            evaluated=tuple(replace(one, candidate=reordered(one.candidate)) for one in self.evaluated),
+            next_step=None if step is None else replace(step, counts=counts(step.counts)),
+        )
+
+
+def infeasible(
+    problem: Problem, planner: str, reason: Reason, message: str, refusals: tuple[TypeRefusal, ...] = ()
+) -> Plan:
+    """Plan of no instances, with the reason."""
+    return Plan(
+        feasible=False,
+        reason=reason,
+        message=message,
+        planner=planner,
+        counts=tuple((option.name, 0) for option in problem.types),
+        cost=MicroDollarsPerHour(0),
+        refusals=problem.left_out + refusals,
+        verdict=f"infeasible: {message}",
+    )

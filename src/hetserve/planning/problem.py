@@ -1,12 +1,11 @@
-"""What a planner is given: one service's frozen snapshot of types, prices, profiles, load and capacity."""
+"""The input of a planner: a frozen snapshot of one service's types, prices, profiles, load and free resources."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from hetserve.demand import BatchMix
-from hetserve.planning.plan import Refusal
 from hetserve.profiles import LatencyProfile
 from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 
@@ -16,7 +15,7 @@ MOST_REPLICAS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class ResourceAmounts:
     """Host CPU and memory, and GPU memory."""
 
     cpu: MilliCPU = MilliCPU(0)
@@ -26,21 +25,20 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes that instances of one or several types draw on, with what is free on them now."""
+    """Nodes that one or several instance types share, and their free resources."""
 
     name: str
-    free: Resources
+    free: ResourceAmounts
 
 
 @dataclass(frozen=True, slots=True)
 class TypeOption:
     """One instance type as this service may use it.
 
-    price: of one instance of this service, micro-dollars per hour. max_instances: most instances that this
-    service can hold in all, running ones included (the smaller of the type's own limit and, on GPUs, the
-    healthy GPUs with room and without this model plus those it already holds); None: no limit known.
-    min_instances: a feasible plan holds at least so many. running: instances it holds now. demand: what one new
-    instance takes from its pool; pool: name, or None without a cluster.
+    price: of one instance, micro-dollars/h. max_instances: most instances of this service, running ones included: the
+    type's own limit or, if smaller, the healthy GPUs that have room and do not hold this model, plus those it holds.
+    None: no known limit. min_instances: lower limit of a feasible plan. running: instances that the service holds now.
+    demand: what one new instance takes from its pool. pool: its name; None without a cluster.
     """
 
     name: str
@@ -50,17 +48,25 @@ class TypeOption:
     min_instances: int = 0
     running: int = 0
     launch_time: Seconds = Seconds(0.0)
-    demand: Resources = Resources()
+    demand: ResourceAmounts = ResourceAmounts()
     pool: str | None = None
 
     @property
     def most(self) -> int:
-        """Most instances there can be: `max_instances`, or what a Deployment can ask for."""
+        """`max_instances`, or the most that a Deployment can request."""
         return MOST_REPLICAS if self.max_instances is None else self.max_instances
 
 
 @dataclass(frozen=True, slots=True)
-class Slo:
+class TypeRefusal:
+    """An instance type that was not chosen, or only in part, and why."""
+
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySlo:
     """`percentile` percent of queries within `latency` seconds."""
 
     latency: Seconds
@@ -69,18 +75,17 @@ class Slo:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Everything that a plan depends on; two equal problems get equal plans.
+    """Everything that a plan depends on. Equal problems get equal plans.
 
-    load: queries/s to carry (MinCost). mix: of batch sizes. saturation_threshold: MinCost plans for
-    load / threshold (1 reproduces HetSev). launch_weight: HetSev's lambda, per second of launch time;
-    1/3600 charges a new instance its price while it launches, over a horizon of an hour.
-    base: name of the base type, or None to choose it (DESIGN: highest Q_b per dollar).
-    left_out: types that never became options, with the reason; every plan repeats them.
+    load: queries/s to carry (MinCost). saturation_threshold: MinCost plans for load / threshold (1 reproduces HetSev).
+    launch_weight: HetSev's lambda, per second of launch time. 1/3600 charges a new instance its price while it
+    launches, over a horizon of an hour. base: name of the base type. None: the highest Q_b per dollar.
+    left_out: types that are not options, with the reason. Every plan repeats them.
     """
 
     service: str
     objective: Objective
-    slo: Slo
+    slo: LatencySlo
     mix: BatchMix
     types: tuple[TypeOption, ...]
     budget: MicroDollarsPerHour | None = None
@@ -89,4 +94,8 @@ class Problem:
     launch_weight: float = 1 / 3600
     base: str | None = None
     pools: tuple[Pool, ...] = field(default=())
-    left_out: tuple[Refusal, ...] = field(default=())
+    left_out: tuple[TypeRefusal, ...] = field(default=())
+
+    def by_name(self) -> Problem:
+        """The same problem with its types sorted by name, so that ties do not depend on the order of the input."""
+        return replace(self, types=tuple(sorted(self.types, key=lambda option: option.name)))

@@ -1,11 +1,8 @@
-"""A quick simulation of many configurations at many rates at once, in numpy: no compiler, no warm-up.
+"""A quick simulation of many configurations at many rates at once, in numpy: no compiler, no warm-up (decision 0022).
 
-A query is bound to an instance when it arrives: of those predicted to finish it within the SLO to the one with the
-least wait, the fastest type (the base) only where no other will do; where none will, to the earliest to finish. Such a
-dispatcher needs one number per instance, when it is free, so a query is one step for all lanes together; a lane is one
-configuration at one rate. Policies that let queries wait for the right instance hold more on mixed configurations and
-the same on a single type: a mix is not flattered here. Rejected: base first on ties (Clockwork), whose error differs
-more between configurations.
+A query is bound to an instance on arrival: among those predicted to finish within the SLO to the one with the least
+wait, the fastest type (the base) last; if there is none, to the one that finishes first. So an instance's state is one
+number, the time at which it is free, and one step serves a query in all lanes. A lane is one configuration at one rate.
 """
 
 from __future__ import annotations
@@ -17,11 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Candidate, Counts
+from hetserve.planning.plan import Counts, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.profiles import dense
-from hetserve.simulation.length import fewest_queries
-from hetserve.simulation.stability import PARTS, parts_of, rises
+from hetserve.simulation.stability import PARTS, fewest_queries, parts_of, rises
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
 
@@ -33,24 +29,25 @@ MOST_QUERIES: Final = 6000
 _PER_INSTANCE: Final = 100
 SEED: Final = 20_231
 STEP: Final = 500
-"""What a step costs whatever the number of instances, in instances."""
+"""Fixed cost of a step, in instances."""
 
 COARSE: Final = 0.05
 FINE: Final = 0.005
-# The bound itself is not tried: where it is what the instances can serve, any randomness makes a backlog grow there.
+# Not the bound itself: if the instances can just serve it, any randomness makes the backlog grow.
 _HIGHEST: Final = 1 - FINE
 _FIRST_LEVELS: Final = np.minimum(np.arange(20, 10, -1) * COARSE, _HIGHEST)
 _LOW_LEVELS: Final = np.arange(10, 0, -1) * COARSE
-# Added to a wait in seconds: more than any wait, so that the comparison goes class by class.
+# Added to a wait [s] and larger than any, so the class is compared first.
 _RESERVED: Final = 1e6
 _LATE: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draws:
-    """Queries that all lanes share. at: [query], arrivals at one query/s. safe, actual: service times [query, type + 1]
-    in seconds, `safe` the quantile that being in time is judged by; the last column, infinite, is that of instances
-    that do not exist.
+    """Queries that all lanes share.
+
+    at: [query], arrivals at one query/s. safe, actual: service times [query, type + 1] in seconds; `safe` is the
+    quantile that decides whether a query is in time. The last column is infinite, for instances that do not exist.
     """
 
     at: Floats
@@ -58,8 +55,8 @@ class _Draws:
     actual: Floats
 
 
-def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
-    """Queries to simulate: more for more instances, and at the highest bound long enough for overload to show."""
+def quick_queries(entries: Sequence[RankedConfiguration], slo: float) -> int:
+    """Queries to simulate: more for more instances, and enough for overload to show at the highest bound."""
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
     long_enough = fewest_queries(slo, max(entry.qps for entry in entries))
     return max(min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES), long_enough)
@@ -67,17 +64,15 @@ def quick_queries(entries: Sequence[Candidate], slo: float) -> int:
 
 def quick_throughputs(
     problem: Problem,
-    entries: Sequence[Candidate],
+    entries: Sequence[RankedConfiguration],
     queries: int,
     checkpoint: Callable[[], None] = lambda: None,
     seed: int = SEED,
 ) -> tuple[float, ...]:
-    """Highest rate [queries/s] of each configuration at which the share of late queries is within the percentile and
-    delays do not rise from part to part of the run.
+    """Highest rate [queries/s] of each configuration at which few enough queries are late and delays do not rise.
 
-    Searched downward from just below its bound, on a grid of 5 % and then 0.5 % of it; 0 where even 5 % is too much.
-    The same queries, service draws included, meet every configuration. checkpoint: called between passes; what it
-    raises ends the work.
+    Searched downward from just below its bound, on a grid of 5 % and then 0.5 % of it; 0 if even 5 % is too much. All
+    configurations get the same queries, service draws included. checkpoint: called between passes; may raise to stop.
     """
     race = _Race(
         _draw(problem, draw_workload(problem.mix, queries, seed)),
@@ -119,8 +114,9 @@ class _Race:
 
 
 def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> tuple[Integers, Floats]:
-    """Late queries of every lane, and its delays summed up by part of the run [part, lane], as `rises` wants them;
-    types: [lane, instance], the fastest type first; rates: [lane].
+    """Late queries [lane], and delays summed by part of the run [part, lane], as `rises` takes them.
+
+    types: [lane, instance], the fastest type first. rates: [lane].
     """
     lanes = np.arange(len(rates))
     free = np.zeros(types.shape)
@@ -146,9 +142,8 @@ def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> 
 
 def _draw(problem: Problem, workload: Workload) -> _Draws:
     served = dense([option.profile for option in problem.types], problem.mix.batches)
-    knots, sizes = served.probabilities, workload.sizes
-    left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
-    weight = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
+    sizes = workload.sizes
+    left, weight = workload.on_knots(served.probabilities)
     ratios = served.ratios[:, sizes, left] * (1 - weight) + served.ratios[:, sizes, left + 1] * weight
     actual, safe = served.means[:, sizes] * ratios, served.quantiles(FEASIBILITY_PERCENTILE)[:, sizes]
     nobody = np.full((1, len(workload)), np.inf)
@@ -156,7 +151,7 @@ def _draw(problem: Problem, workload: Workload) -> _Draws:
 
 
 def _instances(problem: Problem, configurations: Sequence[Counts]) -> Integers:
-    """Type of each instance, [configuration, instance], fast types first, padded with the type that is nobody."""
+    """Type of each instance, [configuration, instance], fast types first, padded with the type that serves nothing."""
     largest = problem.mix.largest
     speed = [option.profile.mean(largest) or np.inf for option in problem.types]
     order = sorted(range(len(problem.types)), key=lambda i: (speed[i], problem.types[i].name))

@@ -1,31 +1,22 @@
-"""From latency profiles and the mix of batch sizes to the rates that the planners compare."""
+"""Rates that the planners compare, from latency profiles and the mix of batch sizes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 from hetserve.demand import BatchMix
 from hetserve.planning.problem import TypeOption
+from hetserve.planning.slo import within
 from hetserve.profiles import LatencyProfile
 from hetserve.units import QPS, Seconds
-
-ROUNDING: Final = 1e-9
-"""Relative; a latency this little above the SLO is equal to it but for floating point."""
-
-
-def within(latency: Seconds | None, slo: Seconds) -> bool:
-    """Whether a latency keeps the SLO; what cannot be served (None) does not."""
-    return latency is not None and latency <= slo * (1 + ROUNDING)
 
 
 def throughput(profile: LatencyProfile, mix: BatchMix, up_to: int | None = None) -> QPS | None:
     """Queries/s of one instance that serves one query at a time: 1 / E[mean latency].
 
-    Over the queries of at most `up_to` items, the whole mix if None. Of those it counts what the profile can
-    serve at all: beyond max_batch there is no latency, and an invented one would be worse than none.
-    None where nothing can be served.
+    up_to: largest batch that counts; None: the whole mix. Batches that the profile cannot serve do not count.
+    None if nothing can be served.
     """
     served = [
         (share, mean)
@@ -47,10 +38,9 @@ def time_share(profile: LatencyProfile, mix: BatchMix, up_to: int) -> float:
 
 
 def largest_prefix(profile: LatencyProfile, mix: BatchMix, slo: Seconds) -> int | None:
-    """Largest batch s of the mix up to which every batch keeps the SLO by the mean latency; None: not even the first.
+    """Largest batch s of the mix up to which every mean latency keeps the SLO; None: not even the first.
 
-    A prefix, since Kairos splits the mix at s; on a profile that is not monotone, batches within the SLO above
-    the first that misses it do not count.
+    Kairos splits the mix at s. If a profile is not monotone, batches above the first miss do not count.
     """
     covered: int | None = None
     for batch in mix.batches:
@@ -60,26 +50,9 @@ def largest_prefix(profile: LatencyProfile, mix: BatchMix, slo: Seconds) -> int 
     return covered
 
 
-def worst_latency(
-    profile: LatencyProfile, mix: BatchMix, percentile: float | None = None
-) -> tuple[int, Seconds | None]:
-    """Batch of the mix that takes longest, and its latency; (batch, None) for the first that cannot be served.
-
-    percentile: of the latency to judge; None: the mean.
-    """
-    worst = (mix.batches[0], Seconds(-math.inf))
-    for batch in mix.batches:
-        latency = profile.mean(batch) if percentile is None else profile.quantile(batch, percentile)
-        if latency is None:
-            return batch, None
-        if latency > worst[1]:
-            worst = (batch, latency)
-    return worst
-
-
 @dataclass(frozen=True, slots=True)
 class Auxiliary:
-    """An auxiliary type: it serves queries of at most `limit` items, a share f of them, a share t of base time."""
+    """An auxiliary type: serves queries of at most `limit` items, a share f of queries and a share t of base time."""
 
     option: TypeOption
     limit: int
@@ -89,10 +62,10 @@ class Auxiliary:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the bound needs to know of every configuration of these types.
+    """Input of Kairos's bound for all configurations of these types.
 
-    q_base: Q_b, queries/s of one base instance over the whole mix. auxiliaries: by name. q_aux[i][j]: rate of
-    one instance of auxiliary j when the common s is the limit of auxiliary i.
+    q_base: Q_b, queries/s of one base instance over the whole mix. auxiliaries: sorted by name. q_aux[i][j]: rate of
+    one instance of auxiliary j if the common s is the limit of auxiliary i.
     """
 
     base: TypeOption
@@ -102,11 +75,10 @@ class Rates:
 
 
 def derive_rates(base: TypeOption, others: tuple[TypeOption, ...], mix: BatchMix, slo: Seconds) -> Rates:
-    """Rates of a base type and of those of the others that serve at least the smallest batch within the SLO.
+    """Rates of a base type and of the others that serve at least the smallest batch within the SLO.
 
-    As published, Kairos judges the SLO by the *mean* latency (its queries hardly vary); a type with wide spread
-    is flattered. A type that serves nothing within the SLO is not an auxiliary: credited at the common s, it
-    would enter plans in which it can serve no query.
+    As published, the *mean* latency decides, which flatters a type with a wide spread. A type that serves nothing
+    within the SLO is no auxiliary: the common s would credit it with queries that it cannot serve.
     """
     q_base = throughput(base.profile, mix)
     if q_base is None:

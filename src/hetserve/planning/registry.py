@@ -8,12 +8,9 @@ from typing import Any, Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.check import violations
-from hetserve.planning.evaluator import Evaluator
-from hetserve.planning.minimum import unattainable
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Evaluator, Plan, infeasible
 from hetserve.planning.problem import Problem
-from hetserve.planning.validate import problem_error
+from hetserve.planning.validate import problem_error, unattainable
 
 _WHERE: Final = {
     "kairos": "kairos.planner:plan_kairos",

@@ -1,16 +1,23 @@
-"""Problems that no planner should see: each named by field, value and what would be right."""
+"""Rejects problems before any planner runs: invalid ones, and minima that limits, resources or budget forbid."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from hetserve.planning.problem import Problem, TypeOption
+from hetserve.api.conditions import Reason
+from hetserve.planning.formatting import money_text
+from hetserve.planning.problem import Pool, Problem, TypeOption
 
 
 def problem_error(problem: Problem) -> str | None:
-    """First thing wrong with a problem as a sentence, or None; planners rely on all of it."""
+    """First error of a problem: field, value and what is allowed; None for a valid one, as planners require."""
     return next(_errors(problem), None)
+
+
+def unattainable(problem: Problem) -> tuple[Reason, str] | None:
+    """Why no plan can hold every type's min_instances, or None; problem: a valid one."""
+    return next(_reasons(problem), None)
 
 
 def _errors(problem: Problem) -> Iterator[str]:
@@ -64,3 +71,37 @@ def _type_errors(option: TypeOption, problem: Problem) -> Iterator[str]:
         if mean is not None and not (math.isfinite(mean) and mean > 0):
             yield f"type {option.name}: mean latency {mean} s at batch {batch}; must be positive"
             return
+
+
+def _reasons(problem: Problem) -> Iterator[tuple[Reason, str]]:
+    wanted = [option for option in sorted(problem.types, key=lambda o: o.name) if option.min_instances]
+    for option in wanted:
+        if option.max_instances is not None and option.max_instances < option.min_instances:
+            had = f"only {option.max_instances} can be had" if option.max_instances else "none can be had"
+            yield Reason.CAPACITY_TOO_LOW, f"at least {_wanted_text(option)} are wanted, {had}"
+    for pool in problem.pools:
+        yield from _too_large(pool, [option for option in wanted if option.pool == pool.name])
+    cost = sum(option.price * option.min_instances for option in wanted)
+    if problem.budget is not None and cost > problem.budget:
+        yield (
+            Reason.BUDGET_TOO_LOW,
+            f"the least instances wanted ({', '.join(map(_wanted_text, wanted))}) cost {money_text(cost)}, "
+            f"{money_text(cost - problem.budget)} more than the budget of {money_text(problem.budget)}",
+        )
+
+
+def _too_large(pool: Pool, wanted: list[TypeOption]) -> Iterator[tuple[Reason, str]]:
+    new = [(option.demand, max(option.min_instances - option.running, 0)) for option in wanted]
+    for what, unit, asked, free in (
+        ("CPU", "millicores", sum(d.cpu * n for d, n in new), pool.free.cpu),
+        ("memory", "MiB", sum(d.memory * n for d, n in new), pool.free.memory),
+        ("GPU memory", "MiB", sum(d.gpu_memory * n for d, n in new), pool.free.gpu_memory),
+    ):
+        if asked > max(free, 0):
+            names = ", ".join(map(_wanted_text, wanted))
+            message = f"the least instances wanted ({names}) take {asked} {unit} of {what} more, {free} are free"
+            yield Reason.CAPACITY_TOO_LOW, message
+
+
+def _wanted_text(option: TypeOption) -> str:
+    return f"{option.min_instances}x{option.name}"

@@ -1,9 +1,9 @@
 """Latency models: how long a query of a batch size takes on an instance type, and how much that varies."""
 
 from hetserve.profiles.dense import DenseLatency, dense
-from hetserve.profiles.from_spec import profile_from_spec
 from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
 from hetserve.profiles.learner import LearnedProfile, Learner
+from hetserve.profiles.spec import profile_from_spec
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Numbers of a CSV file, checked where they enter: every error names the file, the line, the column and the value."""
+"""Checked numbers from a CSV file: every error names the file, the line, the column and the value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
-"""Of one file: a million lines, which are kept while it is read."""
+"""Of one file: a million lines, held in memory while it is read."""
 
 
 class CsvError(Exception):
-    """The file cannot be used; one line per error."""
+    """The file is unusable; one line per error."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("\n".join(errors))
@@ -22,7 +22,7 @@ class CsvError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """One line below the header; line: its number in the file, from 1."""
 
     line: int
@@ -31,22 +31,22 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """Rows of one file and what is wrong with their values; `done` raises when something is."""
+    """Rows of one file and the errors found in their values; `done` raises if there are any."""
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CsvRow, ...]
     errors: list[str] = field(default_factory=list)
 
-    def whole(self, row: Row, column: str, most: int) -> int:
-        """Whole number from 1 to `most`; 0 where it is none, with an error noted."""
+    def whole(self, row: CsvRow, column: str, most: int) -> int:
+        """Whole number from 1 to `most`; records an error and returns 0 otherwise."""
         text = row.values[column]
         if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
             return int(text)
         return self._wrong(row, column, f"must be a whole number from 1 to {most}")
 
-    def positive(self, row: Row, column: str, least: float, most: float, unit: str) -> float:
-        """Number from `least` to `most`; 0 where it is none, with an error noted."""
+    def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
+        """Number from `least` to `most`; records an error and returns 0 otherwise."""
         text = row.values[column]
         try:
             number = float(text)
@@ -57,13 +57,13 @@ class CsvRows:
         return self._wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
 
     def done(self) -> None:
-        """Raises CsvError if any value was wrong, with the first twenty errors."""
+        """Raises CsvError with the first twenty errors, if there are any."""
         if len(self.errors) > _MOST_ERRORS:
             raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
         if self.errors:
             raise CsvError(self.errors)
 
-    def _wrong(self, row: Row, column: str, right: str) -> int:
+    def _wrong(self, row: CsvRow, column: str, right: str) -> int:
         text = row.values[column]
         what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
         self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
@@ -71,13 +71,13 @@ class CsvRows:
 
 
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
-    """Rows of a CSV text whose first line names the columns; blank lines are passed over.
+    """Rows of a CSV text whose first line names the columns; blank lines are skipped.
 
-    name: of the file, for errors. needed: columns that must be there; others are kept as they are.
-    Raises CsvError for a text without rows or header, a missing or repeated column, a line of another length.
+    name: of the file, for errors. needed: required columns; others are kept. Raises CsvError for a text without rows or
+    header, a missing or repeated column, or a line of another length.
     """
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     errors: list[str] = []
     header: tuple[str, ...] = ()
     try:
@@ -92,7 +92,7 @@ def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
                 counts = f"{len(cells)} values for {len(header)} columns ({', '.join(header)})"
                 errors.append(f"{name}, line {reader.line_num}: {counts}")
                 continue
-            rows.append(Row(reader.line_num, dict(zip(header, cells, strict=True))))
+            rows.append(CsvRow(reader.line_num, dict(zip(header, cells, strict=True))))
     except csv.Error as error:
         raise CsvError([f"{name}, line {reader.line_num}: not valid CSV: {error}"]) from None
     _check_header(header, name, needed)

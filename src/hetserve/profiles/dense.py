@@ -1,4 +1,4 @@
-"""Latency profiles as arrays, prepared once for compiled dispatch and simulation."""
+"""Latency profiles as arrays for compiled dispatch and simulation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hetserve.profiles.spread import CONSTANT, KNOTS
 class DenseLatency:
     """Latencies of several instance types at the same batches; arrays are read-only.
 
-    batches: [size], strictly increasing. means: [type, size] in seconds, infinite where the type cannot serve
-    the batch. probabilities: [knot] from 0 to 1. ratios: [type, size, knot], quantile / mean, linear in between;
-    1 where nothing can be served.
+    batches: [size], strictly increasing. means: [type, size] in seconds, infinite if the type cannot serve the batch.
+    probabilities: [knot] from 0 to 1. ratios: [type, size, knot], quantile / mean, linear in between; 1 if the type
+    cannot serve the batch.
     """
 
     batches: NDArray[np.int64]
@@ -28,7 +28,7 @@ class DenseLatency:
     ratios: NDArray[np.float64]
 
     def quantiles(self, percentile: float) -> NDArray[np.float64]:
-        """Latency [type, size] in seconds that `percentile` percent of the queries stay within."""
+        """Latency [type, size] in seconds that `percentile` percent of the queries do not exceed."""
         wanted = percentile / 100
         right = min(max(int(np.searchsorted(self.probabilities, wanted)), 1), len(self.probabilities) - 1)
         low, high = self.probabilities[right - 1 : right + 1]
@@ -38,7 +38,7 @@ class DenseLatency:
 
 
 def dense(profiles: Sequence[LatencyProfile], batches: Sequence[int]) -> DenseLatency:
-    """Arrays of these profiles, in their order, at these batches.
+    """Arrays of profiles, in their order, at these batches.
 
     Raises ValueError for no profile, no batch, or batches that are not strictly increasing from 1 on.
     """

@@ -1,4 +1,4 @@
-"""A latency profile from measured samples: a table of means and spreads, or the line through them."""
+"""Fits a latency profile to measured samples: a table of means and spreads, or a line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Final, Literal
 import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
-from hetserve.profiles.outliers import tolerance
-from hetserve.profiles.regression import Line, least_squares
+from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
 
 Kind = Literal["linear", "table", "auto"]
 STRAIGHT: Final = 0.05
-"""Largest relative error at a measured batch with which `auto` still calls latencies a line."""
+"""Largest relative error at a measured batch for which `auto` chooses a line."""
 
 TABLE_LIMIT: Final = 256
 _ENOUGH_FOR_QUANTILES: Final = 20
@@ -24,10 +23,11 @@ _ENOUGH_TO_DROP: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What was measured at one batch, in seconds.
+class MeasuredBatch:
+    """Statistics of the samples at one batch, in seconds.
 
-    quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19.
+    quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19
+    samples.
     """
 
     batch: int
@@ -39,15 +39,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Entries of all batches, the line through their means, and which of both the profile is to be.
+    """Statistics of all batches, the line through their means, and the chosen kind of profile.
 
-    variation: standard deviation of the samples around the line, relative to it; None for fewer than three.
-    errors: relative error of the line at each entry. why: what decided between line and table. notes: what a
-    user should know of the data.
+    variation: standard deviation of the samples around the line, relative to it; None for fewer than three. errors:
+    relative error of the line at each entry. why: what decided between line and table. notes: for the user, on the
+    data.
     """
 
     kind: Literal["linear", "table"]
-    entries: tuple[Entry, ...]
+    entries: tuple[MeasuredBatch, ...]
     line: Line
     variation: float | None
     errors: tuple[float, ...]
@@ -56,7 +56,7 @@ class Fit:
 
     @property
     def worst(self) -> tuple[int, float]:
-        """Batch where the line is farthest off, and by how much relative to the measured mean."""
+        """Batch at which the line has its largest relative error, and that error."""
         error, entry = max(zip(self.errors, self.entries, strict=True), key=lambda pair: (pair[0], -pair[1].batch))
         return entry.batch, error
 
@@ -64,13 +64,12 @@ class Fit:
 def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = False) -> Fit:
     """Fit of the samples.
 
-    kind: `auto` takes a line where at least three batches were measured and it misses none of their means by
-    more than 5 %, else a table. The line is the least-squares line through the means, as published for Kairos.
-    keep_wild: count cold starts too. They are left out of a batch (and noted) where they are a single sample
-    or 1 % of them: what happens more often is behaviour, and a p99 must not hide it.
+    kind: `auto` chooses a line if at least three batches were measured and it misses no mean by more than 5 %, else a
+    table. The line is the least-squares line through the means, as published for Kairos. keep_wild: keep cold starts.
+    Otherwise a batch loses them (with a note) if they are one sample or at most 1 %.
     """
     notes: list[str] = []
-    kept = samples.by_batch if keep_wild else _tamed(samples, notes)
+    kept = samples.by_batch if keep_wild else _without_outliers(samples, notes)
     entries = tuple(_entry(batch, latencies, notes) for batch, latencies in kept.items())
     line = least_squares([e.batch for e in entries], [e.mean for e in entries])
     errors = tuple(abs(line.at(e.batch) / e.mean - 1) for e in entries)
@@ -80,21 +79,21 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
     return Fit(chosen, entries, line, _around(line, kept), errors, why, tuple(notes))
 
 
-def thinned(entries: tuple[Entry, ...], most: int = TABLE_LIMIT) -> tuple[Entry, ...]:
-    """At most so many entries, spread evenly, the first and the last among them."""
+def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
+    """At most `most` entries, spread evenly, the first and the last included."""
     if len(entries) <= most:
         return entries
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())
 
 
-def _tamed(samples: Samples, notes: list[str]) -> Mapping[int, tuple[float, ...]]:
+def _without_outliers(samples: Samples, notes: list[str]) -> Mapping[int, tuple[float, ...]]:
     medians = {batch: float(np.median(own)) for batch, own in samples.by_batch.items()}
-    wild = tolerance([x / medians[batch] for batch, own in samples.by_batch.items() for x in own])
+    limit = outlier_limit([x / medians[batch] for batch, own in samples.by_batch.items() for x in own])
     kept: dict[int, tuple[float, ...]] = {}
     for batch, own in samples.by_batch.items():
-        tame = tuple(x for x in own if abs(x / medians[batch] - 1) <= wild)
-        few = len(own) - len(tame) <= max(1, len(own) // 100)
-        kept[batch] = tame if few and len(own) >= _ENOUGH_TO_DROP else own
+        near = tuple(x for x in own if abs(x / medians[batch] - 1) <= limit)
+        few = len(own) - len(near) <= max(1, len(own) // 100)
+        kept[batch] = near if few and len(own) >= _ENOUGH_TO_DROP else own
     dropped = samples.count - sum(map(len, kept.values()))
     if dropped:
         notes.append(
@@ -112,17 +111,17 @@ def _kind(kind: Kind, batches: int, error: float) -> tuple[Literal["linear", "ta
     return ("linear", off) if error <= STRAIGHT else ("table", f"{off}: over {STRAIGHT * 100:.0f} %")
 
 
-def _entry(batch: int, latencies: tuple[float, ...], notes: list[str]) -> Entry:
+def _entry(batch: int, latencies: tuple[float, ...], notes: list[str]) -> MeasuredBatch:
     count, mean = len(latencies), math.fsum(latencies) / len(latencies)
     if count < 2:
-        return Entry(batch, count, mean)
+        return MeasuredBatch(batch, count, mean)
     if count < _ENOUGH_FOR_QUANTILES:
-        return Entry(batch, count, mean, variation=float(np.std(latencies, ddof=1)) / mean)
+        return MeasuredBatch(batch, count, mean, variation=float(np.std(latencies, ddof=1)) / mean)
     quantiles = {name: float(np.quantile(latencies, p)) for name, p in QUANTILES}
     if quantiles["p99"] < mean:
         notes.append(f"batch {batch}: a few very slow queries put the mean above the p99, which is raised to it")
         quantiles["p99"] = mean
-    return Entry(batch, count, mean, quantiles)
+    return MeasuredBatch(batch, count, mean, quantiles)
 
 
 def _around(line: Line, by_batch: Mapping[int, tuple[float, ...]]) -> float | None:

@@ -1,8 +1,4 @@
-"""Latency by batch size as a line or as a table; nothing here assumes that it grows with the batch.
-
-Both answer for batches up to `max_batch` only: beyond what can be served there is no latency, and None
-says so (missing is not zero).
-"""
+"""Latency by batch size as a line or a table, not necessarily increasing. Above `max_batch` there is none: None."""
 
 from __future__ import annotations
 
@@ -23,15 +19,15 @@ class LatencyProfile(Protocol):
         ...
 
     def mean(self, batch: int) -> Seconds | None:
-        """Mean latency of a query of this many items; None beyond max_batch."""
+        """Mean latency of a query of this many items; None above max_batch."""
         ...
 
     def spread(self, batch: int) -> Spread | None:
-        """Distribution of such latencies around their mean, CONSTANT where it is unknown; None beyond max_batch."""
+        """Distribution around the mean, CONSTANT if unknown; None above max_batch."""
         ...
 
     def quantile(self, batch: int, percentile: float) -> Seconds | None:
-        """Latency that `percentile` percent of such queries stay within; the mean where no spread is known."""
+        """Latency that `percentile` percent of such queries do not exceed; the mean if the spread is unknown."""
         ...
 
 
@@ -60,9 +56,8 @@ class LinearProfile:
 class TableProfile:
     """Measured means and spreads at strictly increasing batches, linear in between.
 
-    Below the first batch the first entry holds: the shortest latency that was ever seen is not extrapolated.
-    An entry without a spread has that of its neighbours which have one: means are often measured at more
-    batches than spreads.
+    Below the first batch the first entry applies: the shortest measured latency is not extrapolated. An entry without a
+    spread gets that of its neighbours, since means are often measured at more batches than spreads.
     """
 
     batches: tuple[int, ...]
@@ -113,7 +108,7 @@ def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds
 
 
 def _between(batches: tuple[int, ...], batch: int) -> tuple[int, int, float]:
-    """Positions of the entries around a batch and the weight of the right one; equal at and beyond the ends."""
+    """Positions of the entries around a batch, and the weight of the right one; equal positions at the ends."""
     i = bisect_left(batches, batch)
     if i == len(batches):
         return i - 1, i - 1, 0.0

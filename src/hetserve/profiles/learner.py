@@ -1,7 +1,7 @@
-"""Learns a latency profile from served queries (Kairos section 5.1): a line at first, a table once it can be one.
+"""Learns a latency profile from served queries (Kairos section 5.1): first a line, then a table.
 
-Kairos takes latencies as they come. Here one cold start in a hundred must not move a prediction, and the spread
-around it is learnt too. State is a value: observing gives a new learner, so a replay gives the same predictions.
+Kairos uses latencies as measured. Here one cold start in a hundred does not move a prediction, and the spread is learnt
+too. A learner is a value: `observe` returns a new one, so a replay gives the same predictions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.profiles.latency import LinearProfile, TableProfile
-from hetserve.profiles.outliers import tolerance
-from hetserve.profiles.regression import MAD_TO_SD, Line, robust_line
+from hetserve.profiles.latency import TableProfile
+from hetserve.profiles.regression import MAD_TO_SD, Line, outlier_limit, robust_line
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 from hetserve.units import Seconds
 
-# A median of few observations can itself be wild. Until there are more, what is this many times off the line does
-# not count; a real latency is not: lines miss the smallest batches by a factor of three at most (kairos data).
+# A median of few observations can be an outlier. Until there are more, observations this many times off the line do
+# not count. Lines miss real latencies by a factor of three at most (smallest batches, kairos data).
 _FEW: Final = 8
 _OFF_THE_LINE: Final = 5.0
 # Fewer residuals than this give a standard deviation, not quantiles.
@@ -29,9 +28,9 @@ _ENOUGH_FOR_QUANTILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LearnedProfile:
-    """What has been learnt so far; a latency profile for every batch up to max_batch.
+    """Latency profile learnt so far, for every batch up to max_batch.
 
-    table: None while too few batches are known. Beyond the batches of the table it goes on with the line's slope.
+    table: None while too few batches are known. Outside the table's batches it continues with the line's slope.
     """
 
     line: Line
@@ -47,7 +46,7 @@ class LearnedProfile:
         nearest = min(max(batch, self.table.batches[0]), self.table.batches[-1])
         known = self.table.mean(nearest)
         assert known is not None  # noqa: S101  within the table
-        # Below the first batch a steep line could fall to nothing: half of the shortest known stays.
+        # A steep line could fall to 0 below the first batch: keep at least half of the shortest known latency.
         return Seconds(max(known + self.line.slope * (batch - nearest), known / 2))
 
     def spread(self, batch: int) -> Spread | None:
@@ -57,18 +56,13 @@ class LearnedProfile:
         mean = self.mean(batch)
         return None if mean is None else Seconds(mean * (self.variation or CONSTANT).ratio(percentile / 100))
 
-    def as_linear(self) -> LinearProfile:
-        """The line alone, whatever else is known."""
-        return LinearProfile(Seconds(self.line.intercept), Seconds(self.line.slope), self.max_batch, self.variation)
-
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Latencies of one model on one instance type, as they were served.
+    """Latencies of one model on one instance type, as served.
 
-    table_after: distinct batches that must be settled before a table replaces the line. settled: observations
-    that settle a batch; with 3 a single wild one is outvoted. window: latest observations kept per batch, so
-    that a lasting change is learnt after half of it. samples: {batch: latencies in seconds, oldest first}.
+    table_after: settled batches before a table replaces the line. settled: observations that settle a batch; 3 outvote
+    a single outlier. window: latest observations kept per batch. samples: {batch: latencies in seconds, oldest first}.
     """
 
     table_after: int = 10
@@ -83,9 +77,9 @@ class Learner:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
 
     def observe(self, batch: int, seconds: float) -> Learner:
-        """Learner that has also seen a query of `batch` items served in so many seconds.
+        """Learner that has also seen a query of `batch` items, served in this many seconds.
 
-        Raises ValueError for a batch below 1 and a latency that is not a positive finite number.
+        Raises ValueError for a batch below 1 or a latency that is not a positive finite number.
         """
         if batch < 1:
             raise ValueError(f"batch {batch}: a query carries at least one item")
@@ -96,11 +90,11 @@ class Learner:
 
     @property
     def observations(self) -> int:
-        """Observations kept."""
+        """Number of observations kept."""
         return sum(len(recent) for recent in self.samples.values())
 
     def profile(self) -> LearnedProfile | None:
-        """The profile as far as it is known; None before the first observation."""
+        """Profile learnt so far; None before the first observation."""
         if not self.samples:
             return None
         batches = sorted(self.samples)
@@ -110,8 +104,8 @@ class Learner:
         if len(known) < self.table_after:
             return LearnedProfile(line, None, self._spread_around({b: line.at(b) for b in batches}), self.max_batch)
         medians = {batch: float(np.median(kept)) for batch, kept in known.items()}
-        wild = tolerance([x / medians[batch] for batch, kept in known.items() for x in kept])
-        means = {batch: _trimmed_mean(kept, medians[batch], wild) for batch, kept in known.items()}
+        limit = outlier_limit([x / medians[batch] for batch, kept in known.items() for x in kept])
+        means = {batch: _trimmed_mean(kept, medians[batch], limit) for batch, kept in known.items()}
         table = TableProfile(tuple(known), tuple(Seconds(means[b]) for b in known))
         return LearnedProfile(line, table, self._spread_around(means, own_means=True), self.max_batch)
 
@@ -120,12 +114,12 @@ class Learner:
         pooled: list[float] = []
         for batch, mean in means.items():
             count = len(self.samples[batch])
-            # Deviations from a mean of one's own are too small by this factor (Bessel).
+            # Bessel's correction for deviations from the samples' own mean.
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
-        wild = tolerance(pooled)
+        limit = outlier_limit(pooled)
         middle = float(np.median(pooled))
-        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= wild])
+        ratios = np.array([ratio for ratio in pooled if abs(ratio / middle - 1) <= limit])
         if len(ratios) < self.settled:
             return None
         if len(ratios) < _ENOUGH_FOR_QUANTILES:
@@ -141,6 +135,6 @@ def _credible(samples: tuple[float, ...], expected: float) -> tuple[float, ...]:
     return tuple(x for x in samples if expected / _OFF_THE_LINE <= x <= expected * _OFF_THE_LINE)
 
 
-def _trimmed_mean(samples: tuple[float, ...], median: float, wild: float) -> float:
-    kept = [x for x in samples if abs(x / median - 1) <= wild]
+def _trimmed_mean(samples: tuple[float, ...], median: float, limit: float) -> float:
+    kept = [x for x in samples if abs(x / median - 1) <= limit]
     return math.fsum(kept) / len(kept) if kept else median

@@ -1,4 +1,4 @@
-"""Lines through measured latencies; intercept and slope are never negative, since no query takes negative time."""
+"""Robust lines through measured latencies, with intercept and slope of at least 0, and the limit of outliers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ _HUBER: Final = 1.345
 MAD_TO_SD: Final = 1.4826
 _ROUNDS: Final = 30
 _STARTING_BATCHES: Final = 64
+# Latencies this many standard deviations from the median of their batch are outliers, but none
+# within 5 %: on steady hardware the deviation is so small that ordinary jitter would count.
+_OUTLIER: Final = 10.0
+_LEAST_LIMIT: Final = 0.05
 
 
 class Line(NamedTuple):
-    """Latency as intercept + slope x batch, both in seconds and at least 0."""
+    """Latency = intercept + slope x batch, both in seconds and at least 0."""
 
     intercept: float
     slope: float
@@ -27,18 +31,18 @@ class Line(NamedTuple):
 
 
 def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line with the least sum of squared errors, every point of the same weight (as the Kairos paper fits).
+    """Line of least squared errors, all points weighted alike (as the Kairos paper fits).
 
-    One distinct batch gives a constant. Raises ValueError for no point, or lengths that differ.
+    One distinct batch gives a constant. Raises ValueError for no point, or for different lengths.
     """
     x, y = _arrays(batches, latencies)
     return _fit(x, y, np.ones_like(x))
 
 
 def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line by relative error that a minority of wild points does not move.
+    """Line by relative error that a minority of outliers does not move.
 
-    Theil-Sen's line as a start, then Huber's weights on the relative residuals until they stand still.
+    Starts from Theil-Sen's line, then applies Huber's weights to the relative residuals until they converge.
     """
     x, y = _arrays(batches, latencies)
     line = _theil_sen(x, y)
@@ -46,7 +50,7 @@ def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
         predicted = np.maximum(line.intercept + line.slope * x, np.finfo(float).tiny)
         residual = np.abs(y / predicted - 1)
         scale = max(MAD_TO_SD * float(np.median(residual)), 1e-9)
-        # A latency ten scales off tells nothing of the line: Huber alone would keep pulling a little.
+        # Huber's weights alone would still let a latency ten scales off pull a little.
         weights = np.where(residual > 10 * scale, 0.0, np.minimum(1.0, _HUBER * scale / np.maximum(residual, 1e-300)))
         moved = _fit(x, y, weights / predicted**2)
         if np.allclose(moved, line, rtol=1e-9, atol=0.0):
@@ -62,12 +66,12 @@ def _arrays(batches: Sequence[int], latencies: Sequence[float]) -> tuple[_Floats
 
 
 def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
-    """Weighted least squares with intercept and slope at least 0: at most one of the two bounds binds."""
+    """Weighted least squares with intercept and slope at least 0; at most one of the two limits applies."""
     total = weights.sum()
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
     counting = x[weights > 0]
-    # By the batches, not the variance: rounding gives equal batches a tiny one, and with it any slope.
+    # Compare batches: by rounding, equal batches may have a tiny variance, which allows any slope.
     one_batch = counting.min() == counting.max() or variance <= 0
     slope = 0.0 if one_batch else float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance
     if slope <= 0:
@@ -79,7 +83,7 @@ def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
 
 
 def _theil_sen(x: _Floats, y: _Floats) -> Line:
-    """Median of the slopes between pairs of points, of at most 64 spread over the batches (a quadratic count)."""
+    """Median of the slopes between pairs of at most 64 points, spread over the batches."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
     if len(x) > _STARTING_BATCHES:
@@ -92,3 +96,12 @@ def _theil_sen(x: _Floats, y: _Floats) -> Line:
     slope = max(0.0, float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])))
     intercept = float(np.median(y - slope * x))
     return Line(intercept, slope) if intercept >= 0 else Line(0.0, float(np.median(y / x)))
+
+
+def outlier_limit(ratios: Sequence[float]) -> float:
+    """Distance from 1 beyond which a latency / median of its batch is an outlier: a cold start or a stall.
+
+    ratios: of all batches of one model and type; their median absolute deviation is the scale.
+    """
+    middle = float(np.median(ratios))
+    return max(_LEAST_LIMIT, _OUTLIER * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))

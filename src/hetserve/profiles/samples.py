@@ -1,4 +1,4 @@
-"""Measured latencies from a CSV file: one line per query."""
+"""Reads measured latencies from a CSV file: one line per query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import dns_label
-from hetserve.profiles.csv_rows import CsvError, CsvRows, Row, read_rows
+from hetserve.profiles.csv_rows import CsvError, CsvRow, CsvRows, read_rows
 
 _UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
 # The apiserver counts durations in nanoseconds; a query of more than a day is a mistake of units.
@@ -21,7 +21,7 @@ _TYPE_COLUMNS: Final = ("instance", "instance_type")
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Latencies in seconds by batch, batches rising, in the file's order within each."""
+    """Latencies in seconds by batch: batches ascending, latencies in the file's order."""
 
     name: str
     by_batch: Mapping[int, tuple[float, ...]]
@@ -34,9 +34,9 @@ class Samples:
 def read_samples(text: str, name: str, model: str, instance_type: str) -> Samples:
     """Samples of a CSV text with the columns `batch` and `latency_ms`, or `latency` in seconds.
 
-    Where the file has a column `model`, or `instance` (`instance_type`), only the lines of this model and type
-    count; models are compared as DNS labels. Other columns are ignored.
-    Raises CsvError with every error found: missing, empty, negative, zero, NaN, not a number, out of range.
+    If the file has a column `model` or `instance` (`instance_type`), only lines of this model and type count; models
+    are compared as DNS labels. Other columns are ignored. Raises CsvError with every error found: missing, empty,
+    negative, zero, NaN, not a number, out of range.
     """
     table = read_rows(text, name, ["batch"])
     column = _latency_column(table)
@@ -58,7 +58,7 @@ def _latency_column(table: CsvRows) -> str:
     raise CsvError([f"{table.name}, line 1: {wrong}; there are: {', '.join(table.columns)}"])
 
 
-def _own(table: CsvRows, model: str, instance_type: str) -> tuple[Row, ...]:
+def _own(table: CsvRows, model: str, instance_type: str) -> tuple[CsvRow, ...]:
     rows = table.rows
     if _MODEL_COLUMN in table.columns:
         rows = _chosen(table, rows, _MODEL_COLUMN, model)
@@ -68,8 +68,8 @@ def _own(table: CsvRows, model: str, instance_type: str) -> tuple[Row, ...]:
     return rows
 
 
-def _chosen(table: CsvRows, rows: tuple[Row, ...], column: str, wanted: str) -> tuple[Row, ...]:
-    def own(row: Row) -> bool:
+def _chosen(table: CsvRows, rows: tuple[CsvRow, ...], column: str, wanted: str) -> tuple[CsvRow, ...]:
+    def own(row: CsvRow) -> bool:
         value = row.values[column]
         return wanted in (value, dns_label(value) if column == _MODEL_COLUMN else value)
 

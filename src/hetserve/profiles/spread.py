@@ -1,7 +1,7 @@
-"""How much the latency of equal queries varies: quantiles relative to the mean.
+"""Variation of the latency of equal queries: quantiles relative to the mean.
 
-Between the known quantiles the inverse distribution function is linear, which the simulator draws from directly.
-Where a tail is not given it takes the shape of a log-normal, the usual shape of service times.
+The inverse distribution function is linear between known quantiles, and the simulator draws from it. Missing tails are
+log-normal, the usual shape of service times.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from statistics import NormalDist
 from typing import Final, Self
 
 KNOTS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
-"""Probabilities at which spreads are kept; they hold every quantile that a ModelProfile can name."""
+"""Probabilities at which spreads are stored, including every quantile that a ModelProfile can name."""
 
-# A log-normal has no end: what lies beyond is treated as the smallest and the largest latency.
+# A log-normal is unbounded: beyond these probabilities it is cut off.
 _END: Final = 1e-4
 _NORMAL: Final = NormalDist()
-# Quantiles that contradict their mean are kept; bent entirely, the curve would be a staircase.
+# Limit for quantiles that contradict their mean: bent entirely, the curve would be a staircase.
 _MOST_BENT: Final = 0.9
 
 
@@ -45,11 +45,10 @@ class Spread:
     def of_quantiles(cls, ratios: Mapping[float, float]) -> Self:
         """Spread through measured quantiles, {probability: quantile / mean}; at least one probability below 1.
 
-        A tail below or above what was measured is log-normal: its sigma is that between the median and the
-        highest quantile below 1, or, with no median, the one that gives this quantile to a mean of 1.
-        Between what was measured the curve is bent, all of it alike, until its mean is 1: straight, the noisiest
-        of Kairos's types would be drawn up to 7 % slower than its measured mean.
-        Raises ValueError for quantiles that decrease or are not positive.
+        Tails beyond the measured quantiles are log-normal. Their sigma is that between the median and the highest
+        quantile below 1 or, without a median, the one that gives this quantile to a mean of 1. Between measured
+        quantiles the curve is bent evenly until its mean is 1. Raises ValueError for quantiles that decrease or are not
+        positive.
         """
         known = sorted(ratios)
         inner = [p for p in known if 0 < p < 1]
@@ -70,7 +69,7 @@ class Spread:
             raise ValueError(f"coefficient of variation {coefficient}: must be a finite number of at least 0")
         sigma = math.sqrt(math.log1p(coefficient**2))
         rough = cls(KNOTS, tuple(math.exp(sigma * _z(p)) for p in KNOTS))
-        # Chords lie above a convex curve: without this, what is drawn would be slower than the stated mean.
+        # Chords lie above a convex curve, so their mean is too high.
         return cls(KNOTS, tuple(ratio / rough.mean for ratio in rough.ratios))
 
     @property
@@ -79,7 +78,7 @@ class Spread:
         return _mean(self.probabilities, self.ratios)
 
     def ratio(self, probability: float) -> float:
-        """Latency / mean that a share `probability` (0 to 1) of the queries stays within."""
+        """Latency / mean that a share `probability` (0 to 1) of the queries does not exceed."""
         i = bisect_left(self.probabilities, probability)
         if i == len(self.probabilities):
             raise ValueError(f"probability {probability}: must be between 0 and 1")
@@ -87,7 +86,7 @@ class Spread:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
         low, high = self.ratios[i - 1], self.ratios[i]
-        # In this form rounding neither moves equal ratios apart nor lets one pass the next.
+        # Safe from rounding: equal ratios stay equal, and the order is kept.
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -110,10 +109,10 @@ def _mean(p: Sequence[float], r: Sequence[float]) -> float:
 
 
 def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[float, float]) -> tuple[float, ...]:
-    """The ratios with those between and below the known ones moved toward a bound, until the mean is 1.
+    """Ratios between and below the known ones, moved toward a limit until the mean is 1.
 
-    The bound is the next known ratio in that direction, so the order is kept; below the known, half as much. The
-    upper tail stays: it decides the p99, and has little to do with the mean.
+    The limit is the next known ratio in that direction, which keeps the order; below all known ones, half the ratio.
+    The upper tail stays: it decides the p99 and hardly changes the mean.
     """
     off = _mean(knots, straight) - 1
     given = sorted(known)
@@ -129,7 +128,7 @@ def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[
     bounds = [bound(p, ratio) for p, ratio in zip(knots, straight, strict=True)]
     reach = _mean(knots, bounds) - 1 - off
     share = 0.0 if reach == 0 else min(max(-off / reach, 0.0), _MOST_BENT)
-    # Rounding must not let one ratio pass the next.
+    # Against rounding: keep the order.
     return tuple(itertools.accumulate((r + (b - r) * share for r, b in zip(straight, bounds, strict=True)), max))
 
 
@@ -138,18 +137,18 @@ def _z(probability: float) -> float:
 
 
 def _sigma(ratios: Mapping[float, float], top: float) -> float:
-    """Sigma of the log-normal behind the tails; 0 where the quantiles show no spread."""
+    """Sigma of the log-normal tails; 0 if the quantiles show no spread."""
     z, median = _z(top), ratios.get(0.5)
     if median is not None and top > 0.5:
         return max(0.0, math.log(ratios[top] / median) / z)
-    # exp(sigma z - sigma^2 / 2) = ratio has two roots: the small one is meant, z where there is none.
+    # exp(sigma z - sigma^2 / 2) = ratio has two roots: take the smaller, or z if there is none.
     return max(0.0, z - math.sqrt(max(0.0, z * z - 2 * math.log(ratios[top]))))
 
 
 def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float], sigma: float) -> float:
     """Ratio at p on the log-normal through the known ratios around it, or with sigma through the nearest one.
 
-    Beside min and max the line is straight: they are of as many samples as there were, not quantiles of a law.
+    Next to min and max it is linear: they depend on the number of samples and are no quantiles of a distribution.
     """
     i = bisect_left(known, p)
     if i in {0, len(known)}:
@@ -163,4 +162,4 @@ def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float],
 
 
 CONSTANT: Final = Spread((0.0, 1.0), (1.0, 1.0))
-"""No variation: what is assumed where nothing is known of it."""
+"""No variation: the default if nothing is known."""

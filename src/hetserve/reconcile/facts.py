@@ -16,7 +16,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.objects.resources import MAX_MIB
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
-from hetserve.planning.problem import Resources
+from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile.observed import NodeFact, PodFact
 
 
@@ -55,7 +55,7 @@ def _room_on(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) 
     return gpus if fits is None else min(gpus, fits)
 
 
-def _fits(demand: Resources, node: NodeFact, pods: Sequence[PodFact]) -> int | None:
+def _fits(demand: ResourceAmounts, node: NodeFact, pods: Sequence[PodFact]) -> int | None:
     limits = []
     if demand.cpu:
         limits.append((node.cpu - sum(p.cpu for p in pods)) // demand.cpu)

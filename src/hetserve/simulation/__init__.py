@@ -1,28 +1,26 @@
-"""Queries x policy x configuration, simulated deterministically: single runs and allowable throughput.
+"""Deterministic simulation of queries x policy x configuration: single runs and allowable throughput.
 
-What holds compiled code (`run`, `allowable`) is loaded when first used: numba costs half a second.
+Modules with compiled code (`run`, `allowable`) load on first use: numba takes half a second.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetserve.simulation.batches import parse_batches
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed, steady_per_seed
-from hetserve.simulation.length import fewest_queries
 from hetserve.simulation.recording import Recording, read_recording
-from hetserve.simulation.stability import Backlog, grows
+from hetserve.simulation.stability import Backlog, fewest_queries, grows
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload, draw_workload, record_workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.allowable import Allowable, Trial, allowable_throughput
+    from hetserve.simulation.allowable import Allowable, RateTrial, allowable_throughput
     from hetserve.simulation.report import Decile, RunReport, TypeUse
     from hetserve.simulation.run import PolicyContractError, simulate
 
 _LATE = {
     "Allowable": "allowable",
-    "Trial": "allowable",
+    "RateTrial": "allowable",
     "allowable_throughput": "allowable",
     "Decile": "report",
     "RunReport": "report",
@@ -49,17 +47,16 @@ __all__ = [
     "Decile",
     "PerSeed",
     "PolicyContractError",
+    "RateTrial",
     "Recording",
     "RunReport",
     "System",
-    "Trial",
     "TypeUse",
     "Workload",
     "allowable_throughput",
     "draw_workload",
     "fewest_queries",
     "grows",
-    "parse_batches",
     "read_recording",
     "record_workload",
     "simulate",

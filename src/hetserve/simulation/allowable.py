@@ -1,7 +1,7 @@
-"""Allowable throughput: the highest rate on a grid, scanned from above, at which the percentile of the SLO holds.
+"""Allowable throughput: the highest rate on a grid, scanned from above, at which the SLO's percentile holds.
 
-Scanned down, not up and not by bisection: violations are not monotone in load, since a noisy type takes the work of
-light load first; raising the rate until the SLO breaks can answer 0 for a configuration that passes near its bound.
+Violations are not monotone in load, since a noisy type takes the work of light load first. A scan from below or a
+bisection can return 0 for a configuration that passes near its bound.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ GRID: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One rate [queries/s] tried. ratios: violations / queries by seed, as far as seeds were needed; a run that was
-    stopped gives what was certain by then. limit: what the criterion compares. unstable: failed because the backlog
-    grows: within the limit, or from the ceiling on, where nothing is run."""
+class RateTrial:
+    """One rate [queries/s] tried.
+
+    ratios: violations / queries of each seed that was needed; of a stopped run, the violations that were certain.
+    limit: what the criterion compares. unstable: failed because the backlog grows, either within the limit, or at or
+    above the ceiling, where nothing is run.
+    """
 
     rate: float
     ratios: tuple[float, ...]
@@ -45,10 +48,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Allowable:
-    """rate: allowable throughput [queries/s], 0 where no rate of the grid passes.
+    """rate: allowable throughput [queries/s]; 0 if no rate of the grid passes.
 
-    per_seed: of each seed alone, for a criterion that judges seeds alone, else empty. trials: highest rate first,
-    one list for all seeds or one after the other.
+    per_seed: the rate of each seed, for a criterion that judges each seed alone, else empty. trials: highest rate
+    first, for all seeds together or for one after the other.
     """
 
     rate: float
@@ -65,11 +68,11 @@ class Allowable:
     warm_up: int
     seeds: tuple[int, ...]
     arrivals: str
-    trials: tuple[Trial, ...]
+    trials: tuple[RateTrial, ...]
 
     @property
     def unstable_from(self) -> float | None:
-        """Lowest rate tried above the allowable one at which only the growing backlog was against it."""
+        """Lowest rate tried above the allowable one that failed only because the backlog grows."""
         return min((t.rate for t in self.trials if t.unstable and t.rate > self.rate), default=None)
 
     def as_json(self) -> dict[str, object]:
@@ -102,7 +105,7 @@ class Allowable:
         }
 
 
-Progress = Callable[[Trial], None]
+Progress = Callable[[RateTrial], None]
 
 
 def allowable_throughput(
@@ -123,21 +126,20 @@ def allowable_throughput(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Allowable:
-    """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; where the bound itself passes, the last one
-    that passes upwards of it.
+    """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; if the bound passes, the last that passes above
+    it.
 
-    bound: rate [queries/s] to start from, such as Kairos's upper bound. criterion: `Confident()` by default.
-    arrivals: a recording is stretched to each rate and has its own number of queries; its backlog need not be steady.
-    ceiling: rate from which on a criterion that wants a steady backlog fails without a run, such as
-    `hetserve.simulation.ceiling`. threads: rates tried at once; the compiled loop runs outside the interpreter lock,
-    and the answer does not depend on it. progress: called with every trial, in order.
-    Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
+    bound: first rate [queries/s], such as Kairos's upper bound. criterion: `Confident()` by default. arrivals: a
+    recording is stretched to each rate and has its own number of queries; its backlog may grow. ceiling: rate from
+    which a criterion that requires a steady backlog fails without a run, see `hetserve.simulation.stability.ceiling`.
+    threads: rates tried at once; they do not change the result. progress: called with every trial, in order. Raises
+    ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
     if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
     judge = criterion or Confident()
     judge.check(len(seeds))
-    asked = _Search(
+    asked = _RateSearch(
         system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up, ceiling
     )
     with ThreadPoolExecutor(max(threads, 1)) as pool:
@@ -145,8 +147,8 @@ def allowable_throughput(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """One question to `allowable_throughput`, by the names of its arguments."""
+class _RateSearch:
+    """Arguments of one call of `allowable_throughput`."""
 
     system: System
     counts: Mapping[str, int]
@@ -163,20 +165,20 @@ class _Search:
     ceiling: float
 
     def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
-        """Scan for all seeds together or, where the criterion judges them alone, for one after the other."""
+        """Scan for all seeds together or, if the criterion judges each alone, for one after the other."""
         works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
         alone = isinstance(self.criterion, PerSeed)
         found: list[float] = []
-        trials: list[Trial] = []
+        trials: list[RateTrial] = []
         for group in [[work] for work in works] if alone else [works]:
 
-            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[Trial]:
+            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
                 return _in_waves(pool, lambda rate: self.trial(rate, group), rates, width)
 
             found.append(_scan(attempts, self.bound, self.step, trials, progress))
         return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
 
-    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[Trial, ...]) -> Allowable:
+    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[RateTrial, ...]) -> Allowable:
         recorded = isinstance(self.arrivals, Recording)
         return Allowable(
             rate=rate,
@@ -196,10 +198,10 @@ class _Search:
             trials=trials,
         )
 
-    def trial(self, rate: float, works: Sequence[Workload]) -> Trial:
-        """One rate over the seeds in turn; ends as soon as the rate cannot pass any more."""
+    def trial(self, rate: float, works: Sequence[Workload]) -> RateTrial:
+        """One rate over the seeds in turn; ends once the rate cannot pass."""
         if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
-            return Trial(rate, (), math.inf, passed=False, unstable=True)
+            return RateTrial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
         backlogs: list[Backlog] = []
         allowed = 1 - self.percentile / 100
@@ -217,25 +219,25 @@ class _Search:
             )
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
-                return Trial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # whose rate is not constant
+                return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
+            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # their rate is not constant
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12
         unstable = within and grows(backlogs)
-        return Trial(rate, tuple(ratios), limit, within and not unstable, unstable)
+        return RateTrial(rate, tuple(ratios), limit, within and not unstable, unstable)
 
 
 def _scan(
-    attempts: Callable[[Iterable[float]], Iterator[Trial]],
+    attempts: Callable[[Iterable[float]], Iterator[RateTrial]],
     bound: float,
     step: float,
-    trials: list[Trial],
+    trials: list[RateTrial],
     progress: Progress | None,
 ) -> float:
-    """Rate of the first trial that passes from the bound down, or the last that passes upwards from it."""
+    """Rate of the first trial that passes from the bound down, or the last that passes from the bound up."""
 
-    def noted(rates: Iterable[float]) -> Iterator[Trial]:
+    def noted(rates: Iterable[float]) -> Iterator[RateTrial]:
         for trial in attempts(rates):
             trials.append(trial)
             if progress is not None:
@@ -252,7 +254,9 @@ def _scan(
     return best
 
 
-def _in_waves(pool: Executor, attempt: Callable[[float], Trial], rates: Iterable[float], width: int) -> Iterator[Trial]:
+def _in_waves(
+    pool: Executor, attempt: Callable[[float], RateTrial], rates: Iterable[float], width: int
+) -> Iterator[RateTrial]:
     """Trials in the order of the rates, `width` of them at once."""
     source = iter(rates)
     while wave := list(islice(source, width)):

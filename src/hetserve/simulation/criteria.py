@@ -1,4 +1,4 @@
-"""When a rate passes: what has to be at most 1 - percentile, and whether a backlog that grows fails it."""
+"""When a rate passes: a figure of the violation ratios that must be at most 1 - percentile, and a steady backlog."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Criterion(Protocol):
 
     @property
     def steady(self) -> bool:
-        """Whether a rate at which the backlog grows fails, however few queries are late by the end of the run."""
+        """Whether a rate with a growing backlog fails, even if few queries are late by the end of the run."""
         ...
 
     def check(self, seeds: int) -> None:
-        """Raise ValueError if so many seeds are too few."""
+        """Raise ValueError if there are too few seeds."""
         ...
 
     def limit(self, ratios: Sequence[float]) -> float:
-        """Number that must be at most 1 - percentile."""
+        """Figure that must be at most 1 - percentile."""
         ...
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:
-        """Ratio of one seed beyond which the rate fails whatever the other seeds give."""
+        """Ratio of one seed above which the rate fails for any ratios of the others."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Confident:
-    """The upper 95 % confidence limit of the mean ratio over at least three seeds (DESIGN section 5)."""
+    """Upper 95 % confidence limit of the mean ratio over at least three seeds (DESIGN section 5)."""
 
     name: str = "confident"
     steady: bool = True
@@ -55,18 +55,20 @@ class Confident:
 
     def limit(self, ratios: Sequence[float]) -> float:
         spread = statistics.stdev(ratios) / math.sqrt(len(ratios))
-        return statistics.fmean(ratios) + _t95(len(ratios) - 1) * spread
+        return statistics.fmean(ratios) + student_t95(len(ratios) - 1) * spread
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:
-        """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n, which is convex and
-        symmetric in the others: least at y = 0, or at y = x where t > n - 1."""
-        return allowed * max(1.0, seeds / (1 + _t95(seeds - 1)))
+        """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n. It is convex and
+        symmetric in the others, so it is least at y = 0, or at y = x if t > n - 1.
+        """
+        return allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class PerSeed:
-    """Every seed's own ratio; the allowable rate is the mean of the seeds' own. By default the faithful reproduction
-    of Kairos, which asks no more than the percentile; `steady_per_seed` asks that the backlog does not grow."""
+    """Each seed's own ratio; the allowable rate is the mean over seeds. The default reproduces Kairos faithfully, by
+    the percentile alone; `steady_per_seed` also requires a steady backlog.
+    """
 
     name: str = "faithful"
     steady: bool = False
@@ -83,10 +85,10 @@ class PerSeed:
 
 
 def steady_per_seed() -> PerSeed:
-    """What stands for `Confident` where there are fewer than three seeds."""
+    """Replaces `Confident` for fewer than three seeds."""
     return PerSeed("per-seed", steady=True)
 
 
-def _t95(degrees: int) -> float:
-    """Beyond the table by the first term of the expansion around the normal quantile z: z + (z^3 + z) / (4 d)."""
+def student_t95(degrees: int) -> float:
+    """Beyond the table, the first term of the expansion around the normal quantile z: z + (z^3 + z) / (4 d)."""
     return _T95[degrees - 1] if degrees <= len(_T95) else 1.6449 + 1.5238 / degrees

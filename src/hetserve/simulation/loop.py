@@ -1,8 +1,8 @@
 """The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
 
-At equal times completions come before arrivals, arrivals before wake-ups, lower workers first. Each policy gets its
-own copy of the loop with its kernel compiled in (`compiled_loop`); `hetserve.simulation.reference` is the same in
-plain Python.
+At equal times completions precede arrivals, arrivals precede wake-ups, and lower workers go first. Each policy gets its
+own copy of the loop with its kernel compiled in (`compiled_loop`). `hetserve.testing.plain_simulation` is its reference
+in plain Python.
 """
 
 from __future__ import annotations
@@ -15,26 +15,41 @@ from typing import NamedTuple
 import numpy as np
 
 from hetserve.compiled import ZERO, njit_inner, specialise
-from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
-from hetserve.simulation.state import DROPPED, Load, Outcome, State, Truth, close_gaps, enqueue
+from hetserve.dispatch.kernel import AnswerArrays, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.simulation.state import (
+    DROPPED,
+    ArrivalArrays,
+    LoopState,
+    QueryOutcomes,
+    ServiceTimeArrays,
+    close_gaps,
+    enqueue,
+)
 
 FINISHED, STOPPED = 0, 1
 # Faults of a policy: below zero.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
 
 
-class Asking(NamedTuple):
-    """What the policy is given besides the queue and the workers, and where it answers."""
+class KernelArguments(NamedTuple):
+    """Arguments of the policy besides queue and workers, and its output."""
 
     model: ModelArrays
     parameters: Floats
     scratch: Scratch
-    answer: Answer
+    answer: AnswerArrays
 
 
 @njit_inner
 def _begin(
-    now: float, query: int, worker: int, load: Load, truth: Truth, state: State, outcome: Outcome, warm_up: int
+    now: float,
+    query: int,
+    worker: int,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
+    state: LoopState,
+    outcome: QueryOutcomes,
+    warm_up: int,
 ) -> int:
     """Start serving; 1 if the query will be late and counts."""
     kind, size, knot, weight = state.types[worker], load.sizes[query], load.knots[query], load.weights[query]
@@ -52,11 +67,11 @@ def _begin(
 def _complete(
     now: float,
     worker: int,
-    load: Load,
-    truth: Truth,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
     query = state.line[worker, 0]
@@ -79,14 +94,14 @@ def _hand_over(
     now: float,
     query: int,
     worker: int,
-    load: Load,
-    truth: Truth,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Give a query to a worker: it is served now, or queues there behind what the worker has."""
+    """Give a query to a worker: it is served now, or queues behind the worker's other queries."""
     predicted = model.mean[state.types[worker], load.sizes[query]]
     if not state.busy[worker]:
         state.free_at[worker] = now + predicted
@@ -103,8 +118,8 @@ def _hand_over(
 
 
 @njit_inner
-def _fault(position: int, worker: int, load: Load, model: ModelArrays, state: State) -> int:
-    """What is wrong with handing over the query at this position; 0: nothing. worker -1: a drop."""
+def _fault(position: int, worker: int, load: ArrivalArrays, model: ModelArrays, state: LoopState) -> int:
+    """Fault of handing over the query at this position; 0: none. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
         return NO_SUCH_QUERY
     if state.ids[position] < 0:
@@ -121,15 +136,15 @@ def _apply(
     now: float,
     dispatched: int,
     dropped: int,
-    answer: Answer,
-    load: Load,
-    truth: Truth,
+    answer: AnswerArrays,
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
     model: ModelArrays,
-    state: State,
-    outcome: Outcome,
+    state: LoopState,
+    outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Carry out an answer; violations that it makes, or a fault (negative)."""
+    """Carry out an answer; returns its violations, or a fault (negative)."""
     violations = 0
     head = state.ends[0]
     low, high = state.ends[1], head
@@ -153,7 +168,13 @@ def _apply(
 
 
 def _simulate(
-    load: Load, truth: Truth, asking: Asking, state: State, outcome: Outcome, warm_up: int, limit: int
+    load: ArrivalArrays,
+    truth: ServiceTimeArrays,
+    asking: KernelArguments,
+    state: LoopState,
+    outcome: QueryOutcomes,
+    warm_up: int,
+    limit: int,
 ) -> int:
     """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
     upcoming, violations, wakes, wake_at = ZERO, 0, 0, math.inf
@@ -172,7 +193,7 @@ def _simulate(
         else:
             wakes += 1
         wake_at = math.inf
-        # Here and not in a function of its own: named tuples are slow to pass, and this runs at every event.
+        # Inline: named tuples are slow to pass, and this runs at every event.
         while state.ends[1] > state.ends[0]:
             head, tail = state.ends[0], state.ends[1]
             queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
@@ -191,10 +212,10 @@ def _simulate(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # stands for the kernel that `compiled_loop` binds
+    raise NotImplementedError  # `compiled_loop` replaces it by the kernel
 
 
 @cache
 def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
-    """The event loop with this kernel compiled into it."""
+    """The event loop with this kernel compiled in."""
     return specialise(_simulate, f"simulate_{policy}", _decide=kernel)

@@ -1,4 +1,4 @@
-"""Queries as they once came: their times and, where the record has them, their batches."""
+"""Recorded queries: their times and, if recorded, their batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCHES: Final = ("batch", "batch_bin")
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """times: [query] in seconds, not decreasing. batches: [query] in items; None: not recorded, so drawn from a mix."""
+    """times: [query] in seconds, not decreasing. batches: [query] in items; None: drawn from a mix."""
 
     times: tuple[float, ...]
     batches: tuple[int, ...] | None = None
@@ -29,19 +29,19 @@ class Recording:
 
     @property
     def rate(self) -> float:
-        """Mean rate [queries/s] as it was recorded."""
+        """Mean rate of the recording [queries/s]."""
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
     @property
     def mix(self) -> BatchMix | None:
-        """How often each batch was recorded; None where none was."""
+        """Distribution of the recorded batches; None without batches."""
         return None if self.batches is None else BatchMix.of((batch, 1.0) for batch in self.batches)
 
 
 def read_recording(path: Path) -> Recording:
     """Recording from a CSV file with a column `time` [s] and, optionally, `batch` [items], a line per query.
 
-    Raises ValueError naming file, line, column and value; UnreadableError where the file cannot be read.
+    Raises ValueError naming file, line, column and value; UnreadableError if the file cannot be read.
     """
     try:
         times, batches = _read(path)
@@ -56,7 +56,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _read(path: Path) -> tuple[list[float], list[int] | None]:
-    """Times and, where there is a column for them, batches. A byte-order mark, as spreadsheets write it, is no text."""
+    """Times and, if there is such a column, batches; a byte-order mark is ignored."""
     with read_lines(str(path), MOST_BYTES) as file:
         rows = csv.DictReader(file)
         rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]

@@ -1,4 +1,4 @@
-"""What a run tells: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
+"""Report of a run: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetserve.simulation.system import System
 from hetserve.simulation.workload import Arrivals, Workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.state import Outcome
+    from hetserve.simulation.state import QueryOutcomes
 
 _DROPPED = -2
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
@@ -24,7 +24,7 @@ _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 @dataclass(frozen=True, slots=True)
 class Decile:
-    """A tenth of the queries by batch size, or several that one size fills; smallest and largest batch in it."""
+    """A tenth of the queries by batch size, or several if one size fills them; its smallest and largest batch."""
 
     smallest: int
     largest: int
@@ -66,10 +66,9 @@ class TypeUse:
 class RunReport:
     """One run. Times in seconds, rates in queries/s; a query that was never served violates.
 
-    queries: those that count, after the first `warm_up`. latencies: {percentile: latency} of the served ones.
-    worst_delay: longest latency of a served query. backlog: None where the run was stopped or its arrivals were
-    recorded, at a rate that may itself grow. stopped_early: the violations passed the limit of the run;
-    what had not happened by then is not in any figure.
+    queries: after the first `warm_up`. latencies: {percentile: latency} of served queries. worst_delay: longest latency
+    of a served query. backlog: None if the run was stopped or its arrivals were recorded, since their rate may grow.
+    stopped_early: the violations passed the run's limit; later queries are in no figure.
     """
 
     policy: str
@@ -98,7 +97,7 @@ class RunReport:
         return self.violations / self.queries
 
     def as_json(self) -> dict[str, object]:
-        """Plain data; a latency that nothing has is null."""
+        """Plain data; a latency without queries is null."""
         return {
             "policy": self.policy,
             "parameters": list(self.parameters),
@@ -131,12 +130,12 @@ def make_report(
     workload: Workload,
     rate: float,
     warm_up: int,
-    outcome: Outcome,
+    outcome: QueryOutcomes,
     *,
     stopped_early: bool,
 ) -> RunReport:
     """Report of a run's outcome."""
-    fates = _fates(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
+    counted = _counted_queries(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
     duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
     return RunReport(
         policy=policy.name,
@@ -146,26 +145,28 @@ def make_report(
         rate=float(rate),
         arrivals=workload.arrivals.value,
         seed=workload.seed,
-        queries=len(fates.violates),
+        queries=len(counted.violates),
         warm_up=warm_up,
-        violations=int(fates.violates.sum()),
-        dropped=int(fates.given_up.sum()),
-        unfinished=int(fates.unfinished.sum()),
-        mean_latency=float(fates.delays.mean()) if len(fates.delays) else math.nan,
-        latencies={p: float(np.percentile(fates.delays, p)) if len(fates.delays) else math.nan for p in _PERCENTILES},
-        worst_delay=float(fates.delays.max()) if len(fates.delays) else math.nan,
+        violations=int(counted.violates.sum()),
+        dropped=int(counted.given_up.sum()),
+        unfinished=int(counted.unfinished.sum()),
+        mean_latency=float(counted.delays.mean()) if len(counted.delays) else math.nan,
+        latencies={
+            p: float(np.percentile(counted.delays, p)) if len(counted.delays) else math.nan for p in _PERCENTILES
+        },
+        worst_delay=float(counted.delays.max()) if len(counted.delays) else math.nan,
         backlog=None
         if stopped_early or workload.arrivals is Arrivals.RECORDED
         else backlog_of(workload.times(rate), outcome.finish, outcome.worker == _DROPPED),
-        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], fates.violates),
+        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], counted.violates),
         types=_uses(system, counts, outcome, duration),
         duration=duration,
         stopped_early=stopped_early,
     )
 
 
-class _Fates(NamedTuple):
-    """The queries that count: flags by query; delays [s] of the served ones alone."""
+class _CountedQueries(NamedTuple):
+    """Queries that count: flags by query; delays [s] of the served ones only."""
 
     violates: NDArray[np.bool_]
     given_up: NDArray[np.bool_]
@@ -173,20 +174,20 @@ class _Fates(NamedTuple):
     delays: NDArray[np.float64]
 
 
-def _fates(
-    system: System, workload: Workload, rate: float, warm_up: int, outcome: Outcome, *, stopped_early: bool
-) -> _Fates:
+def _counted_queries(
+    system: System, workload: Workload, rate: float, warm_up: int, outcome: QueryOutcomes, *, stopped_early: bool
+) -> _CountedQueries:
     times = workload.times(rate)
     delays = outcome.finish - times
     began, given_up = np.isfinite(delays), outcome.worker == _DROPPED
     unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
     violates = late_queries(outcome, times, system.slo) | unfinished
     counted = slice(warm_up, None)
-    return _Fates(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
+    return _CountedQueries(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
 
 
-def late_queries(outcome: Outcome, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
-    """[query] True where service ends after the deadline or the query was dropped; queries unserved are not in it."""
+def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
+    """[query] Whether service ends after the deadline or the query was dropped; False if it was never served."""
     late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
     return late
 
@@ -198,7 +199,7 @@ def _deciles(batches: NDArray[np.int64], violates: NDArray[np.bool_]) -> tuple[D
     return tuple(Decile(int(b.min()), int(b.max()), len(b), int(v.sum())) for b, v in groups if len(b))
 
 
-def _uses(system: System, counts: Mapping[str, int], outcome: Outcome, duration: float) -> tuple[TypeUse, ...]:
+def _uses(system: System, counts: Mapping[str, int], outcome: QueryOutcomes, duration: float) -> tuple[TypeUse, ...]:
     worker_types = system.workers(counts)
     by = np.where(outcome.worker >= 0, worker_types[np.maximum(outcome.worker, 0)], -1)
     service = np.nan_to_num(outcome.finish - outcome.start)

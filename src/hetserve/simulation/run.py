@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import Answer, Scratch
+from hetserve.dispatch.kernel import AnswerArrays, Scratch
 from hetserve.simulation import loop
 from hetserve.simulation.report import RunReport, late_queries, make_report
-from hetserve.simulation.state import WAITING, Load, Outcome, Truth, new_state
+from hetserve.simulation.state import WAITING, ArrivalArrays, QueryOutcomes, ServiceTimeArrays, new_state
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
@@ -30,10 +30,10 @@ class PolicyContractError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """What happened to every query, and whether the run ended before all of them had come."""
+class RunTrace:
+    """Outcome of every query, and whether the run ended before all of them arrived."""
 
-    outcome: Outcome
+    outcome: QueryOutcomes
     stopped_early: bool
 
 
@@ -49,9 +49,9 @@ def simulate(
 ) -> RunReport:
     """Run and report.
 
-    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries that are served but do
-    not count. stop_after: end the run once more than this many violations are certain.
-    Raises ValueError for inputs that do not fit together, PolicyContractError for a policy that breaks its contract.
+    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries, which are served but do not
+    count. stop_after: end the run once more violations than this are certain. Raises ValueError for inputs that do not
+    fit together, PolicyContractError for a policy that breaks its contract.
     """
     trace = run_trace(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
     return make_report(
@@ -68,23 +68,23 @@ def run_trace(
     *,
     warm_up: int = 0,
     stop_after: int | None = None,
-) -> Trace:
-    """As `simulate`, but every query's fate instead of a report."""
+) -> RunTrace:
+    """As `simulate`, but returns every query's outcome."""
     queries, types = len(workload), system.workers(counts)
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
-    model, load = system.believed.arrays, make_load(system, workload, rate)
-    outcome = Outcome(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
+    model, load = system.predicted.arrays, arrival_arrays(system, workload, rate)
+    outcome = QueryOutcomes(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
-    asking = loop.Asking(
+    asking = loop.KernelArguments(
         model,
         np.array(policy.parameters, dtype=np.float64),
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
-        Answer(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
+        AnswerArrays(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
     )
     status = loop.compiled_loop(policy.name, policy.kernel)(
         load,
-        Truth(system.served.means, system.served.ratios),
+        ServiceTimeArrays(system.served.means, system.served.ratios),
         asking,
         new_state(types, queries),
         outcome,
@@ -93,22 +93,20 @@ def run_trace(
     )
     if status < 0:
         raise PolicyContractError(f"policy {policy.name} {_FAULTS[status]}")
-    return Trace(outcome, status == loop.STOPPED)
+    return RunTrace(outcome, status == loop.STOPPED)
 
 
-def make_load(system: System, workload: Workload, rate: float) -> Load:
+def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalArrays:
     """The workload's queries at a rate, with their service draws placed on the system's spread."""
-    if tuple(system.believed.batches.tolist()) != workload.batches:
+    if tuple(system.predicted.batches.tolist()) != workload.batches:
         raise ValueError("the system and the workload must be made for the same batch sizes")
     times = workload.times(rate)
-    knots = system.served.probabilities
-    left = (np.searchsorted(knots, workload.luck, side="right") - 1).clip(0, len(knots) - 2)
-    weights = (workload.luck - knots[left]) / (knots[left + 1] - knots[left])
-    return Load(times, workload.sizes, times + system.slo, left, weights)
+    knots, weights = workload.on_knots(system.served.probabilities)
+    return ArrivalArrays(times, workload.sizes, times + system.slo, knots, weights)
 
 
-def count_violations(system: System, workload: Workload, rate: float, trace: Trace, warm_up: int) -> int:
-    """Violations among the queries that count; those never served are violations unless the run was stopped."""
+def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:
+    """Violations among the queries that count, those never served included unless the run was stopped."""
     late = late_queries(trace.outcome, workload.times(rate), system.slo)
     if not trace.stopped_early:
         late |= ~np.isfinite(trace.outcome.finish)

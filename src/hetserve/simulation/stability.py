@@ -1,25 +1,31 @@
-"""Whether a backlog grows without end: a few queries that starve until the arrivals stop keep any percentile.
+"""Whether a backlog grows without limit: a percentile does not see a few queries that starve until arrivals stop.
 
-What is in the system is summed up over ten equal parts of the arrivals, the first quarter left out. In a stable system
-the ten vary around one level; where work is left over they rise with time. Kendall's rank test tells the two apart: it
-knows no scale, and one extreme weighs no more than any other part. Rejected: the worst delay, which is an extreme and
-grows slowly in stable runs too; the number of queries alone, in which a few that starve drown.
+Kendall's rank test looks for a trend of the backlog over ten equal parts of the arrivals, without the first quarter.
+Rejected alternatives: decision 0022.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetserve.demand import BatchMix
+from hetserve.dispatch import LatencyModel
+from hetserve.dispatch.lp import fluid_bound
+from hetserve.simulation.system import System
+
 PARTS: Final = 10
 _LEFT_OUT: Final = 0.25
-"""Share of the arrivals in which a system that starts empty fills up."""
+"""Share of the arrivals during which an empty system fills up."""
+
+SLOS: Final = 20
+"""Least length of a run, in SLOs of arrivals."""
 
 _POINT: Final = 3.09
 """One-sided 99.9 % point of the normal distribution: one stable rate in a thousand is taken for unstable."""
@@ -27,16 +33,15 @@ _POINT: Final = 3.09
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """By part of the arrivals, in order: mean number of queries in the system, and their mean age in seconds."""
+    """By part of the arrivals: mean number of queries in the system, and their mean age in seconds."""
 
     queries: tuple[float, ...]
     ages: tuple[float, ...]
 
     @property
     def trend(self) -> int:
-        """Kendall's S of the total age: pairs of parts that rise less those that fall, 45 where all of them rise.
-
-        Ages, since what starves is old: it shows when it is a hundredth of what comes and goes.
+        """Kendall's S of the total age: pairs of parts that rise less those that fall; 45 if all rise. Age shows
+        starving queries even if they are a hundredth of all.
         """
         total = [number * age for number, age in zip(self.queries, self.ages, strict=True)]
         return int(_kendall(np.array(total)))
@@ -48,8 +53,8 @@ class Backlog:
 def backlog_of(times: NDArray[np.float64], finish: NDArray[np.float64], given_up: NDArray[np.bool_]) -> Backlog:
     """Backlog of a run that was not stopped.
 
-    times, finish: [query], arrival and end of service in seconds, nan where it was never served. given_up: [query],
-    dropped, and so never counted as waiting.
+    times, finish: [query], arrival and end of service in seconds, nan if never served. given_up: [query], dropped, so
+    never counted as waiting.
     """
     left = np.where(given_up, times, np.where(np.isnan(finish), math.inf, finish))
     edges = np.linspace(_LEFT_OUT, 1.0, PARTS + 1) * times[-1]
@@ -62,15 +67,15 @@ def backlog_of(times: NDArray[np.float64], finish: NDArray[np.float64], given_up
 
 
 def grows(backlogs: Sequence[Backlog]) -> bool:
-    """Whether the backlogs of one rate, by seed, grow without end, at arrivals of a constant rate.
+    """Whether the backlogs of one rate, by seed, grow without limit, at arrivals of a constant rate.
 
-    Sums the seeds' S, of variance n (n - 1) (2 n + 5) / 18 each where nothing grows.
+    Sums the seeds' S, each of variance n (n - 1) (2 n + 5) / 18 if nothing grows.
     """
     return bool(backlogs) and sum(b.trend for b in backlogs) > _limit(len(backlogs))
 
 
 def parts_of(queries: int) -> NDArray[np.int64]:
-    """[query]: which of the parts a query is in by its number, PARTS for those that are left out."""
+    """[query] Part of the run that a query is in by its number; PARTS for the first quarter."""
     first = math.ceil(_LEFT_OUT * queries)
     numbers = np.arange(queries)
     parts: NDArray[np.int64] = np.where(numbers < first, PARTS, (numbers - first) * PARTS // max(queries - first, 1))
@@ -92,12 +97,12 @@ def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _limit(runs: int) -> float:
-    """What S, summed over runs, stays below in all but a thousandth of the cases where nothing grows."""
+    """Limit of S, summed over runs; exceeded in one stable case in a thousand."""
     return _POINT * math.sqrt(runs * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
 
 
 def growth_text(backlogs: Sequence[Backlog]) -> str:
-    """The numbers of a backlog that grows, as means over the seeds: from its first part to its last."""
+    """Figures of a growing backlog, as means over the seeds: from its first part to its last."""
 
     def mean(part: int) -> tuple[float, float]:
         numbers = [b.queries[part] for b in backlogs]
@@ -106,3 +111,22 @@ def growth_text(backlogs: Sequence[Backlog]) -> str:
 
     (first, young), (last, old) = mean(0), mean(-1)
     return f"from {first:.0f} queries in the system, {young:.3g} s old on average, to {last:.0f}, {old:.3g} s old"
+
+
+def fewest_queries(slo: float, rate: float) -> int:
+    """Queries that arrive at a rate [queries/s] in 20 times the SLO [s]: fewer do not show overload (decision 0022)."""
+    return math.ceil(SLOS * slo * rate)
+
+
+def ceiling(system: System, counts: Mapping[str, int], mix: BatchMix) -> float:
+    """Rate [queries/s] from which every backlog grows: the fluid bound without its SLO.
+
+    It is above the fluid bound, since p99 lets one query in a hundred be late, on cheap types. By the mean of the drawn
+    service times, not of the profile. 0 if no instance serves some batch.
+    """
+    served = system.served
+    ratios = np.trapezoid(served.ratios, served.probabilities, axis=-1)
+    mean = served.means * ratios
+    slo = 2 * float(mean[np.isfinite(mean)].max())
+    model = LatencyModel.of(system.types, served.batches.tolist(), mean, slo)
+    return fluid_bound(model, [counts.get(name, 0) for name in system.types], mix).rate

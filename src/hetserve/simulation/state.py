@@ -1,4 +1,4 @@
-"""What the event loop works on: queries and service times, which are fixed; its state; the queue that waits."""
+"""Data of the event loop: queries and service times, which are fixed; its state; the waiting queue."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hetserve.dispatch.kernel import Flags, Floats, Integers
 WAITING, DROPPED = -1, -2
 
 
-class Load(NamedTuple):
-    """Queries by id. knots and weights: where each query's uniform draw falls on the spread's probabilities."""
+class ArrivalArrays(NamedTuple):
+    """Queries by id. knots and weights: position of each query's uniform draw on the spread's probabilities."""
 
     arrivals: Floats
     sizes: Integers
@@ -23,14 +23,14 @@ class Load(NamedTuple):
     weights: Floats
 
 
-class Truth(NamedTuple):
-    """Service times that are drawn from: mean [type, size] x ratios [type, size, knot]."""
+class ServiceTimeArrays(NamedTuple):
+    """Service times to draw from: mean [type, size] x ratios [type, size, knot]."""
 
     means: Floats
     ratios: Floats
 
 
-class Outcome(NamedTuple):
+class QueryOutcomes(NamedTuple):
     """By query id: start and finish of service (nan: none), worker (WAITING: never served, DROPPED)."""
 
     start: Floats
@@ -38,12 +38,12 @@ class Outcome(NamedTuple):
     worker: Integers
 
 
-class State(NamedTuple):
-    """What changes while the loop runs.
+class LoopState(NamedTuple):
+    """State of the loop.
 
-    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker,
-    first and last query that waits there, -1 for none; next_in_line: by query. pending: predicted work in line.
-    done_at: when the running query really ends, infinite for idle workers.
+    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker, first
+    and last query waiting there, -1 for none. next_in_line: by query. pending: predicted work in line. done_at: real
+    end of the running query, infinite for idle workers.
     """
 
     ends: Integers
@@ -60,10 +60,10 @@ class State(NamedTuple):
     next_in_line: Integers
 
 
-def new_state(types: Integers, queries: int) -> State:
+def new_state(types: Integers, queries: int) -> LoopState:
     """State before the first event: every worker idle, nothing queued."""
     n = len(types)
-    return State(
+    return LoopState(
         np.zeros(2, np.int64),
         np.empty(queries, np.int64),
         np.empty(queries, np.int64),
@@ -80,7 +80,7 @@ def new_state(types: Integers, queries: int) -> State:
 
 
 @njit_inner
-def enqueue(query: int, load: Load, state: State) -> None:
+def enqueue(query: int, load: ArrivalArrays, state: LoopState) -> None:
     tail = state.ends[1]
     state.ids[tail] = query
     state.sizes[tail] = load.sizes[query]
@@ -90,7 +90,7 @@ def enqueue(query: int, load: Load, state: State) -> None:
 
 
 @njit_inner
-def _move(source: int, target: int, state: State) -> None:
+def _move(source: int, target: int, state: LoopState) -> None:
     state.ids[target] = state.ids[source]
     state.sizes[target] = state.sizes[source]
     state.arrivals[target] = state.arrivals[source]
@@ -98,8 +98,8 @@ def _move(source: int, target: int, state: State) -> None:
 
 
 @njit_inner
-def close_gaps(low: int, high: int, state: State) -> None:
-    """Remove the entries marked -1, which lie within positions low..high, by moving the shorter side."""
+def close_gaps(low: int, high: int, state: LoopState) -> None:
+    """Remove the entries marked -1, within positions low..high, by moving the shorter side."""
     head, tail = state.ends[0], state.ends[1]
     if high - head < tail - low:
         target = high

@@ -1,4 +1,4 @@
-"""What is simulated: the types with their real service times, and what the dispatcher believes of them."""
+"""The simulated system: instance types with their real service times, and the dispatcher's predictions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FEASIBILITY_PERCENTILE: Final = 95.0
 class System:
     """Instance types, in order of preference, that serve one model.
 
-    served: service times that are drawn from. believed: what policies are told.
+    served: service times to draw from. predicted: service times as policies predict them.
     """
 
     served: DenseLatency
-    believed: LatencyModel
+    predicted: LatencyModel
 
     @classmethod
     def of(
@@ -37,8 +37,8 @@ class System:
     ) -> System:
         """System of these types (by name) at these batch sizes; slo in seconds.
 
-        Policies are told the means and the `feasibility` percentile of the same profiles. base: the type with
-        C_j = 1, by default the fastest at the largest batch.
+        Policies get the means and the `feasibility` percentile of the same profiles. base: the type with C_j = 1, by
+        default the fastest at the largest batch.
         """
         served = dense(list(profiles.values()), batches)
         names = tuple(profiles)
@@ -54,16 +54,16 @@ class System:
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.believed.types
+        return self.predicted.types
 
     @property
     def slo(self) -> float:
-        return self.believed.arrays.slo
+        return self.predicted.arrays.slo
 
     def workers(self, counts: Mapping[str, int]) -> NDArray[np.int64]:
         """Type of every instance of a configuration, in the order of the types.
 
-        Raises ValueError for a type that is not of this system, a negative count, or no instance at all.
+        Raises ValueError for an unknown type, a negative count, or no instance at all.
         """
         for name, count in counts.items():
             if name not in self.types or count < 0:

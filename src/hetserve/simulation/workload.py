@@ -1,7 +1,7 @@
-"""Queries drawn before a run: when they come, how many items they carry, how lucky their service is.
+"""Queries drawn before a run: arrival times, batch sizes, and service draws.
 
-Common random numbers: two runs with one seed see the same gaps (scaled to their rates), batches and service draws
-whatever the policy, the configuration and the rate, so that differences between runs are differences of these.
+Common random numbers: runs with one seed have the same gaps (scaled to their rates), batches and service draws for any
+policy, configuration and rate, so differences between runs come from these alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hetserve.simulation.recording import Recording
 class Arrivals(StrEnum):
     """How queries arrive.
 
-    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number
-    of milliseconds: more regular than a Poisson process at long gaps, bursts at short ones. RECORDED: times that
-    were measured, stretched to the rate asked for.
+    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number of
+    milliseconds; more regular than a Poisson process at long gaps, bursty at short ones. RECORDED: recorded times,
+    stretched to the rate.
     """
 
     EXPONENTIAL = "exponential"
@@ -35,20 +35,24 @@ class Arrivals(StrEnum):
 class Workload:
     """Queries in order of arrival; arrays are read-only.
 
-    batches: the distinct sizes; sizes: [query], index into them. gaps: [query], before each arrival: in mean
-    gaps, or for INTEGER_POISSON the uniform draw behind it. luck: [query], uniform draw of the service time.
-    seed: None for arrivals and batches that were both recorded.
+    batches: the distinct sizes. sizes: [query], index into them. gaps: [query], before each arrival, in mean gaps; for
+    INTEGER_POISSON the uniform draw behind it. service_draws: [query], uniform draw of the service time.
     """
 
     arrivals: Arrivals
     batches: tuple[int, ...]
     sizes: NDArray[np.int64]
     gaps: NDArray[np.float64]
-    luck: NDArray[np.float64]
+    service_draws: NDArray[np.float64]
     seed: int
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def on_knots(self, probabilities: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Place of each service draw [query] on rising probabilities: knot below, and weight of the next one."""
+        below = (np.searchsorted(probabilities, self.service_draws, side="right") - 1).clip(0, len(probabilities) - 2)
+        return below, (self.service_draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
 
     def times(self, rate: float) -> NDArray[np.float64]:
         """Arrival times [query] in seconds at this mean rate [queries/s]."""
@@ -64,9 +68,9 @@ class Workload:
 def draw_workload(
     mix: BatchMix, queries: int, seed: int, arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL
 ) -> Workload:
-    """Workload of so many queries; each kind of draw has a stream of its own.
+    """Workload of `queries` queries; each kind of draw has its own random stream.
 
-    A recording has its own number of queries, and draws from the mix only the batches that it does not say.
+    A recording has its own number of queries; missing batches are drawn from the mix.
     """
     if isinstance(arrivals, Recording):
         return record_workload(arrivals.times, arrivals.batches or mix, seed)
@@ -74,21 +78,21 @@ def draw_workload(
         raise ValueError(f"queries {queries}: at least one is needed")
     if arrivals is Arrivals.RECORDED:
         raise ValueError("recorded arrivals are not drawn; give the recording")
-    gaps, sizes, luck = _streams(seed)
+    gaps, sizes, services = _streams(seed)
     return _frozen(
         arrivals,
         mix.batches,
         _draw_sizes(mix, sizes, queries),
         gaps.random(queries) if arrivals is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries),
-        luck.random(queries),
+        services.random(queries),
         seed,
     )
 
 
 def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, seed: int) -> Workload:
-    """Workload that replays arrival times [s], with recorded batches, one per time, or drawn from a mix.
+    """Workload that replays arrival times [s], with recorded batches, one per time, or batches drawn from a mix.
 
-    Raises ValueError naming the position of a time that is not finite or comes before its predecessor.
+    Raises ValueError naming the position of a time that is not finite or decreases.
     """
     at = np.asarray(times, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(at) | (np.diff(at, prepend=-math.inf) < 0))
@@ -96,7 +100,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
         what = f"time {at[bad[0]]} at position {bad[0]}" if len(bad) else f"{len(at)} times"
         raise ValueError(f"recorded arrivals need at least two times that do not decrease, got {what}")
     gaps = np.diff(at, prepend=at[0]) / (at[-1] - at[0]) * (len(at) - 1)
-    _, sizes, luck = _streams(seed)
+    _, sizes, services = _streams(seed)
     if isinstance(batches, BatchMix):
         distinct, drawn = batches.batches, _draw_sizes(batches, sizes, len(at))
     else:
@@ -104,7 +108,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
             raise ValueError(f"{len(at)} times need as many batches of at least 1, got {len(batches)}")
         known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
         distinct = tuple(known.tolist())
-    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, luck.random(len(at)), seed)
+    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
@@ -125,16 +129,16 @@ def _frozen(
     batches: tuple[int, ...],
     sizes: NDArray[np.int64],
     gaps: NDArray[np.float64],
-    luck: NDArray[np.float64],
+    service_draws: NDArray[np.float64],
     seed: int,
 ) -> Workload:
-    for array in (sizes, gaps, luck):
+    for array in (sizes, gaps, service_draws):
         array.flags.writeable = False
-    return Workload(arrivals, batches, sizes, gaps, luck, seed)
+    return Workload(arrivals, batches, sizes, gaps, service_draws, seed)
 
 
 def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:
-    """Poisson numbers by inversion, so that the same draw gives comparable gaps at every rate."""
+    """Poisson numbers by inversion, so that one draw gives comparable gaps at every rate."""
     top = int(mean + 12 * math.sqrt(mean) + 30)
     logs = np.arange(top + 1) * math.log(mean) - mean - np.cumsum(np.log(np.maximum(np.arange(top + 1), 1)))
     numbers = np.searchsorted(np.cumsum(np.exp(logs)), uniform, side="right")

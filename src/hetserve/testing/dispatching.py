@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetserve.demand import BatchMix
-from hetserve.dispatch import LatencyModel, Query, Snapshot, Worker
+from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.simulation import System
 from hetserve.units import Seconds
@@ -32,12 +32,12 @@ def snapshot(
     workers: Sequence[Worker],
     model: LatencyModel | None = None,
     now: float = 0.0,
-) -> Snapshot:
+) -> DispatchSnapshot:
     """Snapshot of a queue of (arrival, batch), ids from 100 on."""
     model = model or latency_model()
     slo = model.arrays.slo
     waiting = tuple(Query(100 + i, batch, at, at + slo) for i, (at, batch) in enumerate(queue))
-    return Snapshot(now, waiting, tuple(workers), model)
+    return DispatchSnapshot(now, waiting, tuple(workers), model)
 
 
 def table(means: Sequence[float], batches: Sequence[int] = BATCHES, variation: float = 0.0) -> TableProfile:
@@ -69,7 +69,7 @@ def systems(draw: st.DrawFn) -> System:
 
 
 @st.composite
-def snapshots(draw: st.DrawFn, *, limited: bool = True) -> Snapshot:
+def snapshots(draw: st.DrawFn, *, limited: bool = True) -> DispatchSnapshot:
     """Queue and instances in any state, late queries and overdue instances among them.
 
     limited: some types may be unable to serve large batches.

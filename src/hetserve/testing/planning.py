@@ -10,7 +10,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION
 from hetserve.demand import BatchMix
-from hetserve.planning import Problem, Slo, TypeOption
+from hetserve.planning import LatencySlo, Problem, TypeOption
 from hetserve.profiles import LinearProfile, Spread, TableProfile
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 
@@ -62,7 +62,7 @@ def problem(types: Iterable[TypeOption], **fields: Any) -> Problem:
     return Problem(
         service=fields.pop("service", "svc"),
         objective=fields.pop("objective", "MaxThroughput"),
-        slo=fields.pop("slo", Slo(Seconds(latency / 1e3), percentile)),
+        slo=fields.pop("slo", LatencySlo(Seconds(latency / 1e3), percentile)),
         mix=fields.pop("mix", BatchMix.single()),
         types=tuple(types),
         budget=None if budget is None else MicroDollarsPerHour(budget),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetserve.dispatch import Dispatch, LatencyModel, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 
 GPU, CPU, OLD = 0, 1, 2
@@ -26,7 +26,7 @@ def busy(kind: int, left: float) -> Worker:
 def dispatches(queue: list[Query], workers: list[Worker]) -> tuple[Dispatch, ...]:
     """What the compiled kernel dispatches; the reference must agree."""
     policy = make_policy("hetserve")
-    snapshot = Snapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
+    snapshot = DispatchSnapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
     decision = decide(policy, snapshot)
     assert decision == policy.reference(snapshot, policy.parameters)
     return decision.dispatches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.dispatch import Dispatch, LatencyModel, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 
 GPU, CPU = 0, 1
@@ -29,7 +29,7 @@ def busy(kind: int, left: float = 5.0) -> Worker:
 def dispatches(queue: list[Query], workers: list[Worker], **settings: float) -> tuple[Dispatch, ...]:
     """What the compiled kernel dispatches; the reference must agree."""
     policy = make_policy("hetserve", **settings)
-    snapshot = Snapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
+    snapshot = DispatchSnapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
     decision = decide(policy, snapshot)
     assert decision == policy.reference(snapshot, policy.parameters)
     assert not decision.drops
@@ -104,7 +104,7 @@ def test_a_query_that_only_luck_can_save_is_tried_after_the_safe_ones() -> None:
     # 4.5 s are left: more than the mean, less than half the margin on top of it.
     lucky, safe = query(1, 10, waited=5.5), query(2, 10)
     for queue, expected in (((lucky, safe), 2), ((lucky,), 1)):
-        snapshot = Snapshot(NOW, queue, (idle(0),), model)
+        snapshot = DispatchSnapshot(NOW, queue, (idle(0),), model)
         assert decide(policy, snapshot).dispatches == (Dispatch(expected, 0),)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hetserve.dispatch import Snapshot, Worker, make_policy
+from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.testing.dispatching import latency_model, snapshot
 
@@ -20,7 +20,7 @@ def busy(kind: int, until: float) -> Worker:
 
 @dataclass(frozen=True)
 class Case:
-    scene: Snapshot
+    scene: DispatchSnapshot
     sent: set[tuple[int, int]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.dispatch import Decision, Dispatch, LatencyModel, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.hill_climbing import climb
 
@@ -14,9 +14,9 @@ NOW = 100.0
 MODEL = LatencyModel.of(("base", "aux"), (10, 20, 30), np.array([[1.0, 2.0, 3.0], [2.0, 5.0, 12.0]]), 10.0)
 
 
-def decision(policy_name: str, queue: list[Query], workers: list[Worker], **settings: float) -> Decision:
+def decision(policy_name: str, queue: list[Query], workers: list[Worker], **settings: float) -> DispatchDecision:
     policy = make_policy(policy_name, **settings)
-    snapshot = Snapshot(NOW, tuple(queue), tuple(workers), MODEL)
+    snapshot = DispatchSnapshot(NOW, tuple(queue), tuple(workers), MODEL)
     made = decide(policy, snapshot)
     assert made == policy.reference(snapshot, policy.parameters)
     return made

@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
-from hetserve.planning import Plan, Pool, Problem, Resources, plan
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import planner
 from hetserve.testing.planning import line, min_cost, option, problem
@@ -17,11 +17,11 @@ from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
 
 MIX = BatchMix.of([(1, 1), (10, 1)])
 TYPES = (
-    option("gpu", "1", line(0, 5), max_instances=2, demand=Resources(MilliCPU(500), MiB(10), MiB(20)), pool="p"),
-    option("cpu", "0.2", line(0, 20), max_instances=9, demand=Resources(MilliCPU(500), MiB(10)), pool="p"),
+    option("gpu", "1", line(0, 5), max_instances=2, demand=ResourceAmounts(MilliCPU(500), MiB(10), MiB(20)), pool="p"),
+    option("cpu", "0.2", line(0, 20), max_instances=9, demand=ResourceAmounts(MilliCPU(500), MiB(10)), pool="p"),
     option("stone", "0.1", line(900)),
 )
-POOLS = (Pool("p", Resources(MilliCPU(2500), MiB(40), MiB(40))),)
+POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40))),)
 THROUGHPUT = problem(TYPES, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 COST = min_cost(TYPES, 30, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 EMPTY = Plan(True, Reason.PLAN_FEASIBLE, "", "test", (), MicroDollarsPerHour(0))

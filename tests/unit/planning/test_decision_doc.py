@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from hetserve.cli.app import app
 from hetserve.demand import kairos_mixture
-from hetserve.planning.kairos.bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.planning.rates import derive_rates, throughput
 from hetserve.testing.data import REPOSITORY
+from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.testing.planning import kairos_types
 from hetserve.units import Seconds, format_money
 

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
-from hetserve.planning import Pool, Refusal, Resources, plan
+from hetserve.planning import Pool, ResourceAmounts, TypeRefusal, plan
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, problem
 from hetserve.units import MicroDollarsPerHour, Seconds
 
@@ -27,7 +27,7 @@ def test_an_unknown_planner_is_a_mistake_of_the_caller() -> None:
 
 
 def test_what_was_left_out_before_is_repeated_in_every_plan() -> None:
-    left = Refusal("gone", "no ModelProfile")
+    left = TypeRefusal("gone", "no ModelProfile")
     assert plan(problem(hetsev_types(), left_out=(left,))).refusals[0] == left
     assert plan(min_cost(hetsev_types(), 10, left_out=(left,))).refusals[0] == left
     assert plan(problem(hetsev_types(), left_out=(left,), slo_ms=1)).refusals[0] == left
@@ -54,7 +54,7 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "percentile 100": ({"percentile": 100.0}, "SLO percentile 100: must be above 50 and below 100"),
     "shares that do not sum to 1": ({"mix": BatchMix((1, 2), (0.5, 0.6))}, "shares of the batch mix must sum to 1"),
     "a pool that is not given": (
-        {"types": (dataclasses.replace(TYPE, pool="q"),), "pools": (Pool("p", Resources()),)},
+        {"types": (dataclasses.replace(TYPE, pool="q"),), "pools": (Pool("p", ResourceAmounts()),)},
         "draws on pool q, which is not given; there are: ['p']",
     ),
 }

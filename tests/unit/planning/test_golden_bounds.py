@@ -13,12 +13,13 @@ import pytest
 from hetserve.demand import kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.configurations import Dimension, Ints, enumerate_configurations
-from hetserve.planning.kairos.bound import base_rate_for_large, closed_bound, paper_bound
+from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kairos.planner import pick_by_similarity
-from hetserve.planning.kairos.setting import configuration_bounds, entries
+from hetserve.planning.kairos.ranking import entries
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.rates import Auxiliary, Rates
 from hetserve.testing.data import REPOSITORY, reference_data
+from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.testing.planning import kairos_types, option, problem, table
 from hetserve.units import QPS, format_money
 

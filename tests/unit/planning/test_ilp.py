@@ -8,9 +8,9 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
-from hetserve.planning import Plan, Pool, Problem, Resources, TypeOption, plan
-from hetserve.planning.milp import CBC, HIGHS, Chain, IntegerProgram, Row, SolverError, accepted
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.mincost.ilp import plan_ilp
+from hetserve.planning.mincost.milp import CBC, HIGHS, Chain, Constraint, IntegerProgram, SolverError, accepted
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, table
 from hetserve.units import MiB, Seconds
 
@@ -68,8 +68,8 @@ def test_a_type_takes_part_only_where_its_percentile_keeps_the_slo() -> None:
 
 
 def test_only_new_instances_are_charged_against_what_is_free() -> None:
-    demand = Resources(gpu_memory=MiB(3072))
-    pools = (Pool("t4", Resources(gpu_memory=MiB(6144))),)
+    demand = ResourceAmounts(gpu_memory=MiB(3072))
+    pools = (Pool("t4", ResourceAmounts(gpu_memory=MiB(6144))),)
     fresh = min_cost([option("t4", "0.1", line(40), demand=demand, pool="t4")], 100, pools=pools)
     refused = plan(fresh)
     assert refused.reason == Reason.CAPACITY_TOO_LOW
@@ -164,7 +164,7 @@ def test_without_any_solver_the_failure_names_each() -> None:
         plan_ilp(problem_of_two(), [Broken()])
 
 
-PROGRAM = IntegerProgram((1, 1), (5, 5), (Row((1, 2), least=4), Row((1.5, 0.5), most=3)))
+PROGRAM = IntegerProgram((1, 1), (5, 5), (Constraint((1, 2), least=4), Constraint((1.5, 0.5), most=3)))
 ANSWERS: dict[str, tuple[Sequence[int], bool]] = {
     "kept": ((0, 2), True),
     "a bound is broken": ((6, 0), False),
@@ -181,7 +181,7 @@ def test_answers_of_solvers_are_checked_in_exact_arithmetic(case: str) -> None:
 
 
 def test_an_infeasible_program_is_none_for_both_solvers() -> None:
-    program = IntegerProgram((1,), (1,), (Row((1,), least=2),))
+    program = IntegerProgram((1,), (1,), (Constraint((1,), least=2),))
     for solver in (HIGHS, CBC):
         assert Chain([solver]).solve(program) is None
 

@@ -10,7 +10,7 @@ from hetserve.planning import (
     PlanSettings,
     Pool,
     Problem,
-    Resources,
+    ResourceAmounts,
     TypeFacts,
     Unplannable,
     build_problem,
@@ -72,10 +72,10 @@ def test_price_and_gpu_memory_of_an_instance(case: str) -> None:
 
 def test_the_cluster_caps_a_type_by_what_runs_and_what_has_room() -> None:
     types = [instance_type("a", maxInstances=5, launchTime="90s", resources={"cpu": "500m", "memory": "1Gi"})]
-    facts = ClusterFacts({"a": TypeFacts(running=2, room=1, pool="p")}, (Pool("p", Resources()),))
+    facts = ClusterFacts({"a": TypeFacts(running=2, room=1, pool="p")}, (Pool("p", ResourceAmounts()),))
     option = built(build_problem(inference_service(), types, [model_profile("m", "a")], facts)).types[0]
     assert (option.max_instances, option.running, option.pool, option.launch_time) == (3, 2, "p", 90.0)
-    assert option.demand == Resources(500, MiB(1024))  # type: ignore[arg-type]
+    assert option.demand == ResourceAmounts(500, MiB(1024))  # type: ignore[arg-type]
     alone = built(build_problem(inference_service(), types, [model_profile("m", "a")])).types[0]
     assert (alone.max_instances, alone.running, alone.pool) == (5, 0, None)
 

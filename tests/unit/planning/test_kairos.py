@@ -7,10 +7,10 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Plan, Pool, Problem, Refusal, Resources
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeRefusal
 from hetserve.planning import plan as decide
-from hetserve.planning.kairos.explain import Ranked
 from hetserve.planning.kairos.planner import pick_by_similarity
+from hetserve.planning.kairos.ranking import BoundedConfiguration
 from hetserve.testing.planning import kairos_types, line, option, problem
 from hetserve.units import MiB, MilliCPU
 
@@ -63,7 +63,7 @@ def test_a_type_that_serves_nothing_within_the_slo_is_never_bought() -> None:
     made = plan(problem(types, mix=BatchMix.of([(1, 9), (4, 1)]), slo_ms=50, budget="1"))
     assert counts(made).keys() == {"base", "aux"}
     assert all(dict(entry.counts)["stone"] == 0 for entry in made.ranking)
-    assert Refusal("stone", "too slow even at batch 1, the smallest, for 50 ms: not used") in made.refusals
+    assert TypeRefusal("stone", "too slow even at batch 1, the smallest, for 50 ms: not used") in made.refusals
 
 
 def test_caps_limit_the_plan() -> None:
@@ -74,9 +74,9 @@ def test_caps_limit_the_plan() -> None:
 
 
 def test_only_new_instances_are_charged_against_what_is_free() -> None:
-    demand = Resources(MilliCPU(2000), MiB(1024))
+    demand = ResourceAmounts(MilliCPU(2000), MiB(1024))
     types = tuple(dataclasses.replace(o, demand=demand, pool="nodes") for o in kairos_types())
-    pools = (Pool("nodes", Resources(MilliCPU(6000), MiB(100_000))),)
+    pools = (Pool("nodes", ResourceAmounts(MilliCPU(6000), MiB(100_000))),)
     made = plan(problem(types, mix=kairos_mixture(), pools=pools))
     assert sum(counts(made).values()) == 3
     running = tuple(dataclasses.replace(o, running=12) if o.name == "r5n.large" else o for o in types)
@@ -142,8 +142,8 @@ def test_a_space_too_large_to_enumerate_is_searched() -> None:
     assert "chosen among about 4.7e+11 configurations" in made.verdict, made.verdict
 
 
-def ranked(*points: tuple[int, ...]) -> tuple[Ranked, ...]:
-    return tuple(Ranked(point, 1, 100.0 - i) for i, point in enumerate(points))
+def ranked(*points: tuple[int, ...]) -> tuple[BoundedConfiguration, ...]:
+    return tuple(BoundedConfiguration(point, 1, 100.0 - i) for i, point in enumerate(points))
 
 
 def test_three_best_with_one_base_count_give_the_best() -> None:

@@ -7,7 +7,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 from hetserve.demand import kairos_mixture
-from hetserve.planning import Pool, Problem, Resources
+from hetserve.planning import Pool, Problem, ResourceAmounts
 from hetserve.planning.kairos.base import NoBase, choose_base
 from hetserve.planning.kbest import (
     Space,
@@ -49,9 +49,9 @@ def test_the_search_equals_the_listing_of_kairos_pool(budget: str) -> None:
 
 
 def test_shared_resources_limit_the_search_too() -> None:
-    demand = Resources(MilliCPU(2000))
+    demand = ResourceAmounts(MilliCPU(2000))
     types = [dataclasses.replace(o, demand=demand, pool="nodes", running=1) for o in kairos_types()]
-    pools = (Pool("nodes", Resources(MilliCPU(13_000))),)
+    pools = (Pool("nodes", ResourceAmounts(MilliCPU(13_000))),)
     pool = space_of_problem(problem(types, mix=kairos_mixture(), pools=pools))
     assert len(pool.free) == 1
     listed, found = list_all(pool, 10), search_best(pool)
@@ -61,8 +61,10 @@ def test_shared_resources_limit_the_search_too() -> None:
 
 def test_a_resource_of_one_type_alone_is_a_limit_of_that_type() -> None:
     types = list(kairos_types())
-    types[2] = dataclasses.replace(types[2], demand=Resources(MilliCPU(2000)), pool="nodes", running=1)
-    pool = space_of_problem(problem(types, mix=kairos_mixture(), pools=(Pool("nodes", Resources(MilliCPU(5000))),)))
+    types[2] = dataclasses.replace(types[2], demand=ResourceAmounts(MilliCPU(2000)), pool="nodes", running=1)
+    pool = space_of_problem(
+        problem(types, mix=kairos_mixture(), pools=(Pool("nodes", ResourceAmounts(MilliCPU(5000))),))
+    )
     assert len(pool.free) == 0
     assert pool.most.tolist()[1:] == [5, 3, 15]
 

@@ -9,13 +9,11 @@ import pytest
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
-from hetserve.planning.kairos.explain import Ranked, Setting
-from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import settle
+from hetserve.planning.formatting import step_text
+from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, next_step, ranking_inputs
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.step import step_text
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 from hetserve.units import MicroDollarsPerHour
 
@@ -26,16 +24,16 @@ RM2 = problem(kairos_types(), mix=kairos_mixture())
 def gives_up(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every space is searched, and the search gives up after its first nodes."""
     monkeypatch.setattr(kbest, "LISTED", 0)
-    monkeypatch.setattr(kbest, "_NODES", 2)
+    monkeypatch.setattr(kbest, "NODE_LIMIT", 2)
     return monkeypatch
 
 
-def best_of(given: Problem) -> tuple[Setting, Ranked]:
-    made, setting = plan(given, "kairos"), settle(given, "kairos")
+def best_of(given: Problem) -> tuple[RankingInputs, BoundedConfiguration]:
+    made, setting = plan(given, "kairos"), ranking_inputs(given, "kairos")
     assert not isinstance(setting, Plan)
     top = made.ranking[0]
     columns = (setting.rates.base.name, *(aux.option.name for aux in setting.rates.auxiliaries))
-    return setting, Ranked(tuple(dict(top.counts)[name] for name in columns), top.cost, top.qps)
+    return setting, BoundedConfiguration(tuple(dict(top.counts)[name] for name in columns), top.cost, top.qps)
 
 
 def test_a_step_that_is_proven_is_stated_as_it_is() -> None:

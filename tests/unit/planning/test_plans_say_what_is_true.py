@@ -8,9 +8,9 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Plan, Pool, Problem, Resources, plan
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.planning.step import step_text
+from hetserve.planning.formatting import step_text
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 from hetserve.units import MicroDollarsPerHour, MilliCPU, Seconds
 
@@ -78,10 +78,10 @@ def test_a_refusal_of_greedy_is_the_heuristics_word_and_names_the_plan_that_ther
 
 
 def test_a_lack_of_capacity_that_only_the_heuristic_sees_is_not_called_all_that_there_is() -> None:
-    whole, pool = Resources(cpu=MilliCPU(4000)), "p"
+    whole, pool = ResourceAmounts(cpu=MilliCPU(4000)), "p"
     types = (
         option("wide", "0.1", line(50), demand=whole, pool=pool),
-        option("slim", "0.2", line(100), demand=Resources(cpu=MilliCPU(1000)), pool=pool, running=0),
+        option("slim", "0.2", line(100), demand=ResourceAmounts(cpu=MilliCPU(1000)), pool=pool, running=0),
     )
     given = min_cost(types, 40, pools=(Pool(pool, whole),))
     assert counts(plan(given, "ilp")) == {"slim": 4}

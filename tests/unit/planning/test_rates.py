@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hetserve.demand import BatchMix
-from hetserve.planning.rates import derive_rates, largest_prefix, throughput, time_share, within, worst_latency
+from hetserve.planning.rates import derive_rates, largest_prefix, throughput, time_share
+from hetserve.planning.slo import within, worst_latency
 from hetserve.testing.planning import line, option, table
 from hetserve.units import Seconds
 

@@ -7,13 +7,13 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.planning import Candidate, Counts, Plan, Problem, Slo, summary
+from hetserve.planning import Counts, LatencySlo, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning.check import violations
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.quick_simulation import FEWEST_QUERIES, quick_queries
 from hetserve.planning.robust.candidates import candidates, homogeneous, is_homogeneous
-from hetserve.planning.robust.explain import Evaluation
-from hetserve.planning.robust.planner import TooMuchWorkError, each, plan_by, plan_robust, quick, within_work
+from hetserve.planning.robust.explain import CandidateEvaluation
+from hetserve.planning.robust.planner import TooMuchWorkError, one_by_one, plan_by, plan_robust, quick, within_work
 from hetserve.testing.planning import kairos_types, line, option, problem, table
 from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 
@@ -34,10 +34,12 @@ def noisy() -> Problem:
     )
 
 
-def fixed(held: Callable[[Candidate], float], error: float = 0.0) -> Callable[..., Evaluation]:
-    def evaluate(_: Problem, entries: Sequence[Candidate], checkpoint: Callable[[], None]) -> Evaluation:
+def fixed(held: Callable[[RankedConfiguration], float], error: float = 0.0) -> Callable[..., CandidateEvaluation]:
+    def evaluate(
+        _: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]
+    ) -> CandidateEvaluation:
         checkpoint()
-        return Evaluation(tuple(held(entry) for entry in entries), "as told", error)
+        return CandidateEvaluation(tuple(held(entry) for entry in entries), "as told", error)
 
     return evaluate
 
@@ -93,7 +95,7 @@ def test_never_below_the_best_single_type(error: float) -> None:
 def test_a_gain_within_the_evaluators_error_does_not_leave_the_better_bound() -> None:
     lower = candidates(RM2, plan_kairos(RM2))[4]
 
-    def held(entry: Candidate) -> float:
+    def held(entry: RankedConfiguration) -> float:
         return 110.0 if dict(entry.counts) == dict(lower.counts) else 100.0
 
     assert counts(plan_by(RM2, fixed(held, 0.15))) == (1, 0, 13, 0)
@@ -138,8 +140,8 @@ def test_every_type_alone_is_as_many_as_the_budget_and_its_limit_allow() -> None
 
 
 def test_work_is_limited_and_the_best_single_type_kept() -> None:
-    def entry(a: int, b: int) -> Candidate:
-        return Candidate((("a", a), ("b", b)), MicroDollarsPerHour(a + b), QPS(a + b))
+    def entry(a: int, b: int) -> RankedConfiguration:
+        return RankedConfiguration((("a", a), ("b", b)), MicroDollarsPerHour(a + b), QPS(a + b))
 
     many = (*(entry(100 + i, 1) for i in range(20)), entry(90, 0), entry(0, 80))
     kept = within_work(many, instances=500)
@@ -163,20 +165,20 @@ def test_candidates_can_be_evaluated_one_by_one_and_the_clock_is_asked_between()
 
     assert plan_robust(RM2, evaluate).evaluated[0].held == QPS(13)
     ticks = iter([0.0, 0.1, 0.2, 5.0])
-    stopped = plan_by(RM2, each(evaluate, "slowly"), clock=lambda: next(ticks))
+    stopped = plan_by(RM2, one_by_one(evaluate, "slowly"), clock=lambda: next(ticks))
     assert stopped.evaluated == ()
     assert len(asked) == len(plan_robust(RM2).evaluated) + 2
 
 
 def test_a_base_that_was_asked_for_is_in_every_candidate() -> None:
-    given = dataclasses.replace(RM2, slo=Slo(Seconds(0.9), 99.0), base="g4dn.xlarge")
+    given = dataclasses.replace(RM2, slo=LatencySlo(Seconds(0.9), 99.0), base="g4dn.xlarge")
     found = candidates(given, plan_kairos(given))
     assert all(dict(entry.counts)["g4dn.xlarge"] for entry in found)
     assert any(is_homogeneous(entry.counts) for entry in found)
 
 
 def test_overload_has_time_to_show_at_high_rates() -> None:
-    fast = Candidate((("a", 1),), MicroDollarsPerHour(1), QPS(2000))
+    fast = RankedConfiguration((("a", 1),), MicroDollarsPerHour(1), QPS(2000))
     assert quick_queries([fast], 0.01) == FEWEST_QUERIES
     assert quick_queries([fast], 0.5) == 20_000, "ten seconds of arrivals overload nothing that may take half a second"
 
@@ -201,17 +203,17 @@ def test_a_long_slo_is_evaluated_within_a_shorter_one_that_has_time_to_show(slo_
 
 
 def test_where_all_are_too_many_the_pick_and_the_best_single_type_are_evaluated() -> None:
-    def few(_: Problem, entries: Sequence[Candidate], __: Callable[[], None]) -> Evaluation:
+    def few(_: Problem, entries: Sequence[RankedConfiguration], __: Callable[[], None]) -> CandidateEvaluation:
         if len(entries) > 2:
             raise TooMuchWorkError("too many")
-        return Evaluation((1.0, 2.0), "as told", 0.0)
+        return CandidateEvaluation((1.0, 2.0), "as told", 0.0)
 
     plan = plan_by(RM2, few)
     assert [is_homogeneous(entry.candidate.counts) for entry in plan.evaluated] == [True, False]
 
 
 def test_a_single_type_that_serves_more_than_the_papers_pick_is_taken_without_evaluation() -> None:
-    def never(_: Problem, __: Sequence[Candidate], ___: Callable[[], None]) -> Evaluation:
+    def never(_: Problem, __: Sequence[RankedConfiguration], ___: Callable[[], None]) -> CandidateEvaluation:
         raise TooMuchWorkError("too many")
 
     given = problem(kairos_types(), mix=kairos_mixture(), slo_ms=60_000)

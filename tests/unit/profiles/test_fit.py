@@ -11,7 +11,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.fit import Fit, fit_samples, thinned
 from hetserve.profiles.samples import Samples
-from hetserve.profiles.to_spec import latency_of, milliseconds, profile_manifest
+from hetserve.profiles.spec import latency_of, milliseconds, profile_manifest
 from hetserve.testing.data import reference_data
 
 

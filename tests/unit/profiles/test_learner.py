@@ -52,7 +52,6 @@ def test_beyond_the_table_the_slope_of_the_line_goes_on() -> None:
     profile = learnt((batch, 0.010 + 0.001 * batch) for batch in range(10, 110, 10) for _ in range(3))
     assert profile.mean(200) == pytest.approx(0.210)
     assert profile.mean(1) == pytest.approx(0.011)
-    assert profile.as_linear().mean(200) == pytest.approx(0.210)
 
 
 def test_below_the_table_a_steep_line_leaves_half_of_the_shortest_latency() -> None:

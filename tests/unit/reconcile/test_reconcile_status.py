@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.conditions import DOCS, Reason
-from hetserve.planning.plan import Candidate, Plan
+from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plan_record import plan_record, read_record
@@ -22,7 +22,7 @@ PLAN = Plan(
     (("a", 2), ("b", 0), ("c", 1)),
     MicroDollarsPerHour(1_500_000),
     bound_qps=QPS(12.34),
-    runner_up=Candidate((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),
+    runner_up=RankedConfiguration((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),
     why_not_runner_up="6.3 q/s less",
 )
 BAD = Decision(Finding("False", "SpecInvalid", "spec.slo: is required"), NOT_PLANNED, NOT_PLANNED)

@@ -13,12 +13,12 @@ from hetserve.simulation import (
     Allowable,
     Confident,
     PerSeed,
-    Trial,
+    RateTrial,
     allowable_throughput,
     draw_workload,
     simulate,
 )
-from hetserve.simulation.criteria import _t95
+from hetserve.simulation.criteria import student_t95
 from hetserve.testing.dispatching import EVEN_MIX, system
 
 FCFS = make_policy("fcfs")
@@ -57,7 +57,7 @@ class TestScan:
         assert together.trials[: len(alone.trials)] == alone.trials
 
     def test_progress_is_told_every_trial_in_order(self) -> None:
-        told: list[Trial] = []
+        told: list[RateTrial] = []
         found = _search(6.0, progress=told.append)
         assert tuple(told) == found.trials
 
@@ -92,11 +92,11 @@ class TestScan:
 class TestConfidence:
     @pytest.mark.parametrize("degrees", [1, 2, 5, 30])
     def test_the_table_is_students(self, degrees: int) -> None:
-        assert _t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=1e-4)
+        assert student_t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=1e-4)
 
     @pytest.mark.parametrize("degrees", [31, 50, 400])
     def test_beyond_the_table_the_expansion_is_close(self, degrees: int) -> None:
-        assert _t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=2e-3)
+        assert student_t95(degrees) == pytest.approx(student.ppf(0.95, degrees), abs=2e-3)
 
     def test_the_limit_is_above_the_mean_by_the_spread_of_the_seeds(self) -> None:
         assert Confident().limit([0.01, 0.01, 0.01]) == pytest.approx(0.01)

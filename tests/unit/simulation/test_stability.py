@@ -17,8 +17,7 @@ from hetserve.simulation import (
     record_workload,
     simulate,
 )
-from hetserve.simulation.ceiling import ceiling
-from hetserve.simulation.stability import PARTS, Backlog, backlog_of, growth_text, parts_of, rises
+from hetserve.simulation.stability import PARTS, Backlog, backlog_of, ceiling, growth_text, parts_of, rises
 from hetserve.testing.dispatching import EVEN_MIX, system
 from hetserve.testing.planning import kairos_types
 

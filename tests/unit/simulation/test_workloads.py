@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetserve.demand import BatchMix, kairos_mixture
-from hetserve.simulation import Arrivals, draw_workload, parse_batches, record_workload
+from hetserve.demand import BatchMix, kairos_mixture, parse_batches
+from hetserve.simulation import Arrivals, draw_workload, record_workload
 
 MIX = BatchMix.of([(1, 3.0), (10, 1.0)])
 
@@ -58,7 +58,7 @@ class TestArrivals:
 class TestDraws:
     def test_equal_seeds_draw_the_same_and_others_do_not(self) -> None:
         a, b, c = (draw_workload(MIX, 50, seed) for seed in (1, 1, 2))
-        assert a.luck.tolist() == b.luck.tolist() != c.luck.tolist()
+        assert a.service_draws.tolist() == b.service_draws.tolist() != c.service_draws.tolist()
         assert a.sizes.tolist() == b.sizes.tolist()
 
     def test_more_queries_begin_as_fewer_do(self) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import SubFigure
 
 from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
-from hetserve.planning import Candidate, Counts, Plan, Problem, summary
+from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.units import QPS
@@ -49,7 +49,7 @@ def _height(plan: Plan) -> float:
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
-def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
+def _entries(plan: Plan) -> list[tuple[str, RankedConfiguration]]:
     """The ranking with its ranks, then the chosen configuration and the best single type if they are not in it."""
     shown = [(f"{number}", entry) for number, entry in enumerate(plan.ranking, start=1)]
     alone = next((one.candidate for one in plan.evaluated if _types(one.candidate) == 1), None)
@@ -59,7 +59,7 @@ def _entries(plan: Plan) -> list[tuple[str, Candidate]]:
     return shown
 
 
-def _types(entry: Candidate) -> int:
+def _types(entry: RankedConfiguration) -> int:
     return sum(1 for _, count in entry.counts if count)
 
 
@@ -83,7 +83,7 @@ def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan
     )
 
 
-def _draw_rates(axes: Axes, entries: Sequence[tuple[str, Candidate]], plan: Plan) -> None:
+def _draw_rates(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], plan: Plan) -> None:
     held = {one.candidate.counts: one.held for one in plan.evaluated}
     for place, (_, entry) in enumerate(entries):
         chosen = entry.counts == plan.counts
@@ -98,7 +98,7 @@ def _draw_rates(axes: Axes, entries: Sequence[tuple[str, Candidate]], plan: Plan
     _quiet(axes)
 
 
-def _draw_costs(axes: Axes, entries: Sequence[tuple[str, Candidate]], problem: Problem, plan: Plan) -> None:
+def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], problem: Problem, plan: Plan) -> None:
     dollars = [entry.cost / 1e6 for _, entry in entries]
     colours = [_CHOSEN if entry.counts == plan.counts else COLOURS[5] for _, entry in entries]
     bars = axes.barh(range(len(entries)), dollars, 0.4, color=colours)
@@ -118,7 +118,7 @@ def _quiet(axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _label(rank: str, entry: Candidate) -> str:
+def _label(rank: str, entry: RankedConfiguration) -> str:
     """Rank and configuration; a long one is broken at a plus sign."""
     text = summary(entry.counts)
     if len(text) > _LONGEST_LABEL:
@@ -154,18 +154,18 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
     quiet(axes)
 
 
-def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, Candidate]]:
+def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
     """Label, first role and figures of each configuration with a role; one with several roles is drawn once."""
-    found = [(_ROLE_CHOSEN, Candidate(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
+    found = [(_ROLE_CHOSEN, RankedConfiguration(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
     if plan.runner_up is not None:
         found.append((_SECOND, plan.runner_up))
     alone = decide(problem, "homogeneous")
     if alone.feasible:
-        found.append((_ALONE, Candidate(alone.counts, alone.cost, alone.qps or QPS(0.0))))
+        found.append((_ALONE, RankedConfiguration(alone.counts, alone.cost, alone.qps or QPS(0.0))))
     step = plan.next_step
     if step is not None:
-        found.append((_STEP, Candidate(step.counts, step.cost, QPS((plan.qps or 0.0) + step.gain))))
-    merged: dict[Counts, tuple[str, str, Candidate]] = {}
+        found.append((_STEP, RankedConfiguration(step.counts, step.cost, QPS((plan.qps or 0.0) + step.gain))))
+    merged: dict[Counts, tuple[str, str, RankedConfiguration]] = {}
     for role, entry in found:
         first = merged.get(entry.counts)
         merged[entry.counts] = (f"{first[0]}, {role}", first[1], first[2]) if first else (role, role, entry)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.planning import Candidate, Counts, Plan, Problem, Unplannable
+from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
 from hetserve.units import format_money
 
 
@@ -97,7 +97,7 @@ def _next_step(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _candidate(plan: Plan, entry: Candidate) -> dict[str, Any]:
+def _candidate(plan: Plan, entry: RankedConfiguration) -> dict[str, Any]:
     counts: Counts = entry.counts
     return {"counts": dict(counts), "cost": format_money(entry.cost), **_rate(plan, entry.qps)}
 

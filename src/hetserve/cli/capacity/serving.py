@@ -19,20 +19,19 @@ from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.simulation import (
     Allowable,
     Arrivals,
+    RateTrial,
     Recording,
     RunReport,
     System,
-    Trial,
     allowable_throughput,
     draw_workload,
     simulate,
 )
 from hetserve.simulation.allowable import GRID
-from hetserve.simulation.ceiling import ceiling
 from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
-from hetserve.simulation.length import SLOS, fewest_queries
+from hetserve.simulation.stability import SLOS, ceiling, fewest_queries
 
-Note = Callable[[Trial], None]
+Note = Callable[[RateTrial], None]
 
 _CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
 
@@ -144,7 +143,7 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
     """Fluid bound [queries/s] of a configuration; 0 if it cannot serve every batch within the SLO."""
     from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
 
-    model = system_of(problem).believed
+    model = system_of(problem).predicted
     return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
 
 

@@ -48,7 +48,7 @@ def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> Ba
     """Option callback: a mix of batch sizes, by name or from a file."""
     if value is None:
         return None
-    from hetserve.simulation.batches import parse_batches  # noqa: PLC0415
+    from hetserve.demand import parse_batches  # noqa: PLC0415
 
     try:
         return parse_batches(value)

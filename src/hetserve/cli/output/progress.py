@@ -13,7 +13,7 @@ from hetserve.sanitize import sanitize
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from hetserve.simulation import Trial
+    from hetserve.simulation import RateTrial
 
 COMPILING: Final = "compiling (kept on disk for the next time)"
 
@@ -27,10 +27,10 @@ class Steps:
     def done(self, text: str) -> None:
         """Counts a step; `text`: its result."""
 
-    def tried(self, trial: Trial) -> None:
+    def tried(self, trial: RateTrial) -> None:
         """Reports a trial within a step."""
 
-    def each_trial(self, trial: Trial) -> None:
+    def each_trial(self, trial: RateTrial) -> None:
         """Reports a trial that is a step of its own."""
         self.done(_told(trial))
 
@@ -49,7 +49,7 @@ class _Shown(Steps):
     def done(self, text: str) -> None:
         self._say(text, advance=1)
 
-    def tried(self, trial: Trial) -> None:
+    def tried(self, trial: RateTrial) -> None:
         self._say(_told(trial))
 
     def compiling(self, began: bool) -> None:
@@ -77,7 +77,7 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
             yield shown
 
 
-def _told(trial: Trial) -> str:
+def _told(trial: RateTrial) -> str:
     return f"{trial.rate:.4g} q/s {'holds' if trial.passed else 'late'}"
 
 

@@ -105,7 +105,7 @@ def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tupl
 
     from hetserve.api.manifest_errors import field_errors  # noqa: PLC0415
     from hetserve.api.model_profile import ModelProfile  # noqa: PLC0415
-    from hetserve.profiles.to_spec import latency_of, profile_manifest  # noqa: PLC0415
+    from hetserve.profiles.spec import latency_of, profile_manifest  # noqa: PLC0415
 
     how = "least-squares line through the means" if fitted.kind == "linear" else "table of the means"
     source = f"{how} of {samples.count} samples at {len(fitted.entries)} batches in {Path(samples.name).name}"

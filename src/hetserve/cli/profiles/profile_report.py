@@ -7,9 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from hetserve.cli.output.terminal import drawn, styled
-from hetserve.profiles.fit import Entry, Fit, thinned
+from hetserve.profiles.fit import Fit, MeasuredBatch, thinned
 from hetserve.profiles.samples import Samples
-from hetserve.profiles.to_spec import milliseconds
+from hetserve.profiles.spec import milliseconds
 
 _COLUMNS = ("min", "p50", "p90", "p99", "max")
 
@@ -55,5 +55,5 @@ def _entries(fit: Fit) -> Table:
     return table
 
 
-def _quantile(entry: Entry, name: str) -> str:
+def _quantile(entry: MeasuredBatch, name: str) -> str:
     return "-" if entry.quantiles is None else f"{entry.quantiles[name] * 1e3:.4g}"

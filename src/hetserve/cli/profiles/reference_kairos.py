@@ -17,7 +17,7 @@ from hetserve.api.scalars import dns_label
 from hetserve.files import UnreadableError, read_text
 from hetserve.profiles.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.profiles.samples import LONGEST, SHORTEST
-from hetserve.profiles.to_spec import milliseconds, profile_manifest
+from hetserve.profiles.spec import milliseconds, profile_manifest
 
 Json = dict[str, Any]
 

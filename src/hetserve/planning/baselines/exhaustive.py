@@ -1,4 +1,4 @@
-"""The oracle: every configuration tried, for spaces small enough; other planners are judged by it."""
+"""The oracle: tries every configuration, in small spaces. Other planners are judged by it."""
 
 from __future__ import annotations
 
@@ -9,58 +9,55 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
-from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.kairos.explain import explain as explain_bounds
-from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.ranking import entries, next_step, nothing_fits, ranking_inputs
+from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import list_all, space_of
-from hetserve.planning.milp import TOLERANCE
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little
-from hetserve.planning.mincost.ilp import modelled
-from hetserve.planning.mincost.model import Choice, Model, for_more
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import NextStep, Plan
+from hetserve.planning.mincost.ilp import model_of
+from hetserve.planning.mincost.milp import TOLERANCE
+from hetserve.planning.mincost.model import Choice, CostModel, for_more
+from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
 from hetserve.planning.problem import Problem
-from hetserve.planning.trials import Trials, plan_of_trials
 
 NAME: Final = "exhaustive"
 LIMIT: Final = 100_000
-"""Most configurations that are tried; a refusal names it."""
+"""Most configurations that are tried."""
 
 
 def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
-    evaluate: queries/s that a configuration holds; None: the plan is the highest upper bound, and says so.
-    limit: most configurations; a larger space is refused with SpecInvalid, before anything is tried.
+    evaluate: queries/s that a configuration holds; None: the highest upper bound decides, and the plan says so. limit:
+    a larger space is refused with SpecInvalid before anything is tried.
     """
     if problem.objective == "MinCost":
         return _least_cost(problem, limit)
-    setting = settle(problem, NAME)
-    if isinstance(setting, Plan):
-        return setting
-    space = space_of(setting.rates, setting.budget, problem.pools)
+    inputs = ranking_inputs(problem, NAME)
+    if isinstance(inputs, Plan):
+        return inputs
+    space = space_of(inputs.rates, inputs.budget, problem.pools)
     size = count_configurations(space.dimensions, space.budget)
     if size > limit:
         return _too_many(problem, size, limit)
     all_of_them = list_all(space)
-    ranked = tuple(entries(setting.rates, all_of_them))
+    ranked = tuple(entries(inputs.rates, all_of_them))
     if not ranked:
-        return nothing_fits(setting, NAME)
+        return nothing_fits(inputs, NAME)
     if evaluate is None:
-        step, rule = next_step(setting, ranked[0]), "highest bound, the cheapest of equal ones"
+        step, rule = next_step(inputs, ranked[0]), "highest bound, the cheapest of equal ones"
         return replace(
-            explain_bounds(setting, ranked[:10], pick=0, rule=rule, ranking=all_of_them, step=step), planner=NAME
+            explain_bounds(inputs, ranked[:10], pick=0, rule=rule, ranking=all_of_them, step=step), planner=NAME
         )
-    trials = Trials(setting, evaluate)
+    trials = Trials(inputs, evaluate)
     for entry in ranked:
         trials.hold(entry)
-    return plan_of_trials(trials, NAME, lambda _: f"all {len(ranked)} configurations were tried")
+    return plan_of_trials(trials, NAME, f"all {len(ranked)} configurations were tried")
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
-    """Every choice up to what carries the load alone; the total order of choices decides."""
-    model = modelled(problem, NAME)
+    """Every choice up to what carries the load alone, compared by the total order of choices."""
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     size = _size(model)
@@ -86,7 +83,7 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
 
 
 def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
-    """The cheapest choice that carries NOTICEABLE more, and whether it was looked for: not above the limit."""
+    """Cheapest choice that carries NOTICEABLE more, and whether it was searched: not above the limit."""
     model = for_more(problem, best)
     if _size(model) > limit:
         return None, False
@@ -96,11 +93,11 @@ def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextSt
     return (None if richer is None else step_to(problem, model, best, richer)), True
 
 
-def _size(model: Model) -> int:
+def _size(model: CostModel) -> int:
     return math.prod(upper - least + 1 for least, upper in zip(model.least, model.upper, strict=True))
 
 
-def _all(model: Model) -> itertools.product[tuple[int, ...]]:
+def _all(model: CostModel) -> itertools.product[tuple[int, ...]]:
     return itertools.product(*(range(a, b + 1) for a, b in zip(model.least, model.upper, strict=True)))
 
 

@@ -1,7 +1,8 @@
-"""The best pool of one type alone: what everything heterogeneous has to beat.
+"""The best pool of one type alone: what every heterogeneous plan has to beat.
 
-Under a budget as many as it buys of the type that serves most; the paper also scales that rate to the whole budget, as
-if a fraction of an instance could be had (HPDC'23, section 7). Under MinCost the cheapest type that carries the load.
+Under a budget: the type that serves most, as many as the budget buys. The paper also scales that rate to the whole
+budget, as if a fraction of an instance could be bought (HPDC'23, section 7). Under MinCost: the cheapest type that
+carries the load.
 """
 
 from __future__ import annotations
@@ -12,35 +13,31 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
-from hetserve.planning.kairos.base import slo_miss
-from hetserve.planning.kairos.setting import settle
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
+from hetserve.planning.kairos.ranking import ranking_inputs
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
 from hetserve.planning.mincost.greedy import addable
-from hetserve.planning.mincost.ilp import modelled
-from hetserve.planning.mincost.model import Choice, Model, for_budget, for_more
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Candidate, NextStep, Plan, Refusal
-from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.rates import ROUNDING, throughput, within, worst_latency
-from hetserve.planning.step import NOTICEABLE, step_text
+from hetserve.planning.mincost.ilp import model_of
+from hetserve.planning.mincost.model import Choice, CostModel, for_budget, for_more
+from hetserve.planning.plan import NOTICEABLE, NextStep, Plan, RankedConfiguration, infeasible
+from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
+from hetserve.planning.rates import throughput
+from hetserve.planning.slo import ROUNDING, serves_whole_mix, slo_miss
 from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "homogeneous"
 
 
 def plan_homogeneous(problem: Problem) -> Plan:
-    """Best single type. The SLO is judged as the heterogeneous planner of the objective does: by the mean latency
-    under MaxThroughput, at its percentile under MinCost.
-    """
+    """Best single type. The SLO is judged by the mean latency under MaxThroughput, at its percentile under MinCost."""
     if problem.objective == "MinCost" or problem.budget is None:
         return _least_cost(problem)
-    setting = settle(problem, NAME)
-    if isinstance(setting, Plan):
-        return setting
+    inputs = ranking_inputs(problem, NAME)
+    if isinstance(inputs, Plan):
+        return inputs
     found = sorted(pools(problem), key=lambda pool: (-pool.qps, pool.cost, sorted(pool.counts)))
     if not found:
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _nothing_alone(problem, setting.budget))
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _nothing_alone(problem, inputs.budget))
     best, second = found[0], found[1] if len(found) > 1 else None
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
     step, whole = next_step(problem, best), scaled(problem, best)
@@ -60,35 +57,35 @@ def plan_homogeneous(problem: Problem) -> Plan:
         refusals=problem.left_out + tuple(_refusals(problem, best)),
         verdict=(
             f"{qps_text(rate)} within {latency_text(problem.slo.latency)} if no query had to wait; scaled to the whole "
-            f"budget {qps_text(whole)}; {money_text(setting.budget - best.cost)} of "
-            f"{money_text(setting.budget)} left; {step_text(step)}"
+            f"budget {qps_text(whole)}; {money_text(inputs.budget - best.cost)} of "
+            f"{money_text(inputs.budget)} left; {step_text(step)}"
         ),
         next_step=step,
         scaled_qps=whole,
     )
 
 
-def pools(problem: Problem) -> list[Candidate]:
-    """As many of each type alone as budget, limits and free resources allow, of those that serve every batch."""
+def pools(problem: Problem) -> list[RankedConfiguration]:
+    """Per type that serves every batch, as many as budget, limits and free resources allow."""
     budget = problem.budget or 0
     found = []
     for option in problem.types:
         others = [other for other in problem.types if other.min_instances and other != option]
         rate = throughput(option.profile, problem.mix)
-        if others or rate is None or not _serves_all(problem, option):
+        if others or rate is None or not serves_whole_mix(option, problem):
             continue
         count = min(budget // option.price, _room(problem, option))
         if count < max(option.min_instances, 1):
             continue
         counts = tuple((other.name, count if other == option else 0) for other in problem.types)
-        found.append(Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate)))
+        found.append(RankedConfiguration(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate)))
     return found
 
 
-def next_step(problem: Problem, best: Candidate) -> NextStep | None:
-    """The least budget for which some type alone serves NOTICEABLE more; None: limits allow none."""
+def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
+    """Least budget for which one type alone serves NOTICEABLE more; None: limits allow none."""
     richer = dataclasses.replace(problem, budget=MicroDollarsPerHour(2**53))
-    enough: list[Candidate] = []
+    enough: list[RankedConfiguration] = []
     for most in pools(richer):
         name, limit = next((name, count) for name, count in most.counts if count)
         option = next(option for option in problem.types if option.name == name)
@@ -96,7 +93,7 @@ def next_step(problem: Problem, best: Candidate) -> NextStep | None:
         count = math.ceil(best.qps * (1 + NOTICEABLE) / each * (1 - ROUNDING))
         if count <= limit:
             counts = tuple((other, count if other == name else 0) for other, _ in most.counts)
-            enough.append(Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * each)))
+            enough.append(RankedConfiguration(counts, MicroDollarsPerHour(count * option.price), QPS(count * each)))
     if not enough or problem.budget is None:
         return None
     first = min(enough, key=lambda pool: (pool.cost, -pool.qps, sorted(pool.counts)))
@@ -104,13 +101,9 @@ def next_step(problem: Problem, best: Candidate) -> NextStep | None:
     return NextStep(extra, QPS(first.qps - best.qps), first.counts, first.cost)
 
 
-def scaled(problem: Problem, best: Candidate) -> QPS:
-    """Rate of a pool of one type as if the whole budget were spent on it, fractions of instances included."""
+def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
+    """Rate of a pool if the whole budget were spent on its type, fractions of instances included."""
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
-
-
-def _serves_all(problem: Problem, option: TypeOption) -> bool:
-    return within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
 
 
 def _room(problem: Problem, option: TypeOption) -> int:
@@ -127,16 +120,16 @@ def _room(problem: Problem, option: TypeOption) -> int:
     return most
 
 
-def _refusals(problem: Problem, best: Candidate) -> list[Refusal]:
+def _refusals(problem: Problem, best: RankedConfiguration) -> list[TypeRefusal]:
     chosen = {name for name, count in best.counts if count}
     lines = []
     for option in sorted(problem.types, key=lambda o: o.name):
         if option.name in chosen:
             continue
-        if not _serves_all(problem, option):
-            lines.append(Refusal(option.name, slo_miss(option, problem, None)))
+        if not serves_whole_mix(option, problem):
+            lines.append(TypeRefusal(option.name, slo_miss(option, problem, None)))
         else:
-            lines.append(Refusal(option.name, "serves less for the budget when it is alone"))
+            lines.append(TypeRefusal(option.name, "serves less for the budget when it is alone"))
     return lines
 
 
@@ -147,8 +140,8 @@ def _nothing_alone(problem: Problem, budget: int) -> str:
 
 
 def _least_cost(problem: Problem) -> Plan:
-    """The cheapest pool of one type that carries the load (MinCost), launching included."""
-    model = modelled(problem, NAME)
+    """Cheapest pool of one type that carries the load (MinCost), launching included."""
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     if problem.load is None:
@@ -165,8 +158,8 @@ def _least_cost(problem: Problem) -> Plan:
     return explain(problem, model, best, tuple(found[1:]), proof, planner=NAME, step=step, asked=True)
 
 
-def _most_for_the_budget(problem: Problem, model: Model) -> Plan:
-    """Without a load the pool of one type that carries the most for the budget, of equal ones the cheapest."""
+def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
+    """Without a load: the pool of one type that carries the most for the budget, of equal ones the cheapest."""
     found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
     if not found:
         refused = nothing_for_the_budget(problem, model, NAME)
@@ -186,8 +179,8 @@ def _most_for_the_budget(problem: Problem, model: Model) -> Plan:
     )
 
 
-def _largest(model: Model) -> Iterator[Choice]:
-    """Per type, as many of it alone as limits, free resources and the budget allow."""
+def _largest(model: CostModel) -> Iterator[Choice]:
+    """Per type, as many as limits, free resources and the budget allow."""
     for i, least in enumerate(model.least):
         fewest = tuple(least if i == j else 0 for j in range(len(model.types)))
         count = least + addable(model, fewest, i, math.inf)
@@ -197,7 +190,7 @@ def _largest(model: Model) -> Iterator[Choice]:
 
 
 def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
-    """The cheapest type alone that carries NOTICEABLE more; None: limits allow none."""
+    """Cheapest single type that carries NOTICEABLE more; None: limits allow none."""
     model = for_more(problem, best)
     richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
     return None if richer is None else step_to(problem, model, best, richer)

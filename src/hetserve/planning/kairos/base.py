@@ -1,4 +1,4 @@
-"""Which type is Kairos's base: the one that alone can serve every batch of the mix within the SLO."""
+"""The choice of Kairos's base type: the one that alone can serve every batch of the mix within the SLO."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import latency_text, money_text
-from hetserve.planning.plan import Refusal
-from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
+from hetserve.planning.rates import throughput
+from hetserve.planning.slo import no_type_meets_slo, serves_whole_mix, slo_miss, slo_refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,16 @@ class NoBase:
 
     reason: Reason
     message: str
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[TypeRefusal, ...] = ()
 
 
 def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
-    """Base type: the highest Q_b per dollar of those that qualify, ties by name; problem.base overrides.
+    """Base type: the highest Q_b per dollar of the types that qualify, ties by name; problem.base overrides.
 
-    A type qualifies when its mean latency keeps the SLO at every batch of the mix, the budget buys one instance
-    beside what is wanted anyway, and its cap allows one.
+    A type qualifies if its mean latency keeps the SLO at every batch of the mix, its limit allows an instance, and
+    the budget buys one beside all min_instances.
     """
-    capable = [
-        option for option in problem.types if within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
-    ]
+    capable = [option for option in problem.types if serves_whole_mix(option, problem)]
     if not capable:
         return NoBase(Reason.NO_TYPE_MEETS_SLO, no_type_meets_slo(problem), slo_refusals(problem))
     if problem.base is not None:
@@ -52,7 +50,7 @@ def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
 
 
 def entry_cost(problem: Problem, base: TypeOption) -> int:
-    """The least that a configuration with this base costs: the instances wanted anyway, and one of the base."""
+    """Least cost of a configuration with this base: all min_instances, and one instance of the base."""
     wanted = sum(option.price * option.min_instances for option in problem.types)
     return wanted + (0 if base.min_instances else base.price)
 
@@ -84,33 +82,6 @@ def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: 
             f"asked for, costs {money_text(option.price)}",
         )
     return option
-
-
-def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> str:
-    """How a type misses the SLO: its worst latency over the mix against the limit.
-
-    percentile: of the latency that is judged, None for the mean.
-    """
-    batch, latency = worst_latency(option.profile, problem.mix, percentile)
-    if latency is None:
-        return f"it cannot serve batch {batch} (largest: {option.profile.max_batch})"
-    kind = "mean" if percentile is None else f"p{percentile:g}"
-    return f"{latency_text(latency)} ({kind}) at batch {batch} is over the SLO of {_limit(problem)}"
-
-
-def no_type_meets_slo(problem: Problem, percentile: float | None = None) -> str:
-    """Sentence that names every type with its worst latency against the SLO."""
-    each = "; ".join(f"{option.name}: {slo_miss(option, problem, percentile)}" for option in _by_name(problem))
-    return f"no type serves every batch of the mix within {_limit(problem)}: {each}"
-
-
-def slo_refusals(problem: Problem) -> tuple[Refusal, ...]:
-    """One refusal per type for a problem in which none meets the SLO by its mean latency."""
-    return tuple(Refusal(option.name, slo_miss(option, problem, None)) for option in _by_name(problem))
-
-
-def _by_name(problem: Problem) -> list[TypeOption]:
-    return sorted(problem.types, key=lambda o: o.name)
 
 
 def _limit(problem: Problem) -> str:

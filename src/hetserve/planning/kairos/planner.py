@@ -1,8 +1,7 @@
 """Kairos: the most throughput under a budget, by an upper bound of every configuration (HPDC'23, section 5.2).
 
-Rank what the budget buys by the bound (Eq. 15), then pick by similarity; nothing is tried online. Few configurations
-are listed, many are searched (hetserve.planning.kbest); the ten best are the same. Ties are huge (the bound is flat
-once the base saturates): bound descending, cost ascending, then counts with the base first and the auxiliaries by name.
+Ranks what the budget buys by the bound (Eq. 15), then picks by similarity, without trying anything. The bound is flat
+once the base saturates, so ties are huge: bound descending, cost ascending, then counts, the base first.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.planning.kairos.explain import Ranked, explain
-from hetserve.planning.kairos.next_step import next_step
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.explain import explain
+from hetserve.planning.kairos.ranking import BoundedConfiguration, entries, next_step, nothing_fits, ranking_inputs
 from hetserve.planning.kbest import best_configurations, space_of
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -28,24 +26,24 @@ def plan_kairos(problem: Problem) -> Plan:
     An infeasible plan has reason BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base)
     or SpecInvalid (no budget).
     """
-    setting = settle(problem, NAME)
-    if isinstance(setting, Plan):
-        return setting
-    ranking = best_configurations(space_of(setting.rates, setting.budget, problem.pools), TOP)
+    inputs = ranking_inputs(problem, NAME)
+    if isinstance(inputs, Plan):
+        return inputs
+    ranking = best_configurations(space_of(inputs.rates, inputs.budget, problem.pools), TOP)
     if not len(ranking.counts):
-        return nothing_fits(setting, NAME)
-    ranked = tuple(entries(setting.rates, ranking))
+        return nothing_fits(inputs, NAME)
+    ranked = tuple(entries(inputs.rates, ranking))
     pick, rule = pick_by_similarity(ranked)
-    step = next_step(setting, ranked[0], proven=ranking.proven)
-    return explain(setting, ranked, pick=pick, rule=rule, ranking=ranking, step=step)
+    step = next_step(inputs, ranked[0], proven=ranking.proven)
+    return explain(inputs, ranked, pick=pick, rule=rule, ranking=ranking, step=step)
 
 
-def pick_by_similarity(ranked: tuple[Ranked, ...]) -> tuple[int, str]:
-    """Index of the pick among the ten best, and which rule chose it (section 5.2, last paragraph).
+def pick_by_similarity(ranked: tuple[BoundedConfiguration, ...]) -> tuple[int, str]:
+    """Index of the pick among the ten best, and the rule that chose it (section 5.2, last paragraph).
 
-    If the three best have the same number of base instances, the best; else the one with the least sum of
-    squared Euclidean distances to the other nine, ties by rank. Where there is no auxiliary at all, the best: the
-    rule guards against a bound that is too high, and the bound of one type alone is its rate.
+    The best, if the three best have the same number of base instances; else the one with the least sum of squared
+    Euclidean distances to the other nine, ties by rank. The rule guards against a bound that is too high. The bound of
+    one type alone is its rate, so without auxiliaries the best is taken.
     """
     if len(ranked[0].counts) == 1:
         return 0, "only type that can be used: the most instances are taken"

@@ -1,8 +1,7 @@
 """Kairos+: the best configuration by trying as few as possible (HPDC'23, Algorithm 1).
 
-In falling order of the upper bound; after each trial, configurations whose bound is not above the best seen are out,
-and so are the sub-configurations of what was tried, since taking instances away raises no throughput. (With noise it
-now and then does; the paper's rule is kept.)
+Tries in falling order of the upper bound, and skips sub-configurations of what was tried, since fewer instances raise
+no throughput. (With noise they now and then do; the paper's rule is kept.) Ends when no bound is above the best rate.
 """
 
 from __future__ import annotations
@@ -10,24 +9,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hetserve.planning.evaluator import Evaluator
+import numpy as np
+
 from hetserve.planning.formatting import qps_text
-from hetserve.planning.kairos.explain import Ranked, Setting
+from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.kairos.setting import entries, nothing_fits, settle
+from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, entries, nothing_fits, ranking_inputs
+from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import Space, best_configurations, space_of
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Counts, Evaluator, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
-from hetserve.planning.trials import Trials, plan_of_trials
-
-if TYPE_CHECKING:
-    from hetserve.planning.quick_evaluator import QuickSimulation
+from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
+from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64
-"""Configurations ranked at once; twice as many each time the bounds do not yet rule out the rest."""
+"""Configurations ranked at first; twice as many each time the bounds do not yet rule out the rest."""
+
+WORK: Final = 150_000_000
+"""Limit on queries x (instances + STEP), summed over all trials of the quick simulation: 5 to 10 s."""
 
 _MOST_RANKED: Final = 65_536
 
@@ -37,36 +39,33 @@ def plan_kairos_plus(
 ) -> Plan:
     """Best configuration by trial.
 
-    evaluate: what one holds; None: a quick simulation with `seed`, as long as overload needs to show, for as many
-    trials as its work allows; where that is not one, the paper's pick stands. limit: most trials; None: until the
-    bounds rule out all.
+    evaluate: rate that a configuration holds; None: a quick simulation with `seed`, for as many trials as WORK allows.
+    If it allows none, the plan is planner kairos's. limit: most trials; None: until the bounds rule out all others.
 
-    An infeasible plan has the reasons of planner kairos, or NoTypeMeetsSLO where nothing that was tried holds any load.
+    An infeasible plan has the reasons of planner kairos, or NoTypeMeetsSLO if nothing that was tried holds any load.
     """
-    setting = settle(problem, NAME)
-    if isinstance(setting, Plan):
-        return setting
-    bounds = _Bounds(setting, space_of(setting.rates, setting.budget, problem.pools))
+    inputs = ranking_inputs(problem, NAME)
+    if isinstance(inputs, Plan):
+        return inputs
+    bounds = _Bounds(inputs, space_of(inputs.rates, inputs.budget, problem.pools))
     top = next(iter(bounds), None)
     if top is None or limit == 0:
-        return nothing_fits(setting, NAME)
+        return nothing_fits(inputs, NAME)
     length = ""
     if evaluate is None:
-        from hetserve.planning.quick_evaluator import QuickSimulation  # noqa: PLC0415  loads the simulation
-
-        evaluate = QuickSimulation.long_enough(setting, top, seed)
+        evaluate = QuickSimulation.long_enough(inputs, top, seed)
         within, length = evaluate.most_trials(top), f", each with {evaluate.queries} queries"
         if not within:
             return _untried(problem, evaluate, sum(top.counts))
         limit = within if limit is None else min(limit, within)
-    trials = Trials(setting, evaluate)
+    trials = Trials(inputs, evaluate)
     pruned, end = _try(trials, bounds, limit)
     how = f"{len(trials.done)} configurations tried{length}, {pruned} sub-configurations of them skipped; {end}"
-    return plan_of_trials(trials, NAME, lambda _: how, proven=bounds.proven)
+    return plan_of_trials(trials, NAME, how, proven=bounds.proven)
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
-    """Try by falling bound; how many sub-configurations were skipped, and why it ended, in words."""
+    """Try by falling bound; returns the number of sub-configurations skipped, and why it ended."""
     pruned, best = 0, 0.0
     for entry in bounds:
         if trials.done and entry.bound <= best:
@@ -97,24 +96,24 @@ def _untried(problem: Problem, simulation: QuickSimulation, instances: int) -> P
 
 @dataclass(slots=True)
 class _Bounds:
-    """Configurations by falling bound, ranked in growing portions: most of them are never needed.
+    """Configurations by falling bound, ranked in growing portions.
 
-    proven: False once a search gave up at its limit of work. whole: whether the last portion was all there is.
+    proven: False once a search reached its limit of work. whole: whether the last portion held all that there are.
     """
 
-    setting: Setting
+    inputs: RankingInputs
     space: Space
     proven: bool = True
     whole: bool = False
 
-    def __iter__(self) -> Iterator[Ranked]:
-        """A search that gives up may rank its next portion otherwise, so that what came already is known by counts."""
+    def __iter__(self) -> Iterator[BoundedConfiguration]:
+        # A search that gives up may order its next portion differently, so repeats are found by counts.
         seen: set[tuple[int, ...]] = set()
         top = FIRST
         while not self.whole and top <= _MOST_RANKED:
             ranking = best_configurations(self.space, top)
             self.proven = self.proven and ranking.proven
-            for entry in entries(self.setting.rates, ranking):
+            for entry in entries(self.inputs.rates, ranking):
                 if entry.counts not in seen:
                     seen.add(entry.counts)
                     yield entry
@@ -122,6 +121,36 @@ class _Bounds:
             top *= 2
 
 
-def _below(one: Ranked, other: Ranked) -> bool:
+def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
     """Whether one is a sub-configuration of the other: no more of any type."""
     return all(a <= b for a, b in zip(one.counts, other.counts, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class QuickSimulation:
+    """Evaluator without a compiler; `queries` and `seed` are the same in every trial, so equal counts get equal
+    answers.
+    """
+
+    inputs: RankingInputs
+    queries: int
+    seed: int = SEED
+
+    @classmethod
+    def long_enough(cls, inputs: RankingInputs, top: BoundedConfiguration, seed: int | None) -> QuickSimulation:
+        """Evaluator with enough queries to show overload at the highest bound of all, `top`."""
+        queries = quick_queries([inputs.ranked(top)], inputs.problem.slo.latency)
+        return cls(inputs, queries, SEED if seed is None else seed)
+
+    def most_trials(self, top: BoundedConfiguration) -> int:
+        """Trials of configurations as large as this one within WORK; 0: not even one."""
+        return WORK // (self.queries * (sum(top.counts) + STEP))
+
+    def __call__(self, counts: Counts, /) -> float:
+        rates, held = self.inputs.rates, dict(counts)
+        row = [held[name] for name in (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))]
+        bound = float(configuration_bounds(rates, np.array([row], dtype=np.int64))[0])
+        problem = self.inputs.problem
+        cost = sum(option.price * held[option.name] for option in problem.types)
+        entry = RankedConfiguration(counts, MicroDollarsPerHour(cost), QPS(bound))
+        return float(quick_throughputs(problem, [entry], self.queries, seed=self.seed)[0])

@@ -1,4 +1,4 @@
-"""The best configurations of a budget by Kairos's bound, exact, without enumerating them where they are many."""
+"""The k best configurations of a budget by Kairos's bound: exact, and without enumerating large spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best configurations of a space: listed where they are few, searched by compiled code where they are many."""
+"""The best configurations of a space: small spaces are listed, large ones searched by compiled code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from hetserve.planning.kbest.grid import Grid, grid_of
 from hetserve.planning.kbest.space import Floats, Ints, Space
 
 LISTED: Final = 100_000
-"""Most configurations, of five types, that are listed rather than searched: some 10 ms; compiled code loads in 500."""
+"""Most configurations, of five types, to list rather than search: listing takes 10 ms, loading compiled code 500."""
 
 _ROUGH: Final = 300_000
-"""Steps of money for a count that is only told, not used."""
+"""Steps of money for a count that is only reported."""
 
-_NODES: Final = 10_000_000
-_TIE_NODES: Final = 100_000
+NODE_LIMIT: Final = 10_000_000
+TIE_NODE_LIMIT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
     """The best configurations by key descending, cost ascending, then counts.
 
-    counts: one row each, base first. size: configurations in all (about, where they were not listed). tied: further
-    configurations have the last entry's bound and cost, and which of them come first by counts was not settled.
-    proven: False where the search gave up at its node limit; the entries are then good but may not be the best.
-    nodes: visited by the search.
+    counts: [entry, type], base first. size: number of configurations; approximate unless listed. tied: further
+    configurations have the last entry's bound and cost, and their order by counts was not settled. proven: False if the
+    search reached its node limit; better configurations may exist. nodes: visited by the search.
     """
 
     counts: Ints
@@ -42,14 +41,14 @@ class Ranking:
 
 
 def best_configurations(space: Space, top: int = 10) -> Ranking:
-    """The `top` best configurations of a space; empty where the budget or a limit leaves none."""
+    """The `top` best configurations of a space; empty if the budget or a limit leaves none."""
     if _few(space):
         return list_all(space, top)
     return search_best(space, top, size=count_configurations(space.dimensions, space.budget, _ROUGH))
 
 
 def list_all(space: Space, top: int | None = None) -> Ranking:
-    """The same by enumeration; top: None for the ranking of every configuration."""
+    """The same by enumeration; top: None for all configurations."""
     if space.empty:
         return _nothing(space)
     counts, costs = enumerate_configurations(space.dimensions, space.budget)
@@ -68,23 +67,23 @@ def list_all(space: Space, top: int | None = None) -> Ranking:
 
 
 def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: float = math.nan) -> Ranking:
-    """The same by branch and bound; loads compiled code, half a second in a process that has not yet.
+    """The same by branch and bound; loads compiled code, which takes half a second once per process.
 
-    ceiling: highest key that counts; bounds above it are equal, so that the first entry is the cheapest to reach it.
+    ceiling: highest key that counts. Bounds above it are equal, so the first entry is the cheapest that reaches it.
     """
     from hetserve.planning.kbest.run import run  # noqa: PLC0415
 
     if space.empty:
         return _nothing(space)
-    found = run(space, grid_of(space), top, ceiling, _NODES, _TIE_NODES)
+    found = run(space, grid_of(space), top, ceiling, NODE_LIMIT, TIE_NODE_LIMIT)
     return Ranking(found.counts, found.costs, found.keys, size, found.tied, found.proven, found.nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reaching:
-    """The cheapest configuration that reaches a bound. counts: None where none was found.
+    """The cheapest configuration that reaches a bound. counts: None if none was found.
 
-    proven: False where the search gave up: a cheaper one may reach it, or, where none was found, some may.
+    proven: False if the search gave up: a cheaper one, or any if none was found, may reach it.
     """
 
     counts: Ints | None
@@ -93,14 +92,14 @@ class Reaching:
 
 
 def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
-    """The cheapest configuration with a bound of at least `qps`; of several at that cost the highest bound."""
+    """The cheapest configuration with a bound of at least `qps`; ties go to the highest bound."""
     target = grid.key_for(qps)
     if _few(space):
         listed = list_all(space)
         reach = np.flatnonzero(listed.keys >= target)
         if not len(reach):
             return Reaching(None, 0, proven=True)
-        first = reach[np.argmin(listed.costs[reach])]  # sorted by key: the first of equal costs has the highest
+        first = reach[np.argmin(listed.costs[reach])]  # sorted by key: highest of equal costs
         return Reaching(listed.counts[first], int(listed.costs[first]), proven=True)
     found = search_best(space, 1, target)
     if not len(found.keys) or found.keys[0] < target:
@@ -112,7 +111,7 @@ def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
 
 
 def _few(space: Space) -> bool:
-    """Whether listing is quicker; a rough count will do, since it never counts too few."""
+    """Whether listing is quicker; a rough count suffices, since it never counts too few."""
     return count_configurations(space.dimensions, space.budget, _ROUGH // 30) <= 5 * LISTED // len(space.prices)
 
 

@@ -12,7 +12,7 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     NODES,
     TIED,
-    Best,
+    Incumbents,
     Part,
     Rows,
     Walk,
@@ -31,8 +31,8 @@ from hetserve.planning.kbest.tables import Equals, Leaders
 
 
 @njit_inner
-def enter_part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
-    """Stand before the first free type of a part; False: nothing of it, or nothing more, is to be visited."""
+def enter_part(best: Incumbents, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
+    """Prepare the first level of a part; False if the part, or the rest of it, needs no visit."""
     best.numbers[NODES] += 1
     size, rate = table.size[leader], table.first[leader]
     left = part.budget - table.entry[leader] - u * best.numbers[BASE_PRICE]
@@ -55,14 +55,15 @@ def enter_part(best: Best, table: Leaders, leader: int, u: int, rows: Rows, part
 
 
 @njit_inner
-def depth_first(best: Best, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk) -> None:
-    """The free types of a part one by one.
+def depth_first(
+    best: Incumbents, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk
+) -> None:
+    """Fix the free types of a part one by one.
 
-    At each level counts fall from the one that reaches the plateau to zero, then rise from it: the falling side is
-    left as soon as the monotone verdict (without common divisors) says so, and not before, since what overshoots
-    the plateau becomes cheaper on the way down.
+    At each level, counts fall from the one that reaches the plateau to zero, then rise from it. The monotone verdict
+    (without common divisors) ends the falling side, since what overshoots the plateau becomes cheaper on the way down.
     """
-    # Rows of this leader: the whole table is too large to be passed at every node.
+    # Rows of this leader: the whole table is too large to pass at every node.
     before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
     columns, prices, weights = table.column[leader], table.price[leader], table.weight[leader]
     limits, commons, placed = table.most[leader], table.common[leader], table.placed[leader]
@@ -96,11 +97,11 @@ def depth_first(best: Best, table: Leaders, equals: Equals, leader: int, rows: R
 def _open_level(
     walk: Walk, level: int, part: Part, rows: Rows, column: int, placed: int, price: int, weight: float, limit: int
 ) -> None:
-    """Prepare to walk the counts of a free type: the highest, where they turn, and on the falling side."""
+    """Prepare the counts of a free type: the highest, the turning point, and the falling side."""
     most = min(limit, walk.left[level] // price, room(rows, walk.spare[level], column, placed))
     turn, lacking = ZERO, part.full - walk.rate[level]
     if weight > 0.0 and lacking > 0.0:
-        # The fewest instances that reach the plateau, or as many as there may be.
+        # The fewest instances that reach the plateau, or all that are allowed.
         turn = int(min(float(most), np.ceil(lacking / weight)))
     walk.most[level], walk.turn[level] = most, turn
     walk.now[level], walk.falling[level] = turn + 1, True
@@ -121,7 +122,7 @@ def _next_count(walk: Walk, level: int) -> int:
 
 @njit_inner
 def _worth(
-    best: Best,
+    best: Incumbents,
     walk: Walk,
     level: int,
     part: Part,
@@ -133,7 +134,7 @@ def _worth(
     below: float,
     money: int,
 ) -> bool:
-    """Whether anything below a node can enter; where nothing can, the counts after it may be skipped as well."""
+    """Whether anything below a node can enter; if nothing can, this may also skip the counts after it."""
     last, last_cost = threshold(best)
     if last < 0.0:
         return True
@@ -144,7 +145,7 @@ def _worth(
     monotone = sharp
     if common > 1:
         monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
-    if TIED in (sharp, monotone):  # what is skipped with it may tie although this count does not
+    if TIED in (sharp, monotone):  # a skipped count may tie even if this one does not
         note_tie(best, last, last_cost)
     if monotone != KEEP:
         _skip(part, below, last, walk, level)
@@ -153,10 +154,10 @@ def _worth(
 
 @njit_inner
 def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None:
-    """Leave this side of a level where nothing further on it can be better.
+    """Leave a side of a level if nothing further on it can be better.
 
-    Falling, bound and cost floor get worse with every step once what is fixed falls short of the last entry's bound;
-    while it does not, each step is cheaper. Rising, the bound cannot grow, the cost does.
+    Falling: bound and cost floor get worse with every step once the fixed types fall short of the last entry's bound;
+    before that, each step is cheaper. Rising: the bound cannot grow, the cost does.
     """
     short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
     if short or not walk.falling[level]:
@@ -165,9 +166,9 @@ def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None
 
 @njit_inner
 def _enter_all(
-    best: Best, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
+    best: Incumbents, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
 ) -> None:
-    """Offer every way to spread merged counts over their types, until one is refused: all are equal."""
+    """Offer every way to spread merged counts over their types, until one is refused, since all are equal."""
     size = equals.size[leader]
     if size == merged:
         offer(best, found, cost, walk.counts)

@@ -1,4 +1,4 @@
-"""Which parts to explore, and in what order: the best relaxation first, until none can hold a better entry."""
+"""The order in which parts are explored: the best relaxation first, until none can hold a better entry."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     MARGIN,
     NODES,
-    Best,
+    Incumbents,
     Rows,
     Walk,
+    all_zero,
     key,
-    none,
     offer,
     part_of,
     relaxation,
@@ -32,9 +32,9 @@ _LEFT, _RIGHT = 0, 1
 
 
 class Frontier(NamedTuple):
-    """Which parts are looked at next, per leader to the left and to the right of its peak.
+    """The next part of each leader, to the left and to the right of its peak [leader, side].
 
-    next_u: the base count; limit_u: the last one; bound: the relaxation at next_u, negative when there is none left.
+    next_u: base count; limit_u: the last one; bound: relaxation at next_u, negative if no part is left.
     """
 
     next_u: Ints
@@ -44,11 +44,18 @@ class Frontier(NamedTuple):
 
 @njit_uncounted
 def search(
-    best: Best, table: Leaders, equals: Equals, rows: Rows, least: Ints, most: Ints, frontier: Frontier, walk: Walk
+    best: Incumbents,
+    table: Leaders,
+    equals: Equals,
+    rows: Rows,
+    least: Ints,
+    most: Ints,
+    frontier: Frontier,
+    walk: Walk,
 ) -> None:
-    """Fill `best`; `frontier` ends one beyond the base counts looked at. least, most: per column."""
+    """Fill `best`. `frontier` ends one beyond the visited base counts. least, most: per column."""
     next_u, limit_u, bound = frontier
-    if none(least[1:]):
+    if all_zero(least[1:]):
         _base_alone(best, rows, least[0], most[0], walk.counts)
     _peaks(best, table, least[0], most[0], frontier)
     while best.numbers[NODES] <= best.numbers[LIMIT]:
@@ -71,7 +78,7 @@ def search(
 
 @njit_inner
 def _highest(bound: Floats) -> tuple[int, int]:
-    """Leader and side of the highest bound, the first of equal ones; -1: none is left."""
+    """Leader and side of the highest bound, ties to the first; -1 if none is left."""
     leader, side, highest = -1, 0, -1.0
     for i in range(bound.shape[0]):
         for k in range(2):
@@ -81,8 +88,8 @@ def _highest(bound: Floats) -> tuple[int, int]:
 
 
 @njit_inner
-def _peaks(best: Best, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
-    """Where each leader's search begins, to the left and to the right of its peak. least, most: of the base."""
+def _peaks(best: Incumbents, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
+    """Start each leader's search at its peak, to the left and to the right. least, most: of the base."""
     next_u, limit_u, bound = frontier
     for leader in range(len(table.size)):
         money = best.numbers[BUDGET] - table.entry[leader]
@@ -99,14 +106,14 @@ def _peaks(best: Best, table: Leaders, least: int, most: int, frontier: Frontier
 
 
 @njit_inner
-def _base_alone(best: Best, rows: Rows, low: int, high: int, counts: Ints) -> None:
-    """Configurations without auxiliaries. counts: memory for one, zeros."""
+def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints) -> None:
+    """Offer configurations without auxiliaries. counts: memory for one, zeros."""
     high = min(high, best.numbers[BUDGET] // best.numbers[BASE_PRICE])
     need = rows.demand[:, 0]
     for r in range(len(rows.free)):
         if need[r] > 0:
             high = min(high, rows.running[0] + rows.free[r] // need[r])
-    # From the fewest that reach the highest key that counts: more of them are dearer, fewer have a lower bound.
+    # Start at the fewest that reach the highest key: more are dearer, fewer have a lower bound.
     turn = high
     if best.rates[1] < np.inf:
         turn = int(min(float(high), np.ceil((best.rates[1] * UNIT - UNIT / 2) / best.rates[0])))
@@ -117,8 +124,8 @@ def _base_alone(best: Best, rows: Rows, low: int, high: int, counts: Ints) -> No
 
 
 @njit_inner
-def _peak(best: Best, table: Leaders, leader: int, low: int, high: int) -> int:
-    """Base count with the highest relaxation; thirds, not neighbours, so that rounding does not mislead."""
+def _peak(best: Incumbents, table: Leaders, leader: int, low: int, high: int) -> int:
+    """Base count with the highest relaxation, by ternary search: comparing neighbours, rounding would mislead it."""
     while high - low > 2:
         third = (high - low) // 3
         one, other = low + third, high - third

@@ -8,7 +8,7 @@ import numpy as np
 
 from hetserve.planning.kbest.grid import Grid
 from hetserve.planning.kbest.parts import Frontier, search
-from hetserve.planning.kbest.search import FOUND, LIMIT, NODES, TIED_COST, Best, Rows, Walk
+from hetserve.planning.kbest.search import FOUND, LIMIT, NODES, TIED_COST, Incumbents, Rows, Walk
 from hetserve.planning.kbest.space import Floats, Ints, Space
 from hetserve.planning.kbest.tables import Leaders, by_column, lay_out, merge_equals
 from hetserve.planning.kbest.ties import first_by_counts
@@ -16,7 +16,7 @@ from hetserve.planning.kbest.ties import first_by_counts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What the search found, in money again."""
+    """Result of the search, in money."""
 
     counts: Ints
     costs: Ints
@@ -27,18 +27,18 @@ class Found:
 
 
 def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limit: int) -> Found:
-    """Search a space that is not empty. limit, tie_limit: most nodes of the search and of settling the third key."""
+    """Search a space that is not empty. limit, tie_limit: most nodes of the search and of the third key."""
     unit = int(np.gcd.reduce(space.prices))
     prices = space.prices // unit
     best = _fresh(top, len(prices), space.budget // unit, int(prices[0]), grid.base, ceiling, limit)
     order = np.array(space.leading, dtype=np.int64)
     plain = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack)
     merged, equals = merge_equals(plain)
-    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # of another layout all is compiled anew
+    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # C order, or it compiles again
     frontier = Frontier(
         np.zeros((len(order), 2), np.int64), np.zeros((len(order), 2), np.int64), np.full((len(order), 2), -1.0)
     )
-    # Equal types may still differ in what they take of shared resources.
+    # Equal types may differ in their demand of shared resources, so merge them only without any.
     walk = _memory(space)
     search(best, plain if len(rows.free) else merged, equals, rows, space.least, space.most, frontier, walk)
     seen = frontier.next_u + np.array([1, -1])
@@ -56,8 +56,8 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     return Found(counts[by_rank], costs[by_rank] * unit, keys[by_rank], tied, proven, nodes)
 
 
-def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ceiling: float, limit: int) -> Best:
-    return Best(
+def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ceiling: float, limit: int) -> Incumbents:
+    return Incumbents(
         keys=np.full(top, -1.0),
         costs=np.zeros(top, np.int64),
         counts=np.zeros((top, columns), np.int64),
@@ -67,9 +67,9 @@ def _fresh(top: int, columns: int, budget: int, base_price: int, base: float, ce
 
 
 def _settle(
-    best: Best, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
+    best: Incumbents, table: Leaders, rows: Rows, space: Space, seen: Ints, limit: int, walk: Walk
 ) -> tuple[Ints | None, int]:
-    """Counts with the last entry's equals replaced by the first of all its equals; None: not settled in time."""
+    """Counts with the first of all ties in place of the last entry's; None if not settled in time."""
     key, cost = best.keys[-1], int(best.costs[-1])
     above = (best.keys > key) | (best.costs < cost)
     equals = int((~above).sum())

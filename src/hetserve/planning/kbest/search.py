@@ -1,9 +1,8 @@
 """The k best configurations by (bound, cost): partition by leader and base count, branch and bound in each part.
 
-Parts are visited in falling order of their relaxation (a fractional knapsack), which is concave in the base count:
-from each leader's peak outwards, to the left and to the right, so that most parts are never looked at. Within a part
-the free types are fixed one by one, the best rate per price first. Keys and costs are exact; only the relaxations are
-floats, and they err to the safe side by MARGIN.
+The relaxation of a part (a fractional knapsack) is concave in the base count. Parts are visited in falling order of it,
+from each leader's peak outwards. Within a part the free types are fixed one by one, the best rate per price first. Keys
+and costs are exact; MARGIN keeps the relaxations, which are floats, on the safe side.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from hetserve.planning.kbest.space import Bools, Floats, Ints
 from hetserve.planning.kbest.tables import Leaders
 
 MARGIN: Final = 8.0
-"""Fine steps by which a relaxation may be wrong: its terms are below 2**53 steps, each rounded once."""
+"""Error limit of a relaxation in fine steps: its terms are below 2**53 steps, each rounded once."""
 
 FOUND: Final = 0
 NODES: Final = 1
@@ -32,12 +31,12 @@ WORSE: Final = 1
 TIED: Final = 2
 
 
-class Best(NamedTuple):
-    """The best so far, and the numbers of the search.
+class Incumbents(NamedTuple):
+    """The best entries so far, and the counters of the search.
 
     keys, costs, counts: sorted by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited),
-    LIMIT (of nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the
-    key of the last candidate that was passed over although it might tie with the last entry (its cost: TIED_COST).
+    LIMIT (of nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the key
+    of the last skipped candidate that may tie with the last entry (its cost: TIED_COST).
     """
 
     keys: Floats
@@ -48,7 +47,7 @@ class Best(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Numbers of one part: rate of the base, plateau of the auxiliaries (fine steps), key there, ceiling, budget."""
+    """Numbers of one part: base rate, plateau of the auxiliaries (fine steps), key of the plateau, ceiling, budget."""
 
     base: float
     full: float
@@ -58,11 +57,11 @@ class Part(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Memory of a depth-first walk through one part, one entry per level: a free type of the leader.
+    """Memory of a depth-first walk through one part; each level is a free type of the leader.
 
-    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: from
-    which counts fall, then rise; most: its highest; falling: which side is being walked. taken, rest: of the same
-    walk over the types that a position stands for. counts: the configuration, by column.
+    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: where
+    counts stop falling and rise; most: its highest; falling: the side. taken, rest: the same over the types that a
+    merged position represents. counts: the configuration, by column.
     """
 
     left: Ints
@@ -78,7 +77,7 @@ class Walk(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Resources that several columns share: need of one new instance, what is free, and what runs already."""
+    """Resources that several columns share: demand of one new instance, free amount, running instances."""
 
     demand: Ints
     free: Ints
@@ -86,21 +85,21 @@ class Rows(NamedTuple):
 
 
 @njit_inner
-def key(best: Best, fine: float) -> float:
+def key(best: Incumbents, fine: float) -> float:
     """Key of a bound in fine steps, cut at the highest that counts."""
     return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
 
 
 @njit_inner
-def saturation(best: Best, table: Leaders, leader: int, u: int) -> float:
+def saturation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
     """Auxiliary rate beyond which the key of a part does not rise: the plateau, or the highest key that counts."""
     enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
     return float(min(u * table.slack[leader], enough))
 
 
 @njit_inner
-def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
-    """Enter a configuration if it is better than the last entry, or if there is room; whether it was."""
+def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
+    """Enter a configuration if it beats the last entry or there is room; returns whether it did."""
     last, last_cost = threshold(best)
     if found < last or (found == last and cost >= last_cost):
         if found == last and cost == last_cost:
@@ -108,7 +107,7 @@ def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
         return False
     at = min(best.numbers[FOUND], len(best.keys) - 1)
     if best.numbers[FOUND] == len(best.keys):
-        # It may have been equal to the entry that is last from now on.
+        # The dropped entry may tie with the new last one.
         note_tie(best, last, last_cost)
     while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
         best.keys[at] = best.keys[at - 1]
@@ -123,8 +122,8 @@ def offer(best: Best, found: float, cost: int, counts: Ints) -> bool:
 
 
 @njit_inner
-def relaxation(best: Best, table: Leaders, leader: int, u: int) -> float:
-    """Bound of a part in fine steps, fractions of instances allowed; concave in u."""
+def relaxation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
+    """Bound of a part in fine steps with fractional instances; concave in u."""
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
     more = most_rate(
         table.before[leader], table.served[leader], table.per_price[leader], table.size[leader], ZERO, money
@@ -147,10 +146,10 @@ def judge(
     last: float,
     last_cost: int,
 ) -> int:
-    """KEEP, WORSE or TIED: whether anything below a node can enter, or could but for its counts.
+    """KEEP, WORSE or TIED: whether anything below a node can enter, or is equal to the last entry but for its counts.
 
-    rate, left: served by what is fixed, and money not spent on it. common: divisor of all prices that follow, which
-    makes the verdict sharper but not monotone; 1 leaves it out. last, last_cost: the entry to beat.
+    rate, left: rate of the fixed types, and money not spent on them. common: divisor of all following prices; it makes
+    the verdict sharper but not monotone, and 1 disables it. last, last_cost: the entry to beat.
     """
     margin = MARGIN if start < size else 0.0
     money = left - left % common if common > 1 else left
@@ -173,14 +172,14 @@ def judge(
 
 @njit_inner
 def copy(source: Ints, target: Ints) -> None:
-    """Element by element: of a slice assigned to a slice numba would make a copy first."""
+    """Copy element by element: assigning a slice to a slice makes numba copy it first."""
     for i in range(len(target)):
         target[i] = source[i]
 
 
 @njit_inner
-def none(counts: Ints) -> bool:
-    """Whether all are zero; none is negative."""
+def all_zero(counts: Ints) -> bool:
+    """Whether all counts, none of them negative, are zero."""
     total = 0
     for i in range(len(counts)):
         total += counts[i]
@@ -200,7 +199,7 @@ def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
 
 @njit_inner
 def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None:
-    """Take what `more` further instances of a column need; running ones are charged already."""
+    """Subtract the demand of `more` further instances of a column; running ones are charged already."""
     if len(rows.free) > 0 and more > 0:
         new = max(placed + more - rows.running[column], 0) - max(placed - rows.running[column], 0)
         for r in range(len(rows.free)):
@@ -209,7 +208,7 @@ def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None
 
 @njit_inner
 def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints, spare: Ints) -> bool:
-    """Counts and free resources of a part before any free type is fixed; False: not even that fits."""
+    """Counts and free resources of a part before any free type is fixed; False if not even that fits."""
     copy(table.placed[leader], counts)
     counts[0] = u
     copy(rows.free, spare)
@@ -222,14 +221,14 @@ def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints,
 
 
 @njit_inner
-def part_of(best: Best, table: Leaders, leader: int, u: int) -> Part:
+def part_of(best: Incumbents, table: Leaders, leader: int, u: int) -> Part:
     """Numbers of the part of a leader and a base count."""
     base, full = u * best.rates[0], saturation(best, table, leader, u)
     return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
 
 
 @njit_inner
-def threshold(best: Best) -> tuple[float, int]:
+def threshold(best: Incumbents) -> tuple[float, int]:
     """Key and cost to beat; a key of -1 while there is room."""
     if best.numbers[FOUND] < len(best.keys):
         return -1.0, 0
@@ -237,21 +236,21 @@ def threshold(best: Best) -> tuple[float, int]:
 
 
 @njit_inner
-def note_tie(best: Best, found: float, cost: int) -> None:
-    """Remember that a configuration of this key and cost may have been passed over."""
+def note_tie(best: Incumbents, found: float, cost: int) -> None:
+    """Record that a configuration of this key and cost may have been skipped."""
     best.rates[2] = found
     best.numbers[TIED_COST] = cost
 
 
 @njit_inner
 def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: int, money: int) -> float:
-    """Most rate that `money` buys of the free types from a position on, fractions of instances allowed.
+    """Most rate that `money` buys of the free types from a position on, with fractional instances.
 
-    The first three are a leader's rows: the whole table is too large to be passed at every node.
+    The first three are a leader's rows: the whole table is too large to pass at every node.
     """
     low, high = start, size
     money += before[start]
-    while low < high:  # the first position that money does not buy whole
+    while low < high:  # first position that money does not buy completely
         middle = (low + high) // 2
         if before[middle + 1] < money:
             low = middle + 1
@@ -265,7 +264,7 @@ def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: i
 
 @njit_inner
 def least_money(before: Ints, served: Ints, per_price: Floats, size: int, start: int, rate: float) -> float:
-    """Least money for which the free types from a position on serve `rate`, fractions allowed; inf: none is enough."""
+    """Least money for which the free types from a position on serve `rate`, fractions allowed; inf if impossible."""
     if rate <= 0.0:
         return 0.0
     low, high = start, size

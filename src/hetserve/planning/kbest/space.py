@@ -1,4 +1,4 @@
-"""The configurations that are ranked: one base and its auxiliaries within a budget, as plain arrays."""
+"""The configurations to rank, as plain arrays: one base and its auxiliaries within a budget."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RESOURCES = ("cpu", "memory", "gpu_memory")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Everything that the ranking depends on; column 0 is the base, the auxiliaries follow in the order of `Rates`.
+    """Input of the ranking; column 0 is the base, the auxiliaries follow in the order of `Rates`.
 
-    prices, least, most: per column, micro-dollars/h and instances (most: at most what the budget buys).
-    q_base: Q_b; limits, f, t: per auxiliary; q_aux[i, j]: rate of auxiliary j at the limit of auxiliary i.
-    demand, free: what one *new* instance of each column takes of each shared resource, one row each; running: per
-    column, charged already.
+    prices, least, most: per column, micro-dollars/h and instances (most: at most what the budget buys). q_base: Q_b.
+    limits, f, t: per auxiliary. q_aux[i, j]: rate of auxiliary j at the limit of auxiliary i. demand [resource,
+    column], free [resource]: what one *new* instance takes of each shared resource, and what is free. running: per
+    column.
     """
 
     budget: int
@@ -44,23 +44,23 @@ class Space:
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The same limits as the enumeration takes them."""
+        """The same limits in the form of the enumeration."""
         rows = zip(self.prices.tolist(), self.least.tolist(), self.most.tolist(), strict=True)
         return tuple(Dimension(price, least, most) for price, least, most in rows)
 
     @property
     def leading(self) -> list[int]:
-        """Auxiliaries as they lead: the largest limit first, then as they stand."""
+        """Auxiliaries in their order of leading: the largest limit first, ties by column."""
         return sorted(range(len(self.limits)), key=lambda i: (-int(self.limits[i]), i))
 
     @property
     def empty(self) -> bool:
-        """Whether the budget or a limit leaves no configuration at all."""
+        """Whether the budget or a limit leaves no configuration."""
         return bool((self.most < self.least).any()) or int((self.prices * self.least).sum()) > self.budget
 
 
 def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
-    """Space of a base and its auxiliaries; at least one base instance.
+    """Space of a base, at least one instance of it, and its auxiliaries.
 
     A resource that only one type draws on becomes a limit of that type; the others stay as rows.
     """
@@ -68,7 +68,7 @@ def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
     prices = np.array([option.price for option in columns], dtype=np.int64)
     least = np.array([option.min_instances for option in columns], dtype=np.int64)
     least[0] = max(least[0], 1)
-    # A saturated product instead of an overflow: nobody buys more than the budget holds.
+    # Capped by the budget, which also avoids an overflow.
     most = budget // prices
     for i, option in enumerate(columns):
         if option.max_instances is not None:
@@ -93,7 +93,7 @@ def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
 
 
 def _shared(columns: Sequence[TypeOption], pools: Sequence[Pool], most: Ints) -> tuple[Ints, Ints]:
-    """Rows of resources that several columns share; `most` is lowered in place for those that one column has alone."""
+    """Demand and free amounts of shared resources; lowers `most` in place for resources of one column alone."""
     rows: list[list[int]] = []
     free: list[int] = []
     for pool in pools:

@@ -1,7 +1,6 @@
-"""What the search needs of each leader, laid out once: its free types by falling rate per price.
+"""Per leader, its free types by falling rate per price.
 
-In NumPy, not compiled: it runs once per search, in a tenth of a millisecond, and sorting alone took the compiler
-seconds.
+In NumPy, not compiled: it runs once per search, in a tenth of a millisecond, and compiling the sort alone took seconds.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ Places = tuple[NDArray[np.intp], ...]
 
 
 class Leaders(NamedTuple):
-    """One row per auxiliary type that can lead; positions along a row are its free types, best rate per price first.
+    """One row per auxiliary type; positions along a row are its free types, best rate per price first.
 
-    A configuration's leader is its first present type in the order of `Space.leading`. Leader i alone has one
-    instance (or `least`) placed beforehand; types before it are absent, those after it and itself are free.
-    entry, first: cost and rate of what is placed beforehand. size: positions, -1: it cannot lead. column, price,
-    weight, most: of a free type, most beyond what is placed. before, served: cost and rate of most of every position
-    before one. common: greatest common divisor of the prices from a position on. placed: by column.
+    A configuration's leader is its first present type in the order of `Space.leading`. If type i leads, one instance of
+    it (or `least`) is placed beforehand, types before it are absent, and itself and types after it are free. entry,
+    first: cost and rate of what is placed. size: positions; -1: it cannot lead. column, price, weight, most: of a free
+    type, most beyond what is placed. before, served: cost and rate of all positions before one, each at its most.
+    common: greatest common divisor of the prices from a position on. placed: by column.
     """
 
     entry: Ints
@@ -44,10 +43,10 @@ class Leaders(NamedTuple):
 
 
 class Equals(NamedTuple):
-    """How positions that stand for several equal types are spread over them, one row per leader.
+    """How merged positions are spread over their types, one row per leader.
 
-    size: types. column, most: of a type. group: its position in the merged table. behind: how many instances the
-    types after it in its group may have.
+    size: types. column, most: of a type. group: its position in the merged table. behind: most instances of the types
+    after it in its group.
     """
 
     size: Ints
@@ -58,7 +57,7 @@ class Equals(NamedTuple):
 
 
 class ByColumn(NamedTuple):
-    """A leader's positions in the order of their columns; greatest common divisor of the prices from each on."""
+    """A leader's positions by column; greatest common divisor of the prices from each on."""
 
     order: Ints
     common: Ints
@@ -74,7 +73,7 @@ def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats,
     free = rank >= rank[:, None]
     here = np.where(free, placed[:, 1:], 0)
     beyond = np.where(free, np.maximum(most[1:] - here, 0), 0)
-    # A type that must be there leads wherever none before it does.
+    # A type with a minimum leads unless one before it does.
     forced = np.flatnonzero(least[1 + order] > 0)
     can = (rank <= (forced[0] if len(forced) else size)) & (here[own, own] <= most[1:])
     per_price = weights / prices[1:]
@@ -94,7 +93,9 @@ def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats,
 
 
 def merge_equals(plain: Leaders) -> tuple[Leaders, Equals]:
-    """The table with types of equal price and rate in one position: else equals are looked at exponentially often."""
+    """The table with types of equal price and rate merged into one position; unmerged, their number of ways is
+    exponential.
+    """
     first = plain.most > 0
     first[:, 1:] &= (np.diff(plain.price) != 0) | (np.diff(plain.weight) != 0)
     group = np.cumsum(first, axis=1) - 1
@@ -125,7 +126,7 @@ def _moved(values: A, source: Places, target: Places) -> A:
 
 
 def by_column(table: Leaders) -> ByColumn:
-    """Every leader's positions by column, those that are used first."""
+    """Every leader's positions by column, used ones first."""
     used = table.most > 0
     order = np.lexsort((table.column, ~used), axis=1)
     return ByColumn(order, _common(np.take_along_axis(np.where(used, table.price, 0), order, axis=1)))
@@ -145,14 +146,14 @@ def _assembled(
     placed: Ints,
 ) -> Leaders:
     """The table with the sums and divisors that follow from its positions."""
-    # Whole numbers, so that differences are exact; beyond twice the scale more does not matter.
+    # Whole numbers make differences exact; nothing beyond twice the scale matters.
     rates = np.minimum(most * weight, 2 * FINE).astype(np.int64)
     before, served, common = _running(most * price), _running(rates), _common(np.where(most > 0, price, 0))
     return Leaders(entry, first, slack, size, column, price, weight, per_price, most, before, served, common, placed)
 
 
 def _running(values: Ints) -> Ints:
-    """Sum of what stands before each position of a row, and of all of it."""
+    """Sums before each position of a row, and the total."""
     sums = np.zeros((values.shape[0], values.shape[1] + 1), np.int64)
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums

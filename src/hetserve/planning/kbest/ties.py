@@ -1,7 +1,6 @@
 """Third key of the ranking: of all configurations with the last entry's bound and cost, the first by counts.
 
-How many there are is not known: identical types make them exponentially many. They are visited in the order of their
-counts, so that the first few end the search; a node limit keeps it from looking for ever for one that is not there.
+Identical types make them exponentially many. They are visited in the order of counts, up to a node limit.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from hetserve.planning.kbest.search import (
     LIMIT,
     MARGIN,
     NODES,
-    Best,
+    Incumbents,
     Rows,
     Walk,
+    all_zero,
     charge,
     copy,
     key,
-    none,
     room,
     saturation,
     start_of_part,
@@ -35,7 +34,7 @@ from hetserve.planning.kbest.tables import ByColumn, Leaders
 
 @njit_uncounted
 def first_by_counts(
-    best: Best,
+    best: Incumbents,
     table: Leaders,
     columns: ByColumn,
     rows: Rows,
@@ -45,12 +44,12 @@ def first_by_counts(
     target: float,
     walk: Walk,
 ) -> int:
-    """Fill best.counts with those of key `target` that cost exactly the budget of `best`, in order; answers how many.
+    """Fill best.counts with configurations of key `target` that cost exactly the budget, in order; returns how many.
 
     least, most: per column. seen: per leader, the base counts that may hold one.
     """
     found = 0
-    if none(least[1:]):
+    if all_zero(least[1:]):
         found = _base_alone(best, rows, least[0], most[0], target)
     low, high = most[0], least[0]
     for leader in range(len(table.size)):
@@ -68,7 +67,7 @@ def first_by_counts(
 
 
 @njit_inner
-def _base_alone(best: Best, rows: Rows, low: int, high: int, target: float) -> int:
+def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, target: float) -> int:
     u = best.numbers[BUDGET] // best.numbers[BASE_PRICE]
     if u * best.numbers[BASE_PRICE] != best.numbers[BUDGET] or not low <= u <= high:
         return 0
@@ -94,7 +93,7 @@ def _before(one: Ints, other: Ints) -> bool:
 
 @njit_inner
 def _after(one: Ints, other: Ints, column: int) -> bool:
-    """Whether the columns up to this one, all fixed, already come after those of the other."""
+    """Whether the columns up to this one, all fixed, come after those of the other."""
     for i in range(column + 1):
         if one[i] != other[i]:
             return bool(one[i] > other[i])
@@ -102,8 +101,8 @@ def _after(one: Ints, other: Ints, column: int) -> bool:
 
 
 @njit_inner
-def _enter(best: Best, found: int, counts: Ints) -> int:
-    """Keep a configuration in order; -1: it comes after all of a full list."""
+def _enter(best: Incumbents, found: int, counts: Ints) -> int:
+    """Keep a configuration in order; -1 if it comes after all of a full list."""
     top = len(best.counts)
     if found == top and not _before(counts, best.counts[top - 1]):
         return -1
@@ -143,9 +142,9 @@ def _can(table: Leaders, leader: int, column: int, money: int, least: float, mos
 
 
 class Aim(NamedTuple):
-    """A walk's aim: to spend its money exactly on a rate from least to most, which has the key that is sought.
+    """Aim of a walk: spend all its money on a rate from least to most, which has the wanted key.
 
-    order: free types by column; common: greatest common divisor of the prices from a position of it on.
+    order: free types by column. common: greatest common divisor of the prices from a position on.
     """
 
     least: float
@@ -156,7 +155,7 @@ class Aim(NamedTuple):
 
 @njit_inner
 def _part(
-    best: Best,
+    best: Incumbents,
     table: Leaders,
     columns: ByColumn,
     leader: int,
@@ -166,7 +165,7 @@ def _part(
     found: int,
     walk: Walk,
 ) -> int:
-    """Enter what one part holds of the key and cost; answers how many there are then."""
+    """Enter the configurations of one part with the key and cost; returns their number so far."""
     size, base = table.size[leader], u * best.rates[0]
     highest = key(best, base + saturation(best, table, leader, u))
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
@@ -183,8 +182,8 @@ def _part(
 
 
 @njit_inner
-def _in_order(best: Best, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
-    """Depth first through one part, columns as they stand and counts rising: in the order of the counts."""
+def _in_order(best: Incumbents, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
+    """Depth first through one part, in the order of the counts."""
     size, order, level = len(aim.order), aim.order, 0
     left, rate, spare, now, top, counts = walk.left, walk.rate, walk.spare, walk.now, walk.most, walk.counts
     now[0] = -1

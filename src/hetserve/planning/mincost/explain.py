@@ -1,18 +1,16 @@
-"""HetSev's choice put into a Plan: runner-up and why not, what changes, and what is missing where nothing carries."""
+"""Explains HetSev's choice as a Plan: runner-up and why not, changes, and what is missing for the load."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
-from hetserve.planning.kairos.base import slo_miss
-from hetserve.planning.milp import TOLERANCE
-from hetserve.planning.mincost.model import Choice, Model
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import Candidate, Counts, NextStep, Plan, Refusal, summary
-from hetserve.planning.problem import Problem
-from hetserve.planning.step import step_text
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
+from hetserve.planning.mincost.milp import TOLERANCE
+from hetserve.planning.mincost.model import Choice, CostModel
+from hetserve.planning.plan import Counts, NextStep, Plan, RankedConfiguration, infeasible, summary
+from hetserve.planning.problem import Problem, TypeRefusal
+from hetserve.planning.slo import slo_miss
 from hetserve.units import QPS, MicroDollarsPerHour
 
 _TOP = 10
@@ -20,7 +18,7 @@ _TOP = 10
 
 def explain(
     problem: Problem,
-    model: Model,
+    model: CostModel,
     best: Choice,
     others: tuple[Choice, ...],
     proof: str,
@@ -32,8 +30,8 @@ def explain(
 ) -> Plan:
     """Feasible plan of the best choice.
 
-    others: by objective. proof: why it may be called the best. step: what a little more money buys, if it was asked.
-    carries: the most load that the budget carries.
+    others: by objective. proof: why it is called the best. step: next step, if `asked`. carries: most load that the
+    budget carries.
     """
     counts = all_counts(problem, model, best)
     runner_up = others[0] if others else None
@@ -56,30 +54,30 @@ def explain(
     )
 
 
-def all_counts(problem: Problem, model: Model, choice: Choice) -> Counts:
+def all_counts(problem: Problem, model: CostModel, choice: Choice) -> Counts:
     """Counts of a choice for every type of the problem, in its order."""
     held = {option.name: count for option, count in zip(model.types, choice.counts, strict=True)}
     return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
 
 
-def step_to(problem: Problem, model: Model, best: Choice, richer: Choice) -> NextStep:
-    """The step from the best to a choice that carries noticeably more."""
+def step_to(problem: Problem, model: CostModel, best: Choice, richer: Choice) -> NextStep:
+    """Step from the best to a choice that carries noticeably more."""
     extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
     counts, cost = all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost)
     return NextStep(extra, gain, counts, cost, figure="capacity")
 
 
-def unusable(problem: Problem, model: Model) -> tuple[Refusal, ...]:
+def unusable(problem: Problem, model: CostModel) -> tuple[TypeRefusal, ...]:
     """Types that miss the SLO at its percentile, and by how much (constraint 4)."""
     usable = {option.name for option in model.types}
     return tuple(
-        Refusal(option.name, slo_miss(option, problem, problem.slo.percentile))
+        TypeRefusal(option.name, slo_miss(option, problem, problem.slo.percentile))
         for option in sorted(problem.types, key=lambda o: o.name)
         if option.name not in usable
     )
 
 
-def nothing_for_the_budget(problem: Problem, model: Model, planner: str) -> Plan:
+def nothing_for_the_budget(problem: Problem, model: CostModel, planner: str) -> Plan:
     """Infeasible plan of a problem without a load: the budget or the limits leave no instance."""
     cheapest = min(model.types, key=lambda option: (option.price, option.name))
     if problem.budget is not None and cheapest.price > problem.budget:
@@ -94,7 +92,7 @@ def nothing_for_the_budget(problem: Problem, model: Model, planner: str) -> Plan
 
 def too_little(
     problem: Problem,
-    model: Model,
+    model: CostModel,
     most: Choice,
     affordable: Choice,
     cheapest: Choice | None,
@@ -102,11 +100,11 @@ def too_little(
     planner: str,
     heuristic: str = "",
 ) -> Plan:
-    """Infeasible plan: the load is over what the limits allow, or over what the budget buys.
+    """Infeasible plan: limits or the budget do not allow the load.
 
-    most: the most load within caps and free resources; affordable: and within the budget; cheapest: least cost
-    without the budget, None if nothing carries the load. heuristic: what found these, empty where they are proven.
-    Raises ArithmeticError where these contradict each other.
+    most: most load within limits and free resources. affordable: within the budget as well. cheapest: least cost
+    without the budget; None if nothing carries the load. heuristic: name of what found these; empty if proven. Raises
+    ArithmeticError if these contradict each other.
     """
     if most.capacity < model.needed * (1 - float(TOLERANCE)):
         short = f"{qps_text(model.needed - most.capacity)} too little"
@@ -128,19 +126,19 @@ def too_little(
     return infeasible(problem, planner, reason, f"{_need(problem, model)}; {why}", unusable(problem, model))
 
 
-def _need(problem: Problem, model: Model) -> str:
+def _need(problem: Problem, model: CostModel) -> str:
     load = qps_text(problem.load or 0.0)
     if problem.saturation_threshold == 1:
         return f"a load of {load} must be carried"
     return f"a load of {load} needs {qps_text(model.needed)} at {share_text(problem.saturation_threshold)} saturation"
 
 
-def _held(problem: Problem, model: Model, choice: Choice) -> str:
+def _held(problem: Problem, model: CostModel, choice: Choice) -> str:
     return summary(all_counts(problem, model, choice))
 
 
-def _candidate(problem: Problem, model: Model, choice: Choice) -> Candidate:
-    return Candidate(all_counts(problem, model, choice), MicroDollarsPerHour(choice.cost), choice.capacity)
+def _candidate(problem: Problem, model: CostModel, choice: Choice) -> RankedConfiguration:
+    return RankedConfiguration(all_counts(problem, model, choice), MicroDollarsPerHour(choice.cost), choice.capacity)
 
 
 def _why_not(best: Choice, other: Choice) -> str:
@@ -154,12 +152,12 @@ def _why_not(best: Choice, other: Choice) -> str:
     return difference
 
 
-def _unused(model: Model, best: Choice) -> tuple[Refusal, ...]:
-    """Usable types that the plan does not hold, and what a query/s costs on them against those that it holds."""
+def _unused(model: CostModel, best: Choice) -> tuple[TypeRefusal, ...]:
+    """Usable types that the plan does not hold, with their cost per query/s."""
     per_qps = [option.price / rate for option, rate in zip(model.types, model.rates, strict=True)]
     dearest = max(value for value, count in zip(per_qps, best.counts, strict=True) if count)
     return tuple(
-        Refusal(option.name, _why_unused(value, dearest, upper))
+        TypeRefusal(option.name, _why_unused(value, dearest, upper))
         for option, value, count, upper in zip(model.types, per_qps, best.counts, model.upper, strict=True)
         if not count
     )
@@ -177,7 +175,7 @@ def _per_qps(micro: float) -> str:
     return f"{micro / 1e6:.4g} $/h per q/s"
 
 
-def _verdict(problem: Problem, model: Model, best: Choice) -> list[str]:
+def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
     slo, load = problem.slo, problem.load
     changes = [
         f"{count - option.running:+d} {option.name}"
@@ -198,7 +196,7 @@ def _verdict(problem: Problem, model: Model, best: Choice) -> list[str]:
 
 
 def _money(problem: Problem, carries: QPS | None) -> Iterator[str]:
-    """What the budget carries at most."""
+    """Most load that the budget carries."""
     if carries is not None and problem.budget is not None:
         usable = carries * problem.saturation_threshold
         yield (

@@ -1,9 +1,9 @@
 """HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
 
-Running instances stay unless the load can do without them: none is exchanged for a cheaper one. Each round adds one
-type: for each that limits and free resources allow, as many as carry the rest of the load or as there can be, and of
-these the cheapest per query/s that was lacking, launching included. (The paper does not say what happens when no type
-alone can carry the rest.) The plan states its gap to the proven optimum of the integer program.
+No running instance is exchanged for a cheaper one. Each round adds the type that is cheapest per query/s that was
+lacking, launching included, in as many instances as carry the rest of the load or as limits and free resources allow.
+(The paper does not say what happens if no type alone can carry the rest.) The plan states its gap to the proven optimum
+of the integer program.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.planning.formatting import money_text, share_text
-from hetserve.planning.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
-from hetserve.planning.mincost.ilp import Search, modelled
-from hetserve.planning.mincost.model import Choice, Model, for_budget
+from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
+from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
+from hetserve.planning.mincost.model import Choice, CostModel, for_budget
 from hetserve.planning.plan import NextStep, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.units import QPS
@@ -27,7 +27,7 @@ NAME: Final = "greedy"
 
 def plan_greedy(problem: Problem) -> Plan:
     """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
     rich = for_budget(model)
@@ -37,7 +37,7 @@ def plan_greedy(problem: Problem) -> Plan:
             return nothing_for_the_budget(problem, model, NAME)
         return _most_for_the_budget(problem, model, most)
     needed = model.needed * (1 - float(TOLERANCE) / 1000)
-    search = Search(model, Chain())
+    search = LeastCostSearch(model, Chain())
     made = _carrying(problem, search, needed)
     if isinstance(made, Plan):
         return made
@@ -49,16 +49,17 @@ def plan_greedy(problem: Problem) -> Plan:
     return explain(problem, model, made, others, proof, planner=NAME, step=step, asked=asked, carries=carries)
 
 
-def _most_for_the_budget(problem: Problem, model: Model, most: Choice) -> Plan:
-    step, asked = _step(Search(model, Chain()), problem, most)
+def _most_for_the_budget(problem: Problem, model: CostModel, most: Choice) -> Plan:
+    step, asked = _step(LeastCostSearch(model, Chain()), problem, most)
     proof = "by HetSev's heuristic"
     return explain(problem, model, most, (), proof, planner=NAME, step=step, asked=asked, carries=most.capacity)
 
 
-def _carrying(problem: Problem, search: Search, needed: float) -> Choice | Plan:
-    """The heuristic's choice that carries the load, or the infeasible plan where it finds none.
+def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choice | Plan:
+    """The heuristic's choice that carries the load, or the infeasible plan.
 
-    Looking away from the budget can end within it where filling up the budget ends on types that carry too little.
+    Without the budget the heuristic may still end within it, while with the budget it may end on types that carry too
+    little.
     """
     model = search.model
     made = scale_in(model, scale_out(model, needed), needed)
@@ -73,8 +74,8 @@ def _carrying(problem: Problem, search: Search, needed: float) -> Choice | Plan:
     return replace(refused, message=f"{refused.message}{_elsewhere(problem, search)}")
 
 
-def _elsewhere(problem: Problem, search: Search) -> str:
-    """What the integer program finds where the heuristic finds nothing."""
+def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
+    """What the integer program finds if the heuristic finds nothing."""
     try:
         best = search.least_cost()
     except SolverError:
@@ -85,15 +86,15 @@ def _elsewhere(problem: Problem, search: Search) -> str:
     return f"; planner ilp carries the load for {money_text(best.cost)} ({held})"
 
 
-def _step(search: Search, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
-    """The optimum's next step, beside which the heuristic's plan stands, and whether a solver could tell."""
+def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
+    """Next step from the heuristic's plan to the optimum, and whether a solver answered."""
     try:
         return search.next_step(problem, made), True
     except SolverError:
         return None, False
 
 
-def scale_out(model: Model, needed: float) -> Choice:
+def scale_out(model: CostModel, needed: float) -> Choice:
     """From what runs, add instances until `needed` queries/s are carried or nothing more can be added."""
     made = model.choice(tuple(_start(model)))
     while made.capacity < needed:
@@ -105,8 +106,8 @@ def scale_out(model: Model, needed: float) -> Choice:
     return made
 
 
-def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
-    """Types that can be added: cost per query/s of what they add and is lacking, index, how many."""
+def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
+    """Types that can be added: cost per lacking query/s that they add, index, count."""
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
@@ -115,7 +116,7 @@ def _options(model: Model, made: Choice, lacking: float) -> Iterator[tuple[float
             yield cost / min(more * rate, lacking), i, more
 
 
-def scale_in(model: Model, made: Choice, needed: float) -> Choice:
+def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
     """Remove one instance at a time while the rest carries `needed`: the dearest per query/s, ties by name."""
     while True:
         spare = [
@@ -130,11 +131,11 @@ def scale_in(model: Model, made: Choice, needed: float) -> Choice:
         made = min(spare, key=lambda entry: entry[:2])[2]
 
 
-def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> int:
-    """How many further instances of a type to add: what carries the lack, or what limits, resources, budget allow."""
+def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -> int:
+    """Most further instances of one type: what carries the lack, or what limits, resources and budget allow."""
     most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
-        # At least one: a lack far below what an instance carries is no share of it that a float can hold.
+        # At least one: the quotient underflows if the lack is far below one instance's rate.
         most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
     if model.budget is not None:
         spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
@@ -147,8 +148,8 @@ def addable(model: Model, counts: tuple[int, ...], i: int, lacking: float) -> in
     return low
 
 
-def optimality_gap(search: Search, made: Choice) -> tuple[str, Choice | None]:
-    """How much dearer the heuristic's choice is than the proven optimum, in words, and that optimum."""
+def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice | None]:
+    """How much dearer the choice is than the proven optimum, in words, and that optimum."""
     try:
         best = search.least_cost()
     except SolverError as error:
@@ -159,8 +160,8 @@ def optimality_gap(search: Search, made: Choice) -> tuple[str, Choice | None]:
     return ("as cheap as the proven optimum" if gap <= 0 else f"{share_text(gap)} dearer than the proven optimum"), best
 
 
-def _start(model: Model) -> Iterator[int]:
-    """What runs, within limits and the budget: instances over a limit go, the dearest per query/s first."""
+def _start(model: CostModel) -> Iterator[int]:
+    """Running instances within limits and the budget; over the budget, the dearest per query/s go first."""
     kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
     for i, option in enumerate(model.types):
         if option.max_instances is not None:
@@ -174,6 +175,6 @@ def _start(model: Model) -> Iterator[int]:
     yield from kept
 
 
-def _if_enough(model: Model, needed: float) -> Choice | None:
+def _if_enough(model: CostModel, needed: float) -> Choice | None:
     made = scale_in(model, scale_out(model, needed), needed)
     return made if made.capacity >= needed else None

@@ -3,9 +3,9 @@
     minimise sum C_i (X_i + lambda O_i max(X_i, 0))     subject to
     (1) sum T_i (N_i + X_i) >= W / threshold   (2) new instances fit what is free   (3) N_i + X_i >= 0   (4) L_i <= S
 
-Variables here are y_i = N_i + X_i and a_i >= y_i - N_i, the new instances. The objective is integer: launching
-one instance is charged C_i lambda O_i, rounded once to micro-dollars. Among equal optima the one with fewest
-instances, then with most of the first type by name: a plan must not flap between equals.
+Variables here are y_i = N_i + X_i and a_i >= y_i - N_i, the new instances. The objective is integer: launching one
+instance costs C_i lambda O_i, rounded once to micro-dollars. Ties: fewest instances, then most of the first type by
+name, so that plans do not flap between equals.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.kairos.base import no_type_meets_slo
-from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
+from hetserve.planning.mincost.milp import SOLVERS, Chain, Constraint, IntegerProgram, Solver
 from hetserve.planning.mincost.model import (
     Choice,
-    Model,
+    CostModel,
     build_model,
     for_budget,
     for_more,
@@ -28,24 +27,25 @@ from hetserve.planning.mincost.model import (
     most_load_program,
     other_program,
 )
-from hetserve.planning.outcome import infeasible
-from hetserve.planning.plan import NextStep, Plan
+from hetserve.planning.plan import NextStep, Plan, infeasible
 from hetserve.planning.problem import Problem
+from hetserve.planning.slo import no_type_meets_slo
 from hetserve.units import QPS
 
 NAME: Final = "ilp"
 
 
 def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
-    """HetSev's plan; solvers: in order of preference, the next is asked when one fails.
+    """HetSev's plan. solvers: in order of preference; if one fails, the next is tried.
 
-    A budget is a hard constraint; with a budget and no load, the plan carries as much as it buys. An infeasible plan
-    has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError when no solver answers.
+    A budget is a hard constraint. With a budget and no load, the plan carries as much as the budget buys. An infeasible
+    plan has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError if no solver
+    answers.
     """
-    model = modelled(problem, NAME)
+    model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
-    search = Search(model, Chain(solvers))
+    search = LeastCostSearch(model, Chain(solvers))
     if problem.load is None:
         return _most_for_the_budget(problem, search)
     best = search.least_cost()
@@ -56,7 +56,7 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
         return too_little(problem, model, most, affordable, cheapest, planner=NAME)
     carries = None
     if problem.budget is not None:
-        carries = Search(for_budget(model), search.chain).most_load(within_budget=True).capacity
+        carries = LeastCostSearch(for_budget(model), search.chain).most_load(within_budget=True).capacity
     return explain(
         problem,
         model,
@@ -70,8 +70,8 @@ def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
     )
 
 
-def modelled(problem: Problem, planner: str) -> Model | Plan:
-    """The program of a problem, or the infeasible plan that says why there is none."""
+def model_of(problem: Problem, planner: str) -> CostModel | Plan:
+    """Model of a problem, or the infeasible plan that says what is missing."""
     if problem.load is None and problem.budget is None:
         message = (
             f"planner {planner} carries a load at least cost, or the most for a budget, and neither is known: set "
@@ -91,13 +91,13 @@ def modelled(problem: Problem, planner: str) -> Model | Plan:
     return model
 
 
-def _most_for_the_budget(problem: Problem, search: Search) -> Plan:
-    """Plan without a load: the most that the budget buys, and of all that carry so much the cheapest."""
+def _most_for_the_budget(problem: Problem, search: LeastCostSearch) -> Plan:
+    """Plan without a load: the most that the budget buys, ties to the cheapest."""
     most = search.most_load(within_budget=True)
     if most.capacity <= 0:
         return nothing_for_the_budget(problem, search.model, NAME)
     exact = replace(search.model, needed=QPS(most.capacity))
-    best = Search(exact, search.chain).least_cost() or most
+    best = LeastCostSearch(exact, search.chain).least_cost() or most
     return explain(
         problem,
         search.model,
@@ -112,15 +112,15 @@ def _most_for_the_budget(problem: Problem, search: Search) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class LeastCostSearch:
     """The questions that are asked of one model."""
 
-    model: Model
+    model: CostModel
     chain: Chain
     others: dict[tuple[int, ...], Choice | None] = field(default_factory=dict)
 
     def least_cost(self, within_budget: bool = True) -> Choice | None:
-        """The optimum, made unique by further solves where it is not; None if nothing carries the load."""
+        """The optimum, made unique by further solves; None if nothing carries the load."""
         if not self.model.within_reach():
             return None
         program = least_cost_program(self.model, within_budget)
@@ -129,36 +129,35 @@ class Search:
             return None
         best = self.model.choice(first)
         second = self._other(best)
-        # Nothing else costs as little: adding instances to the best costs more in any case.
+        # Unique: every other choice costs more, and so do additions to the best.
         if within_budget and (second is None or second.objective > best.objective):
             return best
         return self._unique(program, best)
 
     def _unique(self, program: IntegerProgram, best: Choice) -> Choice:
-        """Among the optima the one with fewest instances, then with most of the first type."""
+        """Of the optima, the one with fewest instances, then with most of the first type."""
         size = len(self.model.types)
-        rows = (*program.rows, Row(program.objective, most=best.objective))
+        rows = (*program.rows, Constraint(program.objective, most=best.objective))
         fewest = self._resolve(program, rows, (1,) * size + (0,) * size, best)
-        rows = (*rows, Row((1,) * size + (0,) * size, most=sum(fewest.counts)))
+        rows = (*rows, Constraint((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
-                break  # all that is left is of this type already: no more of it can be had
+                break  # the rest is all of this type already
             unit = tuple(int(i == j) for j in range(2 * size))
             fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
-            rows = (*rows, Row(unit, least=fewest.counts[i]))
+            rows = (*rows, Constraint(unit, least=fewest.counts[i]))
         return fewest
 
     def most_load(self, within_budget: bool) -> Choice:
-        """Instances that carry the most (or just the load) within limits, free resources and, if asked, the budget."""
+        """Instances that carry the most, up to the load, within limits, free resources and, if asked, the budget."""
         answer = self.chain.solve(most_load_program(self.model, within_budget))
-        # Unless some are wanted, no instance at all is always allowed.
+        # Without minima, zero instances are always feasible.
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
     def alternatives(self, best: Choice) -> tuple[Choice, ...]:
-        """Choices other than the best, the second best among them, by objective.
+        """Other choices by objective, the second best among them; for the reader also every type alone.
 
-        A second best either holds fewer of some type than the best, or all of it and one instance more. Pools of one
-        type alone are added for the reader.
+        A second best either holds fewer of some type than the best, or is the best and one more instance.
         """
         other = self._other(best)
         found = set() if other is None else {other.counts}
@@ -168,21 +167,21 @@ class Search:
         return tuple(sorted((self.model.choice(counts) for counts in found), key=lambda c: c.key))
 
     def next_step(self, problem: Problem, best: Choice) -> NextStep | None:
-        """Cheapest plan that carries NOTICEABLE more than the best, whatever the budget; None: limits forbid it."""
+        """Cheapest plan that carries NOTICEABLE more than the best, at any budget; None: limits forbid it."""
         model = for_more(problem, best)
         answer = self.chain.solve(least_cost_program(model, within_budget=False))
         return None if answer is None else step_to(problem, model, best, model.choice(answer))
 
     def _other(self, best: Choice) -> Choice | None:
-        """The best that holds fewer of some type; None if nothing else carries the load. Solved once per choice."""
+        """The best choice that holds fewer of some type, or None. Solved once per `best`."""
         if best.counts not in self.others:
             answer = self.chain.solve(other_program(self.model, best))
             self.others[best.counts] = None if answer is None else self.model.choice(answer)
         return self.others[best.counts]
 
     def _resolve(
-        self, program: IntegerProgram, rows: tuple[Row, ...], objective: tuple[int, ...], best: Choice
+        self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: Choice
     ) -> Choice:
-        """Among the optima so far, of which `best` is one, the one that minimises a further objective."""
+        """Of the optima so far, `best` among them, the one that minimises a further objective."""
         answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))
         return best if answer is None else self.model.choice(answer)

@@ -1,4 +1,4 @@
-"""HetSev's integer program as data: which types may take part, their rates, prices and limits in exact numbers."""
+"""HetSev's integer program as data: usable types with their rates, prices and limits in exact numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetserve.planning.milp import TOLERANCE, IntegerProgram, Row
+from hetserve.planning.mincost.milp import TOLERANCE, Constraint, IntegerProgram
+from hetserve.planning.plan import NOTICEABLE
 from hetserve.planning.problem import Pool, Problem, TypeOption
-from hetserve.planning.rates import throughput, within, worst_latency
-from hetserve.planning.step import NOTICEABLE
+from hetserve.planning.rates import throughput
+from hetserve.planning.slo import serves_whole_mix
 from hetserve.units import QPS
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Instances per type of the model. objective: their cost and that of launching the new ones, micro-dollars."""
+    """Instances per type of the model. objective: cost plus charge for launching new ones, micro-dollars."""
 
     counts: tuple[int, ...]
     cost: int
@@ -31,11 +32,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """Usable types by name, each with its rate T_i (queries/s), launch charge and most instances.
+class CostModel:
+    """Usable types by name, each with its rate T_i (queries/s), launch charge and limits.
 
-    needed: W / threshold, queries/s. least, upper: instances of each; no optimum holds more of a type than carries
-    the load alone, or than is wanted anyway.
+    needed: W / threshold, queries/s. least, upper: instances of each type. No optimum exceeds `upper`: what carries the
+    load alone, or min_instances.
     """
 
     types: tuple[TypeOption, ...]
@@ -48,7 +49,7 @@ class Model:
     pools: tuple[Pool, ...]
 
     def choice(self, values: Sequence[int]) -> Choice:
-        """What these instances cost and carry; more values than types: a solver's auxiliary ones, recomputed here."""
+        """Cost and capacity of these counts; values beyond the number of types (a solver's) are ignored."""
         counts = tuple(values[: len(self.types)])
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
         charges = sum(
@@ -59,30 +60,30 @@ class Model:
         return Choice(counts, cost, cost + charges, QPS(capacity))
 
     def values(self, choice: Choice) -> tuple[int, ...]:
-        """The choice as values of the program's variables: instances, then new instances."""
+        """Values of the program's variables: instances, then new instances."""
         new = (max(n - option.running, 0) for option, n in zip(self.types, choice.counts, strict=True))
         return (*choice.counts, *new)
 
     def witness(self) -> tuple[int, ...] | None:
-        """Values that carry the load, if one type alone can: whoever calls the program infeasible then errs."""
+        """Values of one type alone that carry the load, or None; they prove that the program is feasible."""
         return next((self.values(self.choice(counts)) for counts in self.single_type()), None)
 
     def one_more(self, best: Choice) -> Iterator[tuple[int, ...]]:
-        """The best with one instance more of one type, where that is allowed."""
+        """The best with one more instance of one type, if allowed."""
         for i, count in enumerate(best.counts):
             more = (*best.counts[:i], count + 1, *best.counts[i + 1 :])
             if self.allowed(more):
                 yield more
 
     def single_type(self) -> Iterator[tuple[int, ...]]:
-        """Per type, the fewest instances of it alone that carry the load, where that is allowed."""
+        """Per type, the fewest instances that carry the load alone, if allowed."""
         for i, rate in enumerate(self.rates):
             counts = tuple(_fewest(self.needed, rate) if i == j else 0 for j in range(len(self.types)))
             if self.allowed(counts):
                 yield counts
 
     def within_reach(self) -> bool:
-        """Whether all instances that there can be, whatever they cost, carry the load; no solver is asked where not."""
+        """Whether all allowed instances carry the load, at any cost."""
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
         return most >= Fraction(self.needed) * (1 - TOLERANCE)
 
@@ -97,24 +98,24 @@ class Model:
         return caps and fits and (self.budget is None or cost <= self.budget)
 
 
-def build_model(problem: Problem) -> Model:
-    """Model of a problem whose load, or else whose budget, is known; types by name, so that their order is all one.
+def build_model(problem: Problem) -> CostModel:
+    """Model of a problem that has a load or a budget; types sorted by name.
 
-    Without a load as much as the budget buys is needed, so that `upper` is what it buys of each type.
-    A type takes part only where the latency at the SLO's percentile keeps the SLO at every batch (constraint 4).
+    Without a load, `needed` is what the budget buys. A type is usable if its latency at the SLO's percentile keeps the
+    SLO at every batch (constraint 4).
     """
     budget = problem.budget
     usable = [
         (option, rate)
         for option in sorted(problem.types, key=lambda o: o.name)
-        if within(worst_latency(option.profile, problem.mix, problem.slo.percentile)[1], problem.slo.latency)
+        if serves_whole_mix(option, problem, problem.slo.percentile)
         and (rate := throughput(option.profile, problem.mix)) is not None
     ]
     if problem.load is not None:
         needed = QPS(problem.load / problem.saturation_threshold)
     else:
         needed = QPS(math.fsum((budget or 0) / option.price * rate for option, rate in usable) or 1.0)
-    return Model(
+    return CostModel(
         types=tuple(option for option, _ in usable),
         rates=tuple(rate for _, rate in usable),
         launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
@@ -126,63 +127,63 @@ def build_model(problem: Problem) -> Model:
     )
 
 
-def for_more(problem: Problem, best: Choice) -> Model:
-    """Model of the next useful step: NOTICEABLE more than the best carries, whatever the budget."""
+def for_more(problem: Problem, best: Choice) -> CostModel:
+    """Model of the next step: NOTICEABLE more than the best carries, without the budget."""
     load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
     return build_model(dataclasses.replace(problem, load=load, budget=None))
 
 
-def for_budget(model: Model) -> Model:
-    """The same types, as many as the budget and the limits allow, whatever the load."""
+def for_budget(model: CostModel) -> CostModel:
+    """The same types with `upper` as far as budget and limits allow."""
     uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
     return dataclasses.replace(model, upper=tuple(uppers))
 
 
-def least_cost_program(model: Model, within_budget: bool) -> IntegerProgram:
-    """Minimise cost and launch charges subject to (1), (2), caps and, if asked, the budget."""
+def least_cost_program(model: CostModel, within_budget: bool) -> IntegerProgram:
+    """Minimise cost and launch charges subject to (1), (2), limits and, if asked, the budget."""
     rates, needed = _in_unit(model)
-    carries = Row(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
+    carries = Constraint(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
     objective = _both(tuple(option.price for option in model.types), model.launch)
     return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
 
 
-def other_program(model: Model, best: Choice) -> IntegerProgram:
-    """The least-cost program without `best` and what merely adds to it: some type has fewer instances than there.
+def other_program(model: CostModel, best: Choice) -> IntegerProgram:
+    """The least-cost program without `best` and its supersets: some type has fewer instances than in `best`.
 
     z_i = 1 demands fewer of type i: y_i <= best_i - 1 + (upper_i - best_i + 1) (1 - z_i), and some z_i is 1.
     """
     program, size = least_cost_program(model, within_budget=True), len(model.types)
-    rows = [Row((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
+    rows = [Constraint((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
     for i, (count, upper) in enumerate(zip(best.counts, model.upper, strict=True)):
         unit = tuple(int(i == j) for j in range(size))
-        rows.append(Row((*unit, *(0,) * size, *(c * (upper - count + 1) for c in unit)), most=upper))
-    rows.append(Row((*(0,) * (2 * size), *(1,) * size), least=1))
+        rows.append(Constraint((*unit, *(0,) * size, *(c * (upper - count + 1) for c in unit)), most=upper))
+    rows.append(Constraint((*(0,) * (2 * size), *(1,) * size), least=1))
     allowed = tuple(int(count > 0) for count in best.counts)
     return IntegerProgram((*program.objective, *(0,) * size), (*program.upper, *allowed), tuple(rows))
 
 
-def most_load_program(model: Model, within_budget: bool) -> IntegerProgram:
-    """Maximise the load that is carried, up to the load that is asked for."""
+def most_load_program(model: CostModel, within_budget: bool) -> IntegerProgram:
+    """Maximise the load that is carried, up to the given load."""
     fastest = max(model.rates)
     objective = _both(tuple(-rate / fastest for rate in model.rates))
     return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
 
 
-def _limits(model: Model, within_budget: bool) -> tuple[Row, ...]:
-    rows = [Row(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
+def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
+    rows = [Constraint(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
     for i, option in enumerate(model.types):
         if model.least[i]:
-            rows.append(Row(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
+            rows.append(Constraint(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
         # a_i >= y_i - N_i; with a_i >= 0 and its cost not negative, a_i = max(X_i, 0) at the optimum.
         unit = tuple(int(i == j) for j in range(len(model.types)))
-        rows.append(Row(_both(unit, tuple(-c for c in unit)), most=option.running))
+        rows.append(Constraint(_both(unit, tuple(-c for c in unit)), most=option.running))
     if within_budget and model.budget is not None:
-        rows.append(Row(_both(tuple(option.price for option in model.types)), most=model.budget))
+        rows.append(Constraint(_both(tuple(option.price for option in model.types)), most=model.budget))
     return tuple(rows)
 
 
-def _pool_rows(model: Model) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Per pool and resource: what one new instance of each type takes, and what is free."""
+def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Per pool and resource: demand of one new instance of each type, and what is free."""
     for pool in model.pools:
         for resource in ("cpu", "memory", "gpu_memory"):
             row = tuple(int(getattr(o.demand, resource)) if o.pool == pool.name else 0 for o in model.types)
@@ -191,20 +192,20 @@ def _pool_rows(model: Model) -> Iterator[tuple[tuple[int, ...], int]]:
 
 
 def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple[float, ...]:
-    """Coefficients of (y, a): those not given are zero."""
+    """Coefficients of (y, a); missing ones are zero."""
     size = max(len(on_counts), len(on_new))
     return (*(on_counts or (0,) * size), *(on_new or (0,) * size))
 
 
-def _uppers(model: Model) -> tuple[int, ...]:
+def _uppers(model: CostModel) -> tuple[int, ...]:
     return (*model.upper, *model.upper)
 
 
-def _in_unit(model: Model) -> tuple[tuple[float, ...], float]:
-    """T_i and W / threshold of constraint 1 in a unit in which the largest T_i is 1: the solvers' tolerances are
-    absolute, and they take a coefficient below 1e-9 for 0, one above 1e15 for infinite.
+def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
+    """T_i and W / threshold of constraint 1, scaled so that the largest T_i is 1.
 
-    A T_i above W / threshold counts as no more than that, which changes nothing: one instance carries it all.
+    The solvers' tolerances are absolute: a coefficient below 1e-9 is 0, one above 1e15 infinite. A T_i above W /
+    threshold is cut there, since one instance carries it all.
     """
     useful = tuple(min(rate, model.needed) for rate in model.rates)
     unit = max(useful)
@@ -216,7 +217,7 @@ def _launch_charge(option: TypeOption, weight: float) -> int:
 
 
 def _fewest(needed: float, rate: float) -> int:
-    """Fewest instances at `rate` that carry `needed`, an excess within the tolerance forgiven."""
+    """Fewest instances at `rate` that carry `needed`, within the tolerance."""
     return max(math.ceil(Fraction(needed) / Fraction(rate) * (1 - TOLERANCE / 1000)), 1)
 
 

@@ -1,1 +1,1 @@
-"""Robust: leading candidates, each evaluated with the noise of the profiles; the best is chosen."""
+"""Robust: evaluates leading configurations with the noise of the profiles, and takes the best."""

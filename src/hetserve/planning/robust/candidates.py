@@ -1,7 +1,6 @@
-"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without a type.
+"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without one type.
 
-The bound knows means only. Where it is misled by a noisy type, its ten best tend to hold that type all, so the pool is
-also ranked without each auxiliary of the paper's pick.
+A noisy type that misleads the bound tends to be in all of the ten best.
 """
 
 from __future__ import annotations
@@ -12,22 +11,23 @@ from typing import Final
 
 from hetserve.planning.check import violations
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.plan import Candidate, Counts, Plan
+from hetserve.planning.plan import Counts, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.rates import throughput, within, worst_latency
+from hetserve.planning.rates import throughput
+from hetserve.planning.slo import serves_whole_mix
 from hetserve.units import QPS, MicroDollarsPerHour
 
 _PER_POOL: Final = 3
 _MOST_POOLS: Final = 4
 
 
-def candidates(problem: Problem, paper: Plan) -> tuple[Candidate, ...]:
-    """What to evaluate, each with its bound and once only, the paper's pick first; all pass the independent checker.
+def candidates(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
+    """Configurations to evaluate, without repeats, each with its bound, the paper's pick first. All pass the checker.
 
     paper: a feasible plan of `plan_kairos`.
     """
     assert paper.bound_qps is not None  # noqa: S101  feasible plans of Kairos have a bound
-    pick = Candidate(paper.counts, paper.cost, paper.bound_qps)
+    pick = RankedConfiguration(paper.counts, paper.cost, paper.bound_qps)
     found = {pick.counts: pick}
     for entry in (*paper.ranking, *homogeneous(problem, paper), *_without_a_type(problem, paper)):
         if entry.counts not in found and _allowed(problem, paper, entry):
@@ -35,9 +35,9 @@ def candidates(problem: Problem, paper: Plan) -> tuple[Candidate, ...]:
     return tuple(found.values())
 
 
-def homogeneous(problem: Problem, paper: Plan) -> tuple[Candidate, ...]:
-    """For every type that serves the whole mix within the SLO: as many of it alone as are allowed."""
-    alone = (_most(problem, paper, option) for option in problem.types if _serves_all(problem, option))
+def homogeneous(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
+    """As many instances as allowed of every type that alone serves the whole mix within the SLO."""
+    alone = (_most(problem, paper, option) for option in problem.types if serves_whole_mix(option, problem))
     return tuple(entry for entry in alone if entry is not None)
 
 
@@ -45,19 +45,15 @@ def is_homogeneous(counts: Counts) -> bool:
     return sum(1 for _, count in counts if count) == 1
 
 
-def _serves_all(problem: Problem, option: TypeOption) -> bool:
-    return within(worst_latency(option.profile, problem.mix)[1], problem.slo.latency)
-
-
-def _most(problem: Problem, paper: Plan, option: TypeOption) -> Candidate | None:
-    """The largest allowed number of one type, by bisection: limits allow every number below one that they allow."""
+def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfiguration | None:
+    """Largest allowed count of one type, by bisection: limits allow every count below one that they allow."""
     rate = throughput(option.profile, problem.mix) or 0.0
     most = (problem.budget or 0) // option.price
     low, high = option.min_instances, min(most, option.most)
 
-    def entry(count: int) -> Candidate:
+    def entry(count: int) -> RankedConfiguration:
         counts = tuple((other.name, count if other.name == option.name else 0) for other in problem.types)
-        return Candidate(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate))
+        return RankedConfiguration(counts, MicroDollarsPerHour(count * option.price), QPS(count * rate))
 
     while low < high:
         middle = (low + high + 1) // 2
@@ -68,8 +64,8 @@ def _most(problem: Problem, paper: Plan, option: TypeOption) -> Candidate | None
     return entry(low) if low else None
 
 
-def _without_a_type(problem: Problem, paper: Plan) -> Iterator[Candidate]:
-    """The best bounds of the pool without each type of the pick in turn."""
+def _without_a_type(problem: Problem, paper: Plan) -> Iterator[RankedConfiguration]:
+    """The best bounds without each type of the pick in turn."""
     held = [name for name, count in paper.counts if count][:_MOST_POOLS]
     for name in held:
         if name == problem.base:
@@ -79,8 +75,8 @@ def _without_a_type(problem: Problem, paper: Plan) -> Iterator[Candidate]:
         yield from best.ranking[:_PER_POOL] if best.feasible else ()
 
 
-def _allowed(problem: Problem, paper: Plan, entry: Candidate) -> bool:
+def _allowed(problem: Problem, paper: Plan, entry: RankedConfiguration) -> bool:
     if problem.base is not None and not dict(entry.counts)[problem.base]:
-        return False  # whoever names a base wants it
+        return False  # a named base is required
     plan = dataclasses.replace(paper, counts=entry.counts, cost=entry.cost, bound_qps=entry.qps)
     return not violations(problem, plan)

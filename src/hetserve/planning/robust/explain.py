@@ -1,4 +1,4 @@
-"""What an evaluation of candidates says, put into a Plan: what holds, what was gained, and over what."""
+"""Explains an evaluation of configurations as a Plan: what holds, what was gained, and over what."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text
+from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, step_text
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.plan import Candidate, Evaluated, NextStep, Plan, summary
+from hetserve.planning.plan import EvaluatedConfiguration, NextStep, Plan, RankedConfiguration, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.rates import ROUNDING
 from hetserve.planning.robust.candidates import is_homogeneous
-from hetserve.planning.step import step_text
+from hetserve.planning.slo import ROUNDING
 
 NAME: Final = "robust"
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """held: rate [queries/s] of each candidate. method: how it was found, in words. error: by how much, relative,
+class CandidateEvaluation:
+    """held: rate [queries/s] of each candidate. method: how it was measured, in words. error: relative error by which
     it may prefer the wrong one of two mixes.
     """
 
@@ -30,30 +29,30 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RobustChoice:
     """pick: the paper's, as evaluated. ranked: all, best first."""
 
     problem: Problem
     paper: Plan
-    pick: Evaluated
-    chosen: Evaluated
-    ranked: tuple[Evaluated, ...]
-    evaluation: Evaluation
+    pick: EvaluatedConfiguration
+    chosen: EvaluatedConfiguration
+    ranked: tuple[EvaluatedConfiguration, ...]
+    evaluation: CandidateEvaluation
 
 
-def best_alone(ranked: Iterable[Evaluated]) -> Evaluated | None:
-    """The first of a single type, the best in a ranking."""
+def best_alone(ranked: Iterable[EvaluatedConfiguration]) -> EvaluatedConfiguration | None:
+    """The best configuration of a single type in a ranking, or None."""
     return next((entry for entry in ranked if is_homogeneous(entry.candidate.counts)), None)
 
 
-def explain_robust(outcome: Outcome) -> Plan:
-    """Plan of the chosen candidate; the ranking stays the paper's, by bound."""
-    chosen, entry = outcome.chosen, outcome.chosen.candidate
-    same = entry.counts == outcome.paper.counts
-    step = outcome.paper.next_step if same else _step_among(outcome.problem, entry)
-    second = next((other for other in outcome.ranked if other is not chosen), None)
+def explain_robust(choice: RobustChoice) -> Plan:
+    """Plan of the chosen configuration; the ranking stays the paper's, by bound."""
+    chosen, entry = choice.chosen, choice.chosen.candidate
+    same = entry.counts == choice.paper.counts
+    step = choice.paper.next_step if same else _step_among(choice.problem, entry)
+    second = next((other for other in choice.ranked if other is not chosen), None)
     return dataclasses.replace(
-        outcome.paper,
+        choice.paper,
         planner=NAME,
         message=f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(chosen.held)} in simulation, upper "
         f"bound {qps_text(entry.qps)}",
@@ -61,27 +60,27 @@ def explain_robust(outcome: Outcome) -> Plan:
         cost=entry.cost,
         bound_qps=entry.qps,
         runner_up=None if second is None else second.candidate,
-        why_not_runner_up="" if second is None else _why_not(outcome, second),
-        verdict=_verdict(outcome, step),
-        evaluated=outcome.ranked,
+        why_not_runner_up="" if second is None else _why_not(choice, second),
+        verdict=_verdict(choice, step),
+        evaluated=choice.ranked,
         next_step=step,
     )
 
 
-def _step_among(problem: Problem, entry: Candidate) -> NextStep | None:
-    """Next step of the bound among the types of an entry: what was avoided is not advised for more money."""
+def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None:
+    """Next step among the types of a configuration, since more money should not buy a type that was avoided."""
     held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step
 
 
-def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], why: str) -> Plan:
-    """The paper's pick, and why nothing was evaluated; a single type instead that serves more than the pick's bound."""
+def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[RankedConfiguration], why: str) -> Plan:
+    """The paper's pick, and why nothing was evaluated; or a single type that serves more than the pick's bound."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     if alone is None or paper.bound_qps is None or alone.qps <= paper.bound_qps * (1 + ROUNDING):
         verdict = f"not evaluated, this is the paper's pick: {why}; {paper.verdict}"
         return dataclasses.replace(paper, planner=NAME, verdict=verdict)
-    pick = Candidate(paper.counts, paper.cost, paper.bound_qps)
+    pick = RankedConfiguration(paper.counts, paper.cost, paper.bound_qps)
     less = difference_text(pick.qps - alone.qps, pick.cost - alone.cost, "bound")
     left = "" if problem.budget is None else f"; {money_text(problem.budget - alone.cost)} of the budget left"
     step = _step_among(problem, alone)
@@ -101,39 +100,39 @@ def not_evaluated(problem: Problem, paper: Plan, entries: Iterable[Candidate], w
     )
 
 
-def _why_not(outcome: Outcome, other: Evaluated) -> str:
-    chosen = outcome.chosen
+def _why_not(choice: RobustChoice, other: EvaluatedConfiguration) -> str:
+    chosen = choice.chosen
     cost = other.candidate.cost - chosen.candidate.cost
     difference = difference_text(other.held - chosen.held, cost, "throughput in simulation")
     if other.held <= chosen.held:
         return difference
-    return f"{difference}, within the {outcome.evaluation.error:.0%} that this simulation may be wrong by"
+    return f"{difference}, within the {choice.evaluation.error:.0%} that this simulation may be wrong by"
 
 
-def _verdict(outcome: Outcome, step: NextStep | None) -> str:
-    problem, chosen = outcome.problem, outcome.chosen
+def _verdict(choice: RobustChoice, step: NextStep | None) -> str:
+    problem, chosen = choice.problem, choice.chosen
     entry, slo = chosen.candidate, problem.slo
     lead = (
         f"holds {qps_text(chosen.held)} within {latency_text(slo.latency)} (p{slo.percentile:g}) in simulation "
-        f"({outcome.evaluation.method}; {len(outcome.ranked)} configurations evaluated); {_gain(outcome)}; "
-        f"{_over_one_type(outcome)}"
+        f"({choice.evaluation.method}; {len(choice.ranked)} configurations evaluated); {_gain(choice)}; "
+        f"{_over_one_type(choice)}"
     )
     if chosen.held > entry.qps:
-        # No contradiction: the bound has every query within the SLO, the percentile lets large ones run late.
+        # No contradiction: the bound keeps every query within the SLO, the percentile lets large ones be late.
         lead += (
             f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
             f"{100 - slo.percentile:g} % may be late here"
         )
-    if entry.counts == outcome.paper.counts:
-        return f"{lead}; {outcome.paper.verdict}"
+    if entry.counts == choice.paper.counts:
+        return f"{lead}; {choice.paper.verdict}"
     left = "" if problem.budget is None else f"; {money_text(problem.budget - entry.cost)} of the budget left"
     more = "" if step is None else f"; {step_text(step)}"
     most = "" if chosen.held > entry.qps else f"; at most {qps_text(entry.qps)} by the upper bound"
     return f"{lead}{most}{left}{more}"
 
 
-def _gain(outcome: Outcome) -> str:
-    chosen, pick = outcome.chosen, outcome.pick
+def _gain(choice: RobustChoice) -> str:
+    chosen, pick = choice.chosen, choice.pick
     if chosen.candidate.counts == pick.candidate.counts:
         return "it is the paper's pick too"
     name = summary(pick.candidate.counts)
@@ -143,10 +142,10 @@ def _gain(outcome: Outcome) -> str:
     return f"{qps_text(more)} ({more / pick.held:+.1%}) more than the paper's pick {name}"
 
 
-def _over_one_type(outcome: Outcome) -> str:
-    alone = best_alone(outcome.ranked)
+def _over_one_type(choice: RobustChoice) -> str:
+    alone = best_alone(choice.ranked)
     if alone is None:
         return "no single type was evaluated"
-    if alone is outcome.chosen:
+    if alone is choice.chosen:
         return "no mix of types holds more"
     return f"the best single type, {summary(alone.candidate.counts)}, holds {qps_text(alone.held)}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from hetserve.planning.search.session import Evaluator, Session
+from hetserve.planning.plan import Evaluator
+from hetserve.planning.search.session import Session
 from hetserve.planning.search.space import SearchSpace, search_space
 from hetserve.planning.search.trace import Evaluation, SearchTrace
 

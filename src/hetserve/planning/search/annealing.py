@@ -1,8 +1,8 @@
 """Simulated annealing, the exploration of Kairos's Fig. 2: a walk that accepts worse configurations ever less.
 
-It moves to neighbours (one instance more, fewer or of another type). A worse one is accepted with probability
-exp(relative loss / temperature); the temperature falls by a factor per step. Where no neighbour is open any more
-and the walk is cold, it starts again from an open configuration.
+A step goes to a neighbour: one instance more, fewer, or of another type. A worse one is accepted with probability
+exp(relative loss / temperature); every step multiplies the temperature by COOLING. A cold walk, or one without
+neighbours, restarts from an open configuration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bayesian optimisation over counts, as Ribbon does it (SC'21): Gaussian process, expected improvement.
 
-Counts are scaled to 0..1 by the most of each type. The space is finite, so the acquisition is compared on every
-configuration that is still open instead of being maximised and rounded. Ties go to the first.
+Counts are scaled to 0..1 by the most of each type. The space is finite, so the acquisition is computed for every open
+configuration instead of being maximised and rounded. Ties go to the first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hetserve.planning.search.session import Session
 FIRST: Final = 5
 """Random evaluations before the first model."""
 EVERY: Final = 20
-"""The kernel is learnt at each evaluation up to this one, then every so many: fitting it is most of the time."""
+"""The kernel is fitted at every evaluation up to this one, then at every EVERY-th: fitting takes most of the time."""
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ def run(session: Session, seed: int) -> None:
 
 
 def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Expected gain over the best known value at points with these predictions."""
+    """Expected gain over the best known value; mean, deviation: predictions [point]."""
     gain = mean - best
     z = np.divide(gain, deviation, out=np.zeros_like(gain), where=deviation > 0)
     uncertain = gain * norm.cdf(z) + deviation * norm.pdf(z)
@@ -54,7 +54,7 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats
 
 
 def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple[Any, object]:
-    """Process through the known values, and its kernel; learn: fit the kernel too, else take the one given."""
+    """Gaussian process through the known values, and its kernel. learn: fit the kernel, else reuse the given one."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415  late: a second to import
     from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
@@ -62,9 +62,9 @@ def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple
         matern = Matern(length_scale=np.ones(known.shape[1]), length_scale_bounds=(0.05, 20.0), nu=2.5)
         kernel = 1.0 * matern + WhiteKernel(1e-3, (1e-6, 0.1))
     process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
-    # Matrices of a few dozen rows: threads cost ten times what they save.
+    # Few dozen rows: threads cost ten times what they save.
     with threadpool_limits(1), warnings.catch_warnings():
-        # Few points leave length scales at their bounds, which is said in a warning and does no harm.
+        # With few points length scales end at their limits, which warns and does no harm.
         warnings.simplefilter("ignore")
         process.fit(known, values)
     return process, process.kernel_

@@ -1,8 +1,8 @@
-"""Genetic search: counts per type are the genes; children that the budget does not buy are repaired.
+"""Genetic search: counts per type are the genes; children over the budget are repaired.
 
-Parents by tournaments of two, uniform crossover, mutation of one type by one instance, the best of parents and
-children live on. A child that is known already costs no evaluation; a brood without a single new configuration is
-followed by an immigrant, so that the search always gets on.
+Parents by tournaments of two, uniform crossover, mutation of one type by one instance; the best of parents and children
+survive. A known child costs no evaluation. A brood without a new configuration gets a random one, so that the search
+goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(session: Session, seed: int) -> None:
 
 
 def _valued(session: Session, indices: list[int]) -> list[int]:
-    """Those whose value is known after as many evaluations as the session allows."""
+    """Configurations with a known value, after as many evaluations as the session allows."""
     kept = []
     for index in indices:
         if session.known(index) or not session.over:
@@ -53,7 +53,7 @@ def _child(session: Session, population: list[int], source: Random) -> int:
     genes = [max(gene, 0) for gene in genes]
     index = space.find(tuple(genes))
     while index is None:
-        # Repair: one instance less of a random type until the space holds it; nothing left: the mother's copy.
+        # Repair: remove instances of random types until the space holds it; without any, take the mother.
         present = [i for i, gene in enumerate(genes) if gene > 0]
         if not present:
             return mother

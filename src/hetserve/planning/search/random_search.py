@@ -1,4 +1,4 @@
-"""Random search: any configuration that is still open, all equally likely."""
+"""Random search: every open configuration is equally likely."""
 
 from __future__ import annotations
 

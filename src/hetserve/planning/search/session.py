@@ -1,23 +1,19 @@
-"""What all methods share: evaluate each configuration once, count, prune, and know when to stop."""
+"""One search: evaluates each configuration once, counts, prunes, and ends at its limit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import Evaluator
 from hetserve.planning.search.space import SearchSpace
 from hetserve.planning.search.trace import Evaluation
 
-Evaluator = Callable[[Counts], float]
-"""Queries/s that a configuration holds: simulated, measured, or looked up."""
-
 
 class Session:
-    """One search under way; the methods of `search` drive it."""
+    """A search in progress, driven by a method of `search`."""
 
     def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
         self.space = space
@@ -26,13 +22,12 @@ class Session:
         self._limit = len(space) if limit is None else limit
         self._prune = prune
         self._open = np.ones(len(space), dtype=np.bool_)
-        # The most that a configuration can hold by what is known: its value once it was evaluated.
+        # Known upper limit of each configuration: its value once evaluated.
         self._at_most = np.full(len(space), math.inf)
         self._measured = np.zeros(len(space), dtype=np.bool_)
 
     @property
     def over(self) -> bool:
-        """Nothing may, or need, be evaluated any more."""
         return len(self.evaluations) >= self._limit or not self._open.any()
 
     @property
@@ -41,7 +36,7 @@ class Session:
 
     @property
     def candidates(self) -> NDArray[np.int64]:
-        """Configurations that were neither evaluated nor pruned."""
+        """Configurations neither evaluated nor pruned."""
         return np.flatnonzero(self._open).astype(np.int64)
 
     @property
@@ -51,7 +46,7 @@ class Session:
     def value(self, index: int) -> float:
         """Queries/s of an evaluated configuration, or the most that a pruned one can hold.
 
-        Evaluates it where neither is known yet, and counts that; not to be called for such a one when `over`.
+        Evaluates an open configuration first; not allowed when `over`.
         """
         if self._open[index]:
             self._measure(index)

@@ -1,4 +1,4 @@
-"""The configurations that a search may try: all within the budget, with at least one base instance."""
+"""The configurations that a search may try: within the budget, with at least one base instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 
 LARGEST_SPACE: Final = 1_000_000
-"""Configurations to hold at once; a search by evaluations is hopeless long before."""
+"""Most configurations in memory; searches by evaluation are hopeless long before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,15 +40,15 @@ class SearchSpace:
         return tuple(zip(self.types, self.counts[index].tolist(), strict=True))
 
     def find(self, counts: tuple[int, ...]) -> int | None:
-        """Index of a configuration; None: it is not in the space."""
+        """Index of a configuration; None if it is not in the space."""
         return self._index.get(counts)
 
     def below(self, index: int) -> NDArray[np.bool_]:
-        """Which configurations hold no more of any type than this one (it is one of them)."""
+        """[configuration] Whether it holds no more of any type than this one; includes itself."""
         return np.asarray((self.counts <= self.counts[index]).all(axis=1))
 
     def neighbours(self, index: int) -> list[int]:
-        """Configurations one instance away, or one instance moved to another type; in a fixed order."""
+        """Configurations one instance away, or with one instance of another type, in a fixed order."""
         row = self.counts[index]
         distance = self.counts - row
         moved = np.abs(distance)
@@ -57,9 +57,9 @@ class SearchSpace:
 
 
 def search_space(problem: Problem) -> SearchSpace:
-    """Space of a problem with a budget: its caps and minima hold, and the base is the one Kairos would take.
+    """Space of a problem with a budget, within its limits and minima, with the base that Kairos would choose.
 
-    Raises ValueError where there is no budget, no base, nothing to buy, or more than LARGEST_SPACE to try.
+    Raises ValueError without a budget, without a base, or for a space that is empty or larger than LARGEST_SPACE.
     """
     dimensions, budget = _dimensions(problem)
     size = count_configurations(dimensions, budget)
@@ -70,9 +70,9 @@ def search_space(problem: Problem) -> SearchSpace:
 
 
 def space_size(problem: Problem) -> float:
-    """How many configurations the space has, without listing them: exact up to 2**53 on the grid of the prices.
+    """Number of configurations without listing them: exact up to 2**53 on the grid of the prices.
 
-    Raises ValueError where there is no budget or no base.
+    Raises ValueError without a budget or a base.
     """
     return count_configurations(*_dimensions(problem))
 

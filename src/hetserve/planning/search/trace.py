@@ -1,4 +1,4 @@
-"""What a search tried, in order, and how soon it found what it was after."""
+"""Result of a search: what it tried, in order, and how soon it found a rate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hetserve.planning.plan import Counts
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One configuration and the queries/s that it was found to hold."""
+    """One configuration and the queries/s that it held."""
 
     counts: Counts
     qps: float
@@ -20,9 +20,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SearchTrace:
-    """Evaluations of one search, never twice the same configuration.
+    """Evaluations of one search, each configuration at most once.
 
-    space: configurations that there were; pruned: those known to be no better without an evaluation.
+    space: number of configurations. pruned: those known to be no better without an evaluation.
     """
 
     method: str
@@ -33,7 +33,7 @@ class SearchTrace:
 
     @property
     def best(self) -> Evaluation:
-        """The highest queries/s; the first found of equal ones."""
+        """The highest queries/s; ties go to the first."""
         return max(self.evaluations, key=lambda e: e.qps)
 
     def best_so_far(self) -> tuple[float, ...]:

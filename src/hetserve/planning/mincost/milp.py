@@ -1,7 +1,4 @@
-"""Small integer programs, solved by HiGHS or, where it fails, by CBC, and answers that no float is trusted for.
-
-A program is data; a solver returns integers, and `accepted` checks them against the rows in exact arithmetic.
-"""
+"""Small integer programs, solved by HiGHS or, if it fails, by CBC. Answers are checked in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from typing import Any, Final, Protocol
 import pulp
 
 TOLERANCE: Final = Fraction(1, 1_000_000)
-"""Relative; by this much a row with fractional coefficients may be missed (the solvers' own feasibility limit)."""
+"""Relative amount by which a constraint with fractional coefficients may be missed (the solvers' own limit)."""
 
 _TIME_LIMIT = 20.0
 
 
 class SolverError(Exception):
-    """A solver gave no proven optimum: it is missing, ran out of time, or its answer breaks a row."""
+    """A solver is missing, ran out of time, proved no optimum, or returned an answer that breaks a constraint."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Constraint:
     """least <= sum of coefficients x variables <= most; None: no limit on that side."""
 
     coefficients: tuple[float, ...]
@@ -34,29 +31,27 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class IntegerProgram:
-    """Minimise objective x variables over integers 0 <= variable <= upper that keep every row."""
+    """Minimise objective x variables over integers 0 <= variable <= upper, subject to the constraints."""
 
     objective: tuple[float, ...]
     upper: tuple[int, ...]
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Constraint, ...] = ()
 
 
 class Solver(Protocol):
     """Solves integer programs to proven optimality."""
 
     @property
-    def name(self) -> str:
-        """As people know it."""
-        ...
+    def name(self) -> str: ...
 
     def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
-        """Optimal values, or None if the program is infeasible; raises SolverError otherwise."""
+        """Optimal values, or None if the program is infeasible. Raises SolverError otherwise."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PulpSolver:
-    """A solver behind PuLP. make: fresh PuLP solver object, since they keep state."""
+    """A solver behind PuLP. make: creates the PuLP solver object, which keeps state."""
 
     name: str
     make: Callable[[], Any]
@@ -65,7 +60,7 @@ class PulpSolver:
         problem, variables = _pulp_problem(program)
         try:
             problem.solve(self.make())
-        except Exception as error:  # PuLP raises what the solver's bindings, files or processes raise
+        except Exception as error:  # the solver's bindings, files or processes raise anything
             raise SolverError(f"{type(error).__name__}: {error}") from error
         if problem.status == pulp.LpStatusInfeasible:
             return None
@@ -78,9 +73,9 @@ class PulpSolver:
 
 
 def _cbc() -> Any:
-    """CBC by the executable that PuLP brings, else by the one on the path."""
+    """CBC: PuLP's bundled executable, else the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
-    # Without `threads`: even with one, this CBC now and then waits ten seconds for a thread that has ended.
+    # No `threads`: even with one, CBC sometimes waits ten seconds for a thread that has ended.
     return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)
 
 
@@ -91,15 +86,15 @@ SOLVERS: Final = (HIGHS, CBC)
 
 @dataclass(slots=True)
 class Chain:
-    """Solvers in order of preference: the next is asked when one fails. used: names of those that answered."""
+    """Solvers in order of preference: if one fails, the next is tried. used: who answered, and earlier failures."""
 
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""
 
     def solve(self, program: IntegerProgram, witness: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """Answer of the first solver that proves one; raises SolverError when none does.
+        """Answer of the first solver that proves one. Raises SolverError if none does.
 
-        witness: values known to keep every row; a solver that finds nothing, or nothing as good, is mistaken.
+        witness: values known to keep every constraint; an answer that is worse, or infeasible, counts as a failure.
         """
         failures: list[str] = []
         for solver in self.solvers:
@@ -129,16 +124,16 @@ def _value(program: IntegerProgram, values: Sequence[int]) -> Fraction:
 
 
 def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
-    """Whether integers keep every bound and row; rows of whole numbers exactly, others within TOLERANCE."""
+    """Whether integers keep every bound and constraint: whole coefficients exactly, others within TOLERANCE."""
     if any(not 0 <= value <= upper for value, upper in zip(values, program.upper, strict=True)):
         return False
     return all(_keeps(row, values) for row in program.rows)
 
 
-def _keeps(row: Row, values: Sequence[int]) -> bool:
+def _keeps(row: Constraint, values: Sequence[int]) -> bool:
     used = [(c, v) for c, v in zip(row.coefficients, values, strict=True) if c and v]
     if all(float(c).is_integer() for c in row.coefficients):
-        # Fractions cost a hundred times what integers do, and most rows are whole numbers.
+        # Integers are a hundred times faster than Fractions, and most coefficients are whole.
         total, slack = Fraction(sum(int(c) * v for c, v in used)), Fraction(0)
     else:
         total, slack = sum((Fraction(c) * v for c, v in used), Fraction(0)), TOLERANCE
@@ -163,14 +158,14 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
     return problem, variables
 
 
-def _reduced(row: Row) -> Row:
-    """The same row with small numbers: prices in micro-dollars are large enough to make CBC err."""
+def _reduced(row: Constraint) -> Constraint:
+    """The same constraint with small numbers: prices in micro-dollars are large enough to make CBC err."""
     numbers = [abs(c) for c in (*row.coefficients, row.least or 0, row.most or 0)]
     if not all(float(number).is_integer() for number in numbers):
         return row
     divisor = math.gcd(*(int(number) for number in numbers)) or 1
     least, most = (None if limit is None else int(limit) // divisor for limit in (row.least, row.most))
-    return Row(tuple(int(c) // divisor for c in row.coefficients), least, most)
+    return Constraint(tuple(int(c) // divisor for c in row.coefficients), least, most)
 
 
 def _expression(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hetserve.dispatch import Dispatch, Policy, Query, Snapshot, Worker
+from hetserve.dispatch import Dispatch, DispatchSnapshot, Policy, Query, Worker
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
@@ -71,7 +71,7 @@ class _Run:
         while self.queue:
             workers = tuple(Worker(i.type, i.serving is not None, i.free_at) for i in self.instances)
             decision = self.policy.reference(
-                Snapshot(now, tuple(self.queue), workers, self.system.believed), self.policy.parameters
+                DispatchSnapshot(now, tuple(self.queue), workers, self.system.predicted), self.policy.parameters
             )
             if not decision.dispatches and not decision.drops:
                 return decision.wake_at if decision.wake_at > now else math.inf
@@ -105,15 +105,15 @@ class _Run:
 
     def _begin(self, now: float, instance: _Instance, worker: int, query: Query) -> None:
         size = self.workload.batches.index(query.batch)
-        served, luck = self.system.served, float(self.workload.luck[query.id])
+        served, service_draws = self.system.served, float(self.workload.service_draws[query.id])
         ratios = served.ratios[instance.type, size].tolist()
-        ratio = _interpolate(served.probabilities.tolist(), ratios, luck)
+        ratio = _interpolate(served.probabilities.tolist(), ratios, service_draws)
         instance.serving = query.id
         instance.done_at = now + float(served.means[instance.type, size]) * ratio
         self.fates[query.id] = Fate(now, instance.done_at, worker)
 
     def _predicted(self, instance: _Instance, query: Query) -> float:
-        model = self.system.believed
+        model = self.system.predicted
         return float(model.arrays.mean[instance.type, model.size_of(query.batch)])
 
 

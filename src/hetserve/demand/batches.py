@@ -1,4 +1,4 @@
-"""Batch-size mixes by name or from a file: `mixture`, `normal:165,16`, `lognormal:5.1,0.2`, `FILE.csv`."""
+"""Parses batch-size mixes: `mixture`, `normal:165,16`, `lognormal:5.1,0.2`, or a CSV file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Final
 
-from hetserve.demand import BatchMix, kairos_mixture
+from hetserve.demand.mix import BatchMix, kairos_mixture
 from hetserve.files import read_lines
 
 MOST_BYTES: Final = 16 << 20
@@ -20,16 +20,16 @@ LARGEST_BATCH: Final = 1000
 _FORMS: Final = "mixture, normal:MEAN,SD, lognormal:MU,SIGMA or the path of a CSV file"
 _BATCH_COLUMNS: Final = ("batch", "batch_bin")
 _WEIGHT_COLUMNS: Final = ("weight", "share", "probability")
-# Below this a batch would not be drawn once in a billion queries.
+# Smaller shares are not drawn once in a billion queries.
 _NEGLIGIBLE: Final = 1e-12
 
 
 def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
-    """Mix of batch sizes from its text form; the normal ones are cut off below 1 and above `largest`.
+    """Mix of batch sizes from its text form; normal ones are cut off below 1 and above `largest`.
 
-    A file has a column `batch` and, optionally, `weight` (or share, probability); without it every line is one
-    recorded query. Raises ValueError naming the text, or file, line, column and value; UnreadableError where the file
-    cannot be read.
+    A file has a column `batch` and, optionally, `weight` (or share, probability); without weights, each line is one
+    query. Raises ValueError naming the text, or file, line, column and value; UnreadableError if the file cannot be
+    read.
     """
     name, _, rest = text.partition(":")
     if text == "mixture":

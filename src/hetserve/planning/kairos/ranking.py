@@ -1,0 +1,155 @@
+"""The ranking of what a budget buys by Kairos's bound, and the least richer budget that raises the best bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.formatting import money_text
+from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
+from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kbest import Ranking, Reaching, best_configurations, cheapest_reaching, grid_of, space_of
+from hetserve.planning.plan import NOTICEABLE, Counts, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
+from hetserve.planning.problem import Problem
+from hetserve.planning.rates import Rates, derive_rates
+from hetserve.units import QPS, MicroDollarsPerHour
+
+MOST_BOUGHT: Final = 10_000_000
+"""Most instances of one type: the ranking needs memory for each of them."""
+
+_WIDER: Final = (1.1, 2.0, 8.0)
+"""Factors of the budget up to which a next step is searched, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedConfiguration:
+    """A configuration (base first, then the auxiliaries of the rates), its cost and its bound [queries/s]."""
+
+    counts: tuple[int, ...]
+    cost: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankingInputs:
+    """A problem with the rates of its base and auxiliaries, and its budget."""
+
+    problem: Problem
+    rates: Rates
+    budget: int
+
+    def counts_of(self, row: tuple[int, ...]) -> Counts:
+        """Counts of every type in the problem's order. row: base first, then the auxiliaries of the rates."""
+        columns = (self.rates.base.name, *(aux.option.name for aux in self.rates.auxiliaries))
+        held = dict(zip(columns, row, strict=True))
+        return tuple((option.name, held.get(option.name, 0)) for option in self.problem.types)
+
+    def ranked(self, entry: BoundedConfiguration) -> RankedConfiguration:
+        """The configuration with its counts by type name."""
+        return RankedConfiguration(self.counts_of(entry.counts), MicroDollarsPerHour(entry.cost), QPS(entry.bound))
+
+
+def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
+    """Base, rates and budget of a problem, or the infeasible plan that says what is missing."""
+    if problem.budget is None:
+        message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
+        return infeasible(problem, planner, Reason.SPEC_INVALID, message)
+    budget = int(problem.budget)
+    base = choose_base(problem, budget)
+    if isinstance(base, NoBase):
+        return infeasible(problem, planner, base.reason, base.message, base.refusals)
+    others = tuple(option for option in problem.types if option.name != base.name)
+    rates = derive_rates(base, others, problem.mix, problem.slo.latency)
+    useful = {base.name, *(aux.option.name for aux in rates.auxiliaries)}
+    for option in problem.types:
+        if option.min_instances and option.name not in useful:
+            message = (
+                f"at least {option.min_instances} of {option.name} are wanted, and it serves no query within the SLO"
+            )
+            return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
+        bought = min(budget // option.price, option.most)
+        if option.name in useful and bought > MOST_BOUGHT:
+            message = (
+                f"the budget of {money_text(budget)} buys {bought:,} instances of {option.name}, more than the "
+                f"{MOST_BOUGHT:,} that are ranked: set its maxInstances, or a smaller budget"
+            )
+            return infeasible(problem, planner, Reason.SPEC_INVALID, message)
+    return RankingInputs(problem, rates, budget)
+
+
+def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
+    """Infeasible plan: the minima cost more than the budget, or not even one base instance fits the cluster."""
+    problem, base = inputs.problem, inputs.rates.base
+    wanted = entry_cost(problem, base)
+    if wanted > inputs.budget:
+        message = (
+            f"budget {money_text(inputs.budget)} does not buy the least instances wanted and a base {base.name}: "
+            f"{money_text(wanted)}, {money_text(wanted - inputs.budget)} more"
+        )
+        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message)
+    message = (
+        f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
+        f"{base.demand.cpu} millicores, {base.demand.memory} MiB and {base.demand.gpu_memory} MiB of GPU memory"
+    )
+    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message)
+
+
+def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
+    """Entries of a ranking with their bounds in queries/s."""
+    bounds = configuration_bounds(rates, ranking.counts)
+    for row, cost, bound in zip(ranking.counts.tolist(), ranking.costs.tolist(), bounds.tolist(), strict=True):
+        yield BoundedConfiguration(tuple(row), int(cost), float(bound))
+
+
+def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool = True) -> StepSearch:
+    """Least budget, up to eight times this one, that raises the best bound by NOTICEABLE.
+
+    best: the best bound within the budget. proven: whether it is known to be the best; if not, no gain can be stated.
+    Budgets are searched in stretches with one base, and in ever wider steps, since a narrow one is quick and usually
+    enough.
+    """
+    if not proven:
+        return StepSearch(None, known=False)
+    target, known = best.bound * (1 + NOTICEABLE), True
+    for low, high, richer in _stretches(inputs):
+        for factor in _WIDER:
+            wider = min(int(inputs.budget * factor), high)
+            if wider <= low and factor < _WIDER[-1]:
+                continue
+            space = space_of(richer.rates, max(wider, low), inputs.problem.pools)
+            found = cheapest_reaching(space, grid_of(space), target)
+            known = known and found.proven
+            if found.counts is not None:
+                found = replace(found, cost=max(found.cost, low), proven=known)
+                return StepSearch(_step_to(inputs, best, richer, found))
+    return StepSearch(None, known)
+
+
+def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]]:
+    """Budgets from this one on, cut where another base becomes affordable: from, to, inputs there."""
+    last = int(inputs.budget * _WIDER[-1])
+    costs = {entry_cost(inputs.problem, option) for option in inputs.problem.types}
+    cuts = sorted(cost for cost in costs if inputs.budget < cost <= last)
+    for low, high in zip([inputs.budget, *cuts], [*(cut - 1 for cut in cuts), last], strict=True):
+        richer = ranking_inputs(replace(inputs.problem, budget=MicroDollarsPerHour(low)), "kairos")
+        if not isinstance(richer, Plan):
+            yield low, high, richer
+
+
+def _step_to(inputs: RankingInputs, best: BoundedConfiguration, richer: RankingInputs, found: Reaching) -> NextStep:
+    """Step to the best configuration at the cost that was found."""
+    assert found.counts is not None  # noqa: S101  checked by the caller
+    ranking = best_configurations(space_of(richer.rates, found.cost, inputs.problem.pools), 1)
+    top = next(entries(richer.rates, ranking))
+    bound = float(configuration_bounds(richer.rates, found.counts[None, :])[0])
+    if not ranking.proven and top.bound < bound:
+        top = BoundedConfiguration(tuple(found.counts.tolist()), found.cost, bound)
+    return NextStep(
+        extra=MicroDollarsPerHour(found.cost - inputs.budget),
+        gain=QPS(top.bound - best.bound),
+        counts=richer.counts_of(top.counts),
+        cost=MicroDollarsPerHour(top.cost),
+        proven=found.proven and ranking.proven,
+    )
