@@ -11,8 +11,8 @@ from hetserve.api.base import ApiModel, ObjectMeta, Rule
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
+from hetserve.registry.planners import Objective
 
-Objective = Literal["MaxThroughput", "MinCost"]
 NOT_OBSERVED: Final = -1
 """observedGeneration of a service that the operator has not seen: no generation is -1, so none reads as observed."""
 
