@@ -25,7 +25,7 @@ DISPATCH_POLICIES: Final = Registry(
     DispatchMember(
         name="hetserve",
         where="hetserve.dispatch.hetserve:policy",
-        about="ours",
+        about="idle instances choose: the query that has to start soonest; keeps large queries from starving",
         default=True,
         compared=True,
     ),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
 from hetserve.api.names import FIELD_MANAGER
 from hetserve.testing.apply import applied, as_fields, copied, defaulted, schema_refusal
 
@@ -187,7 +188,7 @@ class FakeApiServer:
 
     def _store(self, path: str, raw: Json) -> Json:
         raw["metadata"]["resourceVersion"] = str(next(self._versions))
-        if "/inferenceservices/" in path and not raw.get("status"):
+        if f"/{INFERENCE_SERVICE.plural}/" in path and not raw.get("status"):
             raw["status"] = {"observedGeneration": NOT_OBSERVED}
         self.objects[path] = raw
         return raw
@@ -198,9 +199,7 @@ _KINDS = (
     "replicasets",
     "pods",
     "nodes",
-    "instancetypes",
-    "modelprofiles",
-    "inferenceservices",
+    *(kind.plural for kind in KINDS),
     "events",
 )
 
