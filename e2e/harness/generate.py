@@ -1,7 +1,7 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
 crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions; tables in the other pages of docs/ and choices in the chart's schema come from the registries.
+the list of conditions; tables in the other pages of docs/ and some lines of the chart come from the registries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 from harness.chart import render_chart
 from harness.components import CHART, ROOT
 from harness.files import write_whole
-from harness.registry_tables import with_choices, with_tables
+from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
@@ -58,8 +58,11 @@ def generated() -> Iterator[tuple[Path, str]]:
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "conditions.md":
             yield page, with_tables(page.read_text())
-    schema = CHART / "values.schema.json"
-    yield schema, with_choices(schema.read_text())
+    for path, rewrite in (
+        (CHART / "values.schema.json", with_choices),
+        (CHART / "templates" / "rbac-operator.yaml", with_plan_inputs),
+    ):
+        yield path, rewrite(path.read_text())
     # kubectl would run a hook of the uninstallation at once, as any other object.
     plain = render_chart("--no-hooks")
     yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"

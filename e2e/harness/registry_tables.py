@@ -1,7 +1,7 @@
-"""The parts of hand-written files that list the members of a registry: tables in docs/, choices in the chart's schema.
+"""The parts of hand-written files that list the members of a registry: tables in docs/, lines in the chart.
 
 A table stands between two markers, a comment that begins with `begin NAME:` and `end NAME`; the choices of a value
-stand on a line of the schema. `make generate` writes both.
+stand on a line of the schema, the kinds on a line of the operator's ClusterRole. `make generate` writes them.
 """
 
 from __future__ import annotations
@@ -85,6 +85,19 @@ def with_choices(schema: str) -> str:
         if lines != 1:
             raise ValueError(f"values.schema.json has {lines} lines of choices for {key}")
     return schema
+
+
+def with_plan_inputs(role: str) -> str:
+    """The operator's ClusterRole with the resources from which services are planned written anew.
+
+    Raises ValueError if they do not stand on exactly one line.
+    """
+    plurals = ", ".join(kind.plural for kind in KINDS if kind.planned_from)
+    line = re.compile(rf"^( *resources: )\[.*\]  # {_COMMENT}$", re.MULTILINE)
+    written, lines = line.subn(lambda found: f"{found[1]}[{plurals}]  # {_COMMENT}", role)
+    if lines != 1:
+        raise ValueError(f"the ClusterRole has {lines} generated lines of resources")
+    return written
 
 
 def _choices() -> dict[str, Iterable[str]]:

@@ -56,9 +56,8 @@ def _extension(texts: dict[str, str], pattern: str) -> Extension:
 
 
 def _whole(text: str) -> bool:
-    return any(
-        GENERATED in line and "<!-- begin" not in line and "$comment" not in line for line in text.splitlines()[:3]
-    )
+    """Whether the first lines say that the file is generated, not only a part that begins there."""
+    return any(GENERATED in line and not re.search(r"<!-- begin|\$comment", line) for line in text.splitlines()[:3])
 
 
 def _texts(tree: Tree) -> Iterator[tuple[str, str]]:

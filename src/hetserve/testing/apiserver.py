@@ -87,7 +87,7 @@ class FakeApiServer:
         if path in self.objects:
             return self.objects[path]
         folder = path.rsplit("/", 1)[1]
-        if path.count("/") >= 3 and folder in _KINDS:
+        if path.count("/") >= 3 and folder in {*_BUILT_IN, *(kind.plural for kind in KINDS)}:
             # Of one namespace, or of all of them.
             names = [p for p, _ in self.items(folder) if "/namespaces/" not in path or p.rsplit("/", 1)[0] == path]
             found = [self.objects[p] for p in names if _selected(self.objects[p], query.get("labelSelector"))]
@@ -194,12 +194,11 @@ class FakeApiServer:
         return raw
 
 
-_KINDS = (
+_BUILT_IN = (
     "deployments",
     "replicasets",
     "pods",
     "nodes",
-    *(kind.plural for kind in KINDS),
     "events",
 )
 
