@@ -104,12 +104,12 @@ def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None])
     """Registry with one spy handler per watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)
-    for resource, take, filters in _watched(feed):
+    for resource, take, filters in watched(feed):
         kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
     return registry
 
 
-def _watched(feed: Feed) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
+def watched(feed: Feed) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
     """Every watched resource (group, version, plural), what takes its events, and kopf's filters."""
     for kind in KINDS:
         take = partial(feed.plan_input, kind) if kind.planned_from else feed.service
