@@ -115,8 +115,6 @@ def test_a_registered_kind_is_watched_and_wakes_the_services_of_its_namespace() 
 def test_the_operator_may_list_and_watch_every_kind_and_nothing_that_is_none() -> None:
     documents = yaml.safe_load_all((REPOSITORY / "manifests" / "install" / "hetserve.yaml").read_text())
     (role,) = (d for d in documents if d and (d["kind"], d["metadata"]["name"]) == ("ClusterRole", "hetserve-operator"))
-        d for d in documents if d and d["kind"] == "ClusterRole" and d["metadata"]["name"] == "hetserve-operator"
-    )
     verbs: dict[str, set[str]] = {}
     for rule in role["rules"]:
         if rule["apiGroups"] == ["hetserve.io"]:
