@@ -126,11 +126,11 @@ def _anywhere(request: GpuRequest) -> GpuRequest:
 
 
 RULES: Final = (
-    PlacementRule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName.WORST_FIT)),
-    PlacementRule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName.BEST_FIT)),
-    PlacementRule("Spread with anti-affinity (ours)", _same, _ours(PolicyName.SPREAD)),
-    PlacementRule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName.WORST_FIT)),
-    PlacementRule("best fit without anti-affinity", _anywhere, _ours(PolicyName.BEST_FIT)),
+    PlacementRule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName("WorstFit"))),
+    PlacementRule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName("BestFit"))),
+    PlacementRule("Spread with anti-affinity (ours)", _same, _ours(PolicyName("Spread"))),
+    PlacementRule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName("WorstFit"))),
+    PlacementRule("best fit without anti-affinity", _anywhere, _ours(PolicyName("BestFit"))),
     PlacementRule("random without anti-affinity", _anywhere, _random),
 )
 

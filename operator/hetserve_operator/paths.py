@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from hetserve.api.kinds import INFERENCE_SERVICE
+
 
 def service_path(namespace: str, name: str) -> str:
     """Path of an InferenceService."""
-    return f"/apis/hetserve.io/v1alpha1/namespaces/{_safe(namespace)}/inferenceservices/{_safe(name)}"
+    return INFERENCE_SERVICE.path(namespace, name)
 
 
 def deployments_path(namespace: str, name: str | None = None) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
+from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.planning import plan
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
@@ -25,8 +26,7 @@ from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.testing.apiserver import FakeApiServer, path_of
 
 Json = dict[str, Any]
-_GROUP = "/apis/hetserve.io/v1alpha1"
-STATUSES = {"inferenceservices": {"observedGeneration": NOT_OBSERVED}}
+STATUSES = {INFERENCE_SERVICE.plural: {"observedGeneration": NOT_OBSERVED}}
 """The status that the CRD gives a service by default."""
 
 decided = lru_cache(maxsize=4096)(plan)
@@ -76,7 +76,7 @@ class SimulatedOperator:
 
     async def round(self) -> bool:
         """Reconciles every service, then moves the cluster by one stage and the clock by a second."""
-        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items("inferenceservices")]
+        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items(INFERENCE_SERVICE.plural)]
         well = all([await self.look(key) for key in keys])
         self.cluster.tick()
         self.clock += 1.0
@@ -97,7 +97,7 @@ class SimulatedOperator:
 
     def service(self, name: str = "rm2", namespace: str = "default") -> Json:
         """A stored service."""
-        return self.api.objects[f"{_GROUP}/namespaces/{namespace}/inferenceservices/{name}"]
+        return self.api.objects[INFERENCE_SERVICE.path(namespace, name)]
 
     def condition(self, kind: str, name: str = "rm2") -> Json:
         """One condition of a service."""

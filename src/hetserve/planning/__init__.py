@@ -6,10 +6,9 @@ from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, buil
 from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
 from hetserve.planning.plan import Counts, Plan, RankedConfiguration, summary
 from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
-from hetserve.planning.registry import PLANNERS, plan
+from hetserve.planning.registry import plan
 
 __all__ = [
-    "PLANNERS",
     "ClusterFacts",
     "Counts",
     "LatencySlo",

@@ -19,9 +19,9 @@ from hetserve.placement.decision.refusals import Masks, Refusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers, Place
 from hetserve.placement.ledger.inventory import GpuKey
 from hetserve.placement.ledger.unattributed import UNLISTED_GPU
-from hetserve.placement.pods.requests import PolicyName
+from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
 from hetserve.placement.pods.view import GpuRequest
-from hetserve.placement.policies import RANKS
+from hetserve.placement.policies import rank_of
 from hetserve.placement.values import value
 from hetserve.units import MiB
 
@@ -85,7 +85,7 @@ class Decision:
     chosen: Candidate | None
     runner_up: Candidate | None
     refusals: tuple[Refusal, ...]
-    policy: PolicyName = PolicyName.WORST_FIT
+    policy: PolicyName = DEFAULT_POLICY
 
     @property
     def why(self) -> str:
@@ -101,7 +101,7 @@ def decide(
     request: GpuRequest,
     offered: Sequence[str],
     *,
-    policy: PolicyName = PolicyName.WORST_FIT,
+    policy: PolicyName = DEFAULT_POLICY,
     explain: bool = False,
 ) -> Decision:
     """The best GPUs for `request` on the offered nodes, by its own policy, else by `policy`.
@@ -111,7 +111,7 @@ def decide(
     """
     policy = request.policy or policy
     index = rows_to_ask(index, offered)
-    ranks = RANKS[policy](index)
+    ranks = rank_of(policy)(index)
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return Decision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
@@ -145,7 +145,7 @@ def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> boo
 
 
 def scores(
-    index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = PolicyName.WORST_FIT
+    index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = DEFAULT_POLICY
 ) -> dict[str, int]:
     """Score per offered node: 10 for the policy's best, 9 down to 1 in its order, 0 where the request does not fit.
 
@@ -153,7 +153,7 @@ def scores(
     there are more than ten steps, neighbours share a score below the best.
     """
     index = rows_to_ask(index, offered)
-    ranks = RANKS[request.policy or policy](index)
+    ranks = rank_of(request.policy or policy)(index)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)

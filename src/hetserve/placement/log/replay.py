@@ -21,7 +21,7 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.journal import CHECKPOINT, HEADER, VERSION, JournaledLedger, JournaledPlacer, Record
 from hetserve.placement.log.values import offered_names
 from hetserve.placement.placer import Mode, Placer
-from hetserve.placement.pods.requests import PolicyName
+from hetserve.placement.pods.requests import PolicyName, policy_name
 from hetserve.units import Seconds
 
 
@@ -73,7 +73,7 @@ def logged_policy(records: Iterable[Record]) -> PolicyName:
     """The policy that a log's header names. Raises ReplayError where there is none."""
     header = next(iter(records), {})
     try:
-        return PolicyName(header["settings"]["policy"])
+        return policy_name(header["settings"]["policy"])
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
 
@@ -93,7 +93,7 @@ class Player:
             raise ReplayError(f"the log is of version {header.get('version')}; this hetserve reads {VERSION}")
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
-            given = {"mode": Mode(logged["mode"]), "policy": PolicyName(logged["policy"])}
+            given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
         return cls(hold, given | settings)

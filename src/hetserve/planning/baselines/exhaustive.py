@@ -25,7 +25,9 @@ LIMIT: Final = 100_000
 """Most configurations that are tried."""
 
 
-def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
+def plan_exhaustive(
+    problem: Problem, evaluate: Evaluator | None = None, _seed: int | None = None, *, limit: int = LIMIT
+) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
     evaluate: queries/s that a configuration holds; None: the highest upper bound decides, and the plan says so. limit:

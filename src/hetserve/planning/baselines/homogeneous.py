@@ -19,7 +19,7 @@ from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, s
 from hetserve.planning.mincost.greedy import addable
 from hetserve.planning.mincost.ilp import model_of
 from hetserve.planning.mincost.model import Choice, CostModel, for_budget, for_more
-from hetserve.planning.plan import NOTICEABLE, NextStep, Plan, RankedConfiguration, infeasible
+from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, infeasible
 from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import ROUNDING, serves_whole_mix, slo_miss
@@ -28,7 +28,7 @@ from hetserve.units import QPS, MicroDollarsPerHour
 NAME: Final = "homogeneous"
 
 
-def plan_homogeneous(problem: Problem) -> Plan:
+def plan_homogeneous(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """Best single type. The SLO is judged by the mean latency under MaxThroughput, at its percentile under MinCost."""
     if problem.objective == "MinCost" or problem.budget is None:
         return _least_cost(problem)

@@ -13,14 +13,14 @@ import numpy as np
 from hetserve.planning.kairos.explain import explain
 from hetserve.planning.kairos.ranking import BoundedConfiguration, entries, next_step, nothing_fits, ranking_inputs
 from hetserve.planning.kbest import best_configurations, space_of
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 
 NAME: Final = "kairos"
 TOP: Final = 10
 
 
-def plan_kairos(problem: Problem) -> Plan:
+def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """Kairos's plan: the configuration within the budget that its upper bound and similarity rule choose.
 
     An infeasible plan has reason BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base)

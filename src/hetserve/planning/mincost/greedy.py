@@ -18,14 +18,14 @@ from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_t
 from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import Choice, CostModel, for_budget
-from hetserve.planning.plan import NextStep, Plan, summary
+from hetserve.planning.plan import Evaluator, NextStep, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.units import QPS
 
 NAME: Final = "greedy"
 
 
-def plan_greedy(problem: Problem) -> Plan:
+def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):

@@ -27,7 +27,7 @@ from hetserve.planning.mincost.model import (
     most_load_program,
     other_program,
 )
-from hetserve.planning.plan import NextStep, Plan, infeasible
+from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.planning.slo import no_type_meets_slo
 from hetserve.units import QPS
@@ -35,7 +35,13 @@ from hetserve.units import QPS
 NAME: Final = "ilp"
 
 
-def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
+def plan_ilp(
+    problem: Problem,
+    _evaluate: Evaluator | None = None,
+    _seed: int | None = None,
+    *,
+    solvers: Sequence[Solver] = SOLVERS,
+) -> Plan:
     """HetSev's plan. solvers: in order of preference; if one fails, the next is tried.
 
     A budget is a hard constraint. With a budget and no load, the plan carries as much as the budget buys. An infeasible

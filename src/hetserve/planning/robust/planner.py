@@ -13,7 +13,7 @@ from typing import Final
 
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
+from hetserve.planning.plan import Counts, EvaluatedConfiguration, Evaluator, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.planning.robust.candidates import candidates, is_homogeneous
@@ -107,7 +107,7 @@ def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = 
     return run
 
 
-def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None, seed: int | None = None) -> Plan:
+def plan_robust(problem: Problem, evaluate: Evaluator | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
     evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation. seed: of the
