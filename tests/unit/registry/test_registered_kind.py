@@ -94,7 +94,7 @@ async def test_a_registered_kind_is_listed_by_the_operator() -> None:
     api.put(path_of(RAW), RAW)
     stores = dict(cache.listed())
     path = "/apis/hetserve.io/v1alpha1/zones"
-    stores[path].relist((await api.request("GET", path))["items"], 9)
+    stores[path].relist((await api.request("GET", path)).content()["items"], 9)
     assert [kept["spec"] for kept in cache.inputs["Zone"]] == [{"region": "north"}]
 
 
