@@ -10,6 +10,7 @@ from mutants.mutant import Mutant
 BIND: Final = "hetserve_extender.verbs.bind"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
+VERB: Final = "tests/unit/extender/test_bind_verb.py"
 
 BINDING: Final = (
     Mutant(
@@ -17,7 +18,7 @@ BINDING: Final = (
         BIND,
         "binding",
         DropKey('"uid"'),
-        "tests/unit/extender/test_bind_verb.py",
+        VERB,
         "test_bind_is_one_call_with_uid_and_gpu",
     ),
     Mutant(
@@ -33,8 +34,8 @@ BINDING: Final = (
         BIND,
         "Binder.bind",
         Replace("asyncio.wait(($task,), timeout=$limit)", "asyncio.wait_for($task, $limit)"),
-        FAULT,
-        "test_a_caller_that_hangs_up_leaves_no_booking_without_an_end",
+        VERB,
+        "test_a_caller_that_hangs_up_does_not_stop_the_bind",
     ),
     Mutant(
         "a lost answer frees the GPU",
