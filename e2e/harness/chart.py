@@ -1,4 +1,4 @@
-"""The chart as helm renders it."""
+"""Renders the chart with helm."""
 
 from __future__ import annotations
 

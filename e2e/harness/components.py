@@ -71,7 +71,7 @@ class Component:
 
 
 def components(ports: Ports) -> tuple[Component, ...]:
-    """The components in the order of their start: the scheduler asks the extender, the operator makes pods."""
+    """The components in the order of their start."""
     return (
         Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
@@ -80,7 +80,7 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standby(ports: Ports) -> Component:
-    """A second extender, which waits for the port of the first; scenarios start it where they need one."""
+    """The standby extender, which waits for the port of the first; started only by scenarios that need it."""
     url = f"http://{HOST}:{ports.standby_probe}/readyz"
     flags = ("--probe-port", str(ports.standby_probe), "--identity", "standby")
     return Component("hetserve-extender", "settings.yaml", url, replica="standby", flags=flags)
@@ -144,13 +144,13 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
 
 
 def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """A component's settings from the ConfigMap that its pod would mount; replicas read the same file."""
+    """Settings from the ConfigMap that the component's pod would mount."""
     config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
     write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of `base` with those of `over` laid over them, mapping by mapping."""
+    """`base` deeply merged with `over`."""
     result: dict[str, Any] = json.loads(json.dumps(dict(base)))
     for key, value in over.items():
         nested = isinstance(value, Mapping) and isinstance(result.get(key), dict)

@@ -16,7 +16,7 @@ import pytest
 SCENARIOS: Final = "e2e/"
 INTEGRATION: Final = "tests/integration/"
 OWN_CLUSTER: Final = frozenset({"e2e/test_demo.py"})
-"""Scenarios that start a cluster themselves, so they need not wait for those on the shared one."""
+"""Scenarios with a cluster of their own, which need not wait for the shared one."""
 MANY_CORES: Final = 8
 
 

@@ -1,4 +1,4 @@
-"""Build one pinned module into the cache: once, atomically, with progress that a person can see."""
+"""Builds one pinned module into the cache: once, atomically, with progress."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _watched(process: subprocess.Popen[bytes], heading: str, expected: float, ou
 
 
 def expected_seconds(module: Module) -> float:
-    """How long a cold build should take here: measured on four cores, about inverse to the cores below that."""
+    """Expected seconds of a cold build: measured on four cores, inverse to fewer cores."""
     return module.cold_seconds * max(1.0, 4 / (os.cpu_count() or 1))
 
 

@@ -30,7 +30,7 @@ DISCOVERY_TRIES: Final = 25
 
 
 class ApiError(RuntimeError):
-    """The apiserver's refusal: HTTP status, reason (``NotFound``), and the message a user would read."""
+    """The API server refused a request: HTTP status, reason (``NotFound``), message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -97,7 +97,7 @@ class Kube:
 
         Raises ValueError when the apiserver serves none of this name.
         """
-        # A CRD is served a moment before it shows up in the discovery: look again for a while.
+        # Discovery shows a CRD a moment after it is served: retry for a while.
         for _ in range(DISCOVERY_TRIES):
             if (found := self._resources.get(kind.lower())) is not None:
                 return found
@@ -116,7 +116,7 @@ class Kube:
         return self._object(self.request("GET", self.resource(kind).path(namespace, name)))
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
-        """The object, or None when there is none."""
+        """The object, or None if it does not exist."""
         try:
             return self.get(kind, name, namespace)
         except ApiError as error:
@@ -195,7 +195,7 @@ class Kube:
         return self._object(self.request("PUT", path, json=manifest))
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> None:
-        """Delete an object in the background; nothing to do when there is none."""
+        """Delete an object, if it exists, with background propagation."""
         body: Manifest = {"propagationPolicy": "Background"}
         if grace is not None:
             body["gracePeriodSeconds"] = grace

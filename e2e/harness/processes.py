@@ -1,4 +1,4 @@
-"""Processes the harness starts, and how it recognises them later.
+"""Starts, recognises and stops the harness's processes.
 
 A process is known by its pid and the time it started: a pid alone may belong to somebody else by then,
 after a crash or a reboot. Nothing is ever ended by name.
@@ -19,13 +19,13 @@ from typing import Final
 PROC: Final = Path("/proc")
 POLL: Final = 0.02
 
-# Handles of our own children, kept so that they are reaped and not warned about at garbage collection.
+# Handles of our children, kept so that they are reaped without warnings at garbage collection.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A process as remembered on disk: `started` is opaque text that no later owner of the pid shares."""
+    """A process as stored on disk; `started` is unique among all owners of the pid."""
 
     name: str
     pid: int
@@ -38,10 +38,10 @@ class ProcessRecord:
         return None if started is None else cls(name, pid, started)
 
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether this process still runs."""
         runs = start_mark(self.pid) == self.started
         if not runs and (child := _children.get(self.pid)) is not None:
-            child.poll()  # a child of ours stays a zombie, and is warned about at exit, until it is asked for
+            child.poll()  # reaps the child
         return runs
 
 

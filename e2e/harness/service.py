@@ -21,14 +21,14 @@ BLOCK: Final = 65_536
 
 
 class Endpoint(NamedTuple):
-    """A pod that the Service leads to, and its port on this machine."""
+    """A pod of the Service and its port on this machine."""
 
     pod: str
     port: int
 
 
 class Service:
-    """Listens on a port of its own and leads each connection to the endpoint of that moment."""
+    """Listens on a port and forwards each connection to the current endpoint."""
 
     def __init__(self, choose: Callable[[], Endpoint | None]) -> None:
         self._choose = choose
@@ -40,7 +40,7 @@ class Service:
         threading.Thread(target=self._accept, name="service", daemon=True).start()
 
     def open_to(self, pod: str) -> int:
-        """How many connections to this pod stand."""
+        """Number of open connections to this pod."""
         return self._open[pod]
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ def _carry_both(client: socket.socket, server: socket.socket) -> None:
 
 
 def _carry(source: socket.socket, sink: socket.socket) -> None:
-    """Until one side ends, which ends the other."""
+    """Copies until one side ends, then ends the other."""
     with suppress(OSError):
         while data := source.recv(BLOCK):
             sink.sendall(data)

@@ -1,4 +1,4 @@
-"""What a cluster remembers on disk, so that any later process can stop exactly what was started.
+"""State of a cluster on disk, so that a later process can stop exactly what was started.
 
 STATE/state.json         ports, owner, processes
 STATE/kubeconfig         the administrator's
@@ -33,7 +33,7 @@ class State:
     processes: tuple[ProcessRecord, ...] = field(default=())
 
     def with_process(self, record: ProcessRecord) -> State:
-        """The same with a process added, in place of an older one of its name."""
+        """Copy with a process added or replaced by name."""
         return replace(self, processes=(*(p for p in self.processes if p.name != record.name), record))
 
     def process(self, name: str) -> ProcessRecord | None:
@@ -65,11 +65,11 @@ class StateFolder:
         return self.path / "logs" / f"{name}.log"
 
     def save(self, state: State) -> None:
-        """Write the state whole or not at all."""
+        """Write the state atomically."""
         write_whole(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
     def load(self) -> State | None:
-        """The remembered state; None when there is none or it cannot be read."""
+        """The stored state; None if it is missing or unreadable."""
         try:
             raw = json.loads((self.path / "state.json").read_text())
             return State(
@@ -101,7 +101,7 @@ class StateFolder:
         ours = {record.pid for record in control_plane}
         components = [record for record in remembered if record.pid not in ours]
         end(components, grace=COMPONENT_GRACE)
-        # Its data is about to be deleted: an orderly shutdown would only cost time.
+        # SIGKILL: its data is deleted next.
         end(control_plane, grace=0)
         shutil.rmtree(self.path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Where the control plane's binaries are: given by the user, in the cache, on PATH, or built now.
+"""Finds the control plane's binaries: given by the user, in the cache, on PATH, or built now.
 
 `python -m harness.tools [MODULE...]` builds what is missing and prints where each binary lies.
 """
@@ -64,7 +64,7 @@ def _gather(modules: Sequence[Module]) -> tuple[dict[str, Path], list[Module]]:
     try:
         compiler: Compiler | None = Compiler.found()
     except ToolError:
-        compiler = None  # the binaries on PATH may be all that is needed
+        compiler = None  # PATH may suffice
     paths: dict[str, Path] = {}
     missing: list[Module] = []
     for module in modules:

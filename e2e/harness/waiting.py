@@ -1,4 +1,4 @@
-"""Waiting for a real cluster: short polls until a condition holds, and on failure what was seen last."""
+"""Polls until a condition holds; reports the last observation on failure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LONGEST_STATE: Final = 2_000
 
 
 class WaitTimeoutError(AssertionError):
-    """Something did not happen in time; the message says what, for how long, and what was seen last."""
+    """A condition did not hold in time; the message has its description, the time and the last observation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Answer of a predicate that does not hold yet, carrying what it saw."""
+    """False answer of a predicate, with its observation."""
 
     seen: Any
 

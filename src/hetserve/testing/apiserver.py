@@ -1,7 +1,8 @@
-"""An API server in memory: as much of the real one as the operator's writes depend on.
+"""An API server in memory, with the features that the operator's writes depend on.
 
 resourceVersions, UIDs, generations, preconditions, defaulting, dry runs, server-side apply with ownership per
-manager, merge patches of a status, label selectors. Faults are put in by `before` and `after` hooks on writes.
+manager, merge patches of a status, label selectors. Hooks `before` and `after` writes
+inject faults.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Hook = Callable[[str, str, Any], None]
 
 
 class FakeApiServer:
-    """Objects by path (``/apis/.../deployments/name``); refuse: makes the exception of a refusal."""
+    """Objects by path (``/apis/.../deployments/name``); refuse: makes the exception for a refusal."""
 
     def __init__(self, refuse: Refuse) -> None:
         self.objects: dict[str, Json] = {}
@@ -39,7 +40,7 @@ class FakeApiServer:
         body: object = None,
         content_type: str = "application/json",
     ) -> Json:
-        """One request, as the operator's client makes it."""
+        """Performs one request of the operator's client."""
         query, body = query or {}, copied(body)
         if method == "GET":
             return copied(self._read(path, query))
@@ -54,7 +55,7 @@ class FakeApiServer:
         return answer
 
     def put(self, path: str, raw: Mapping[str, Any]) -> Json:
-        """Create or replace an object as somebody with every right would."""
+        """Creates or replaces an object as an administrator."""
         found = self.objects.get(path)
         fresh = copied(dict(raw))
         if found is None:
@@ -66,7 +67,7 @@ class FakeApiServer:
         return self._store(path, fresh)
 
     def remove(self, path: str) -> None:
-        """Delete an object at once."""
+        """Deletes an object at once."""
         self.objects.pop(path, None)
 
     def items(self, folder: str) -> Iterator[tuple[str, Json]]:
@@ -76,13 +77,13 @@ class FakeApiServer:
                 yield path, self.objects[path]
 
     def touch(self, path: str) -> None:
-        """Give an object that was changed in place a new resourceVersion."""
+        """Gives an object that was changed in place a new resourceVersion."""
         self.objects[path]["metadata"]["resourceVersion"] = str(next(self._versions))
 
     # Reading
 
     def _read(self, path: str, query: Mapping[str, str]) -> Json:
-        path = path.rstrip("/")  # an object without a name is a list, there as here
+        path = path.rstrip("/")  # as in the real one, an empty name reads the list
         if path in self.objects:
             return self.objects[path]
         folder = path.rsplit("/", 1)[1]
@@ -146,14 +147,14 @@ class FakeApiServer:
         return body if dry else self.put(path, _held(body, "Update"))
 
     def _hand_over(self, path: str, patch: list[Json]) -> Json:
-        """A JSON patch, of which the operator makes one kind."""
+        """Applies the one kind of JSON patch that the operator sends."""
         wanted = {step["path"].rsplit("/", 1)[1]: step["value"] for step in patch}
         found = copied(self._existing(path, {"metadata": wanted}))
         found["metadata"]["managedFields"] = wanted["managedFields"]
         return self._store(path, found)
 
     def _label(self, path: str, patch: Json) -> Json:
-        """A merge patch, of which the operator makes one kind beside that of a status."""
+        """Applies the one kind of merge patch that the operator sends, beside that of a status."""
         found = copied(self._existing(path, patch))
         found["metadata"]["labels"] = _merged(found["metadata"].get("labels"), patch["metadata"]["labels"])
         return self._store(path, found)
@@ -206,7 +207,7 @@ _KINDS = (
 
 
 def _held(raw: Json, operation: str, body: Json | None = None) -> Json:
-    """The object with a note of what the operator has written by an operation: `body`, or all of it."""
+    """The object with managedFields for an operation that wrote `body`, or everything."""
     others = [e for e in raw["metadata"].get("managedFields") or () if e["operation"] != operation]
     written = body or raw
     said = {k: v for k, v in written["metadata"].items() if k in ("labels", "annotations")}

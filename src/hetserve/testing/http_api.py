@@ -1,4 +1,4 @@
-"""Nodes and pods behind a real socket, for clients that read a cluster: paged lists, one pod, patches, watches."""
+"""An HTTP server with nodes and pods, for clients that read a cluster: paged lists, one pod, patches, watches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class HttpApi:
-    """What is served, and what was asked for; pods in `alone` are in no list.
+    """Served objects and received requests; pods in `alone` appear in no list.
 
-    `status` other than 200 refuses everything with that status; watches wait for `hold` where it is given.
+    `status` other than 200 refuses every request with it; watches wait for `hold` if it is set.
     """
 
     nodes: list[Json] = field(default_factory=list)
@@ -35,7 +35,7 @@ class HttpApi:
     @classmethod
     @contextmanager
     def serving(cls, nodes: Sequence[Json] = (), pods: Sequence[Json] = ()) -> Iterator[HttpApi]:
-        """Serve on a free port of 127.0.0.1 for the length of the block."""
+        """Serves on a free port of 127.0.0.1 during the block."""
         api = cls(list(nodes), list(pods))
         server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
         server.daemon_threads = True
@@ -116,6 +116,6 @@ def _handler(api: HttpApi) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text.encode())
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing on stderr."""
+            """Logs nothing."""
 
     return Handler
