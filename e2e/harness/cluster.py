@@ -23,7 +23,7 @@ from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
 from harness.ports import PortBlock
 from harness.processes import ProcessRecord, end, spawn, tail
-from harness.state import COMPONENT_GRACE, State, StateFolder
+from harness.state import COMPONENT_GRACE, ClusterState, StateFolder
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
@@ -37,7 +37,7 @@ UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kuberne
 class Cluster(ClusterViews):
     """A running control plane with its state folder; queries are in ClusterViews."""
 
-    def __init__(self, folder: StateFolder, state: State, toolset: tools.Toolset) -> None:
+    def __init__(self, folder: StateFolder, state: ClusterState, toolset: tools.Toolset) -> None:
         self.folder = folder
         self.state = state
         self.tools = toolset
@@ -57,7 +57,7 @@ class Cluster(ClusterViews):
             raise FileExistsError(f"{path} holds the state of a cluster already; stop that one first")
         claim = PortBlock.claim()
         try:
-            state = State(claim.ports, owner)
+            state = ClusterState(claim.ports, owner)
             folder.save(state)
             controlplane.start(toolset, claim.ports, folder)
             cluster = cls(folder, state, toolset)

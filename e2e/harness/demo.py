@@ -44,7 +44,7 @@ class DemoError(RuntimeError):
     """The demo could not start; the message says why and where to look."""
 
 
-class Progress:
+class DemoProgress:
     """Prints lines with the time since the start."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class Progress:
 
 def up(state: Path) -> int:
     """Start or repair the demo, and show it."""
-    progress = Progress()
+    progress = DemoProgress()
     toolset = tools.provide(out=sys.stdout)
     cluster = _control_plane(state, toolset, progress)
     try:
@@ -74,7 +74,7 @@ def up(state: Path) -> int:
     return 0
 
 
-def _control_plane(state: Path, toolset: tools.Toolset, progress: Progress) -> Cluster:
+def _control_plane(state: Path, toolset: tools.Toolset, progress: DemoProgress) -> Cluster:
     """The running control plane; a partial one, as after a reboot, is replaced."""
     if (cluster := Cluster.attached(state, toolset)) is not None:
         cluster.wait_for_control_plane()
@@ -96,7 +96,7 @@ def _kubectl_beside(cluster: Cluster) -> None:
     link.symlink_to(cluster.tools["kubectl"])
 
 
-def _hetserve(cluster: Cluster, progress: Progress) -> None:
+def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
     """Install or upgrade the chart and run every component with its current settings."""
     cluster.install_chart(LOGGED, fresh=False)
     for name in sorted(cluster.refresh_settings()):
@@ -126,7 +126,7 @@ def _samples(cluster: Cluster) -> Manifests:
     return [service for service in _services(cluster) if service["metadata"]["name"] in names]
 
 
-def _wait_for_services(cluster: Cluster, progress: Progress) -> None:
+def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
     """Wait until all services are Ready, with progress lines.
 
     Raises DemoError with each service that is not and its conditions.

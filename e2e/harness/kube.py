@@ -40,7 +40,7 @@ class ApiError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """One resource of the API: ``apps/v1``, ``deployments``."""
 
     group_version: str
@@ -64,7 +64,7 @@ class Kube:
         self.kubeconfig = kubeconfig
         server, context, headers = _identity(kubeconfig)
         self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=30.0, trust_env=False)
-        self._resources: dict[str, Resource] = {}
+        self._resources: dict[str, ApiResource] = {}
 
     def close(self) -> None:
         self._http.close()
@@ -92,7 +92,7 @@ class Kube:
             raise _error(response)
         return response
 
-    def resource(self, kind: str) -> Resource:
+    def resource(self, kind: str) -> ApiResource:
         """The resource of a kind, plural, singular or short name; ``plural.group`` where one is not enough.
 
         Raises ValueError when the apiserver serves none of this name.
@@ -210,7 +210,7 @@ class Kube:
         body = {"propagationPolicy": "Background"}
         self.request("DELETE", self.resource(kind).path(namespace), json=body)
 
-    def _resource_of(self, manifest: Manifest) -> Resource:
+    def _resource_of(self, manifest: Manifest) -> ApiResource:
         return self.resource(f"{manifest['apiVersion']}/{manifest['kind']}")
 
     @staticmethod
@@ -219,7 +219,7 @@ class Kube:
         return answer
 
     def _discover(self) -> None:
-        found: dict[str, Resource] = {}
+        found: dict[str, ApiResource] = {}
         for root in ("/api", "/apis"):
             groups = self.request("GET", root, headers={"Accept": DISCOVERY}).json()["items"]
             for group in groups:
@@ -229,14 +229,14 @@ class Kube:
         self._resources = found
 
 
-def _served(group: Manifest) -> Iterator[tuple[set[str], Resource]]:
+def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
     """Resources of a discovered group, preferred version first, each with the names it goes by."""
     group_name = group["metadata"].get("name", "")
     for version in group["versions"]:
         group_version = f"{group_name}/{version['version']}" if group_name else version["version"]
         for item in version.get("resources", []):
             plural, kind = item["resource"], item["responseKind"]["kind"]
-            resource = Resource(group_version, plural, kind, item["scope"] == "Namespaced")
+            resource = ApiResource(group_version, plural, kind, item["scope"] == "Namespaced")
             names = {plural, item.get("singularResource") or kind, kind, *item.get("shortNames", [])}
             names |= {f"{plural}.{group_name}", f"{group_version}/{kind}"}
             yield {name.lower() for name in names}, resource

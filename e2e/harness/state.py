@@ -25,14 +25,14 @@ CLUSTER_NAME: Final = "hetserve"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """Content of state.json; `owner` is the process whose end makes the cluster stale (none: the demo)."""
 
     ports: Ports
     owner: ProcessRecord | None = None
     processes: tuple[ProcessRecord, ...] = field(default=())
 
-    def with_process(self, record: ProcessRecord) -> State:
+    def with_process(self, record: ProcessRecord) -> ClusterState:
         """Copy with a process added or replaced by name."""
         return replace(self, processes=(*(p for p in self.processes if p.name != record.name), record))
 
@@ -64,15 +64,15 @@ class StateFolder:
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def save(self, state: State) -> None:
+    def save(self, state: ClusterState) -> None:
         """Write the state atomically."""
         write_whole(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def load(self) -> State | None:
+    def load(self) -> ClusterState | None:
         """The stored state; None if it is missing or unreadable."""
         try:
             raw = json.loads((self.path / "state.json").read_text())
-            return State(
+            return ClusterState(
                 ports=Ports(**raw["ports"]),
                 owner=None if raw["owner"] is None else ProcessRecord(**raw["owner"]),
                 processes=tuple(ProcessRecord(**record) for record in raw["processes"]),

@@ -1,4 +1,4 @@
-"""The small parts of the shell: agenda, memory, cache, settings, feed."""
+"""The small parts of the operator: delay queue, memory, cache, settings, event handlers."""
 
 from __future__ import annotations
 
