@@ -1,4 +1,4 @@
-"""What `hetserve plan` decides, and what its options change."""
+"""Decisions of `hetserve plan` and the effect of its options."""
 
 from __future__ import annotations
 

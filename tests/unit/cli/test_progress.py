@@ -1,4 +1,4 @@
-"""What somebody at a terminal sees while a command simulates: how far, of how many, and that it compiles."""
+"""Progress on a terminal during simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service that cannot be planned takes no answer away from the others; what is refused is said in every form."""
+"""A service that cannot be planned does not affect the answers for others; every form reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that another process may read while they are written again: it sees all of one version, never a part."""
+"""Atomic writes: readers see one version, never a part."""
 
 from __future__ import annotations
 

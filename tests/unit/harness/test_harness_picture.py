@@ -1,4 +1,4 @@
-"""What the demo draws can be read without colours and says the truth about free memory."""
+"""The demo's picture is readable without colours and correct about free memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes, ports and state: what is ours is stopped, what is not is left alone."""
+"""Processes, ports and state: the harness stops only what it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting says what it waited for; values and resources are put together as they should."""
+"""Failed waits name their condition; values and resources merge correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of the storm can say no: each broken promise, shown to it event by event."""
+"""The invariant monitor reports each broken promise."""
 
 from __future__ import annotations
 

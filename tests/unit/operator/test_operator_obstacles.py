@@ -1,4 +1,4 @@
-"""What an operator cannot bring about: it is named in the status, what runs stays, and the others go on."""
+"""Obstacles are reported in the status; what runs stays, and other services continue."""
 
 from __future__ import annotations
 

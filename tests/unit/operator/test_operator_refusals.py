@@ -1,4 +1,4 @@
-"""What apply refuses is told and waited for; what the apiserver is in trouble with is tried again."""
+"""Refusals of apply are reported and retried later; server failures are retried at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Desired Deployments: what hetserve sets, and what of a user's template it refuses."""
+"""Desired Deployments: what hetserve sets, and what it refuses in a user's template."""
 
 from __future__ import annotations
 
