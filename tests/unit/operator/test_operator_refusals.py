@@ -1,4 +1,4 @@
-"""Refusals of apply are reported and retried later; server failures are retried at once."""
+"""Refusals of apply are reported and retried later; server failures are retried."""
 
 from __future__ import annotations
 
