@@ -56,7 +56,7 @@ NVIDIA: Final = "nvidia.com/"
 RESOURCE_NVIDIA_GPU: Final = f"{NVIDIA}gpu"
 """Extended resource of NVIDIA's device plugin: whole GPUs, or time slices of them, that the plugin chooses."""
 RESOURCE_NVIDIA_SHARED: Final = f"{NVIDIA}gpu.shared"
-"""The same where the plugin is told to rename what it shares."""
+"""The same if the plugin is configured to rename shared GPUs."""
 RESOURCE_NVIDIA_MIG: Final = f"{NVIDIA}mig-"
 """What the names of its MIG profiles begin with, such as nvidia.com/mig-1g.5gb."""
 
