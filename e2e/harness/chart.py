@@ -11,10 +11,7 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 
 
 def render_chart(*arguments: str) -> str:
-    """`helm template` of the chart as it would be installed.
-
-    Raises RuntimeError with helm's words when it refuses.
-    """
+    """Output of `helm template`. Raises RuntimeError with helm's message."""
     command = [
         provide((HELM,))["helm"],
         "template",

@@ -1,4 +1,4 @@
-"""A cluster for the demo and for tests: control plane, nodes, hetserve's components; all stopped again.
+"""A cluster for the demo and for tests: control plane, nodes, hetserve's components.
 
 with Cluster.started(folder) as cluster:
     cluster.add_nodes(HETSEV)
@@ -45,9 +45,9 @@ class Cluster(ClusterViews):
 
     @classmethod
     def start(cls, path: Path, *, owner: ProcessRecord | None = None, toolset: tools.Toolset | None = None) -> Cluster:
-        """Start a control plane with its state in `path`, which must not hold one already.
+        """Start a control plane with its state in `path`, which must not contain one.
 
-        `owner` is the process whose end makes it stale. Whatever was started is stopped again on failure.
+        `owner`: the process whose end makes it stale. A failure stops everything that was started.
         """
         if any(character.isspace() for character in str(path)):
             raise OSError(f"{path}: kwokctl splits paths at blanks; work in a folder whose path has none")
@@ -190,9 +190,9 @@ class Cluster(ClusterViews):
         return next(component for component in every if component.process == full)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
-        """Start a component with its installed settings; nothing to do when it runs.
+        """Start a component, unless it runs, with its installed settings.
 
-        `descriptors`: how many files and connections it may have open.
+        `descriptors`: limit of its open files and connections.
         """
         component = self.component(name)
         if self.running(name):

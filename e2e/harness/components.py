@@ -1,7 +1,7 @@
-"""hetserve's own processes beside a control plane: the chart installed, each component under its account.
+"""Runs hetserve's components as processes, each under its service account from the chart.
 
-The chart leaves the component Deployments out and gives everything else: custom resources, roles, accounts,
-and the settings that the processes are started with. So the shipped roles are the ones that are tested.
+The chart is installed without the component Deployments. It provides CRDs, roles, accounts and settings, so that the
+scenarios test the shipped roles.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ HOST: Final = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process: its name is also its service account's and its ConfigMap's.
+    """One process; its service account and its ConfigMap have its name.
 
-    `replica` tells processes of one component apart; `port` is listened on once it does its work.
+    `replica`: distinguishes processes of one component. `port`: open once the component works.
     """
 
     name: str

@@ -88,8 +88,8 @@ def environment(folder: StateFolder) -> dict[str, str]:
 def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
     """Start the processes of a control plane and write the administrator's kubeconfig.
 
-    Raises RuntimeError with kwokctl's words when it fails. When it is interrupted, kwokctl is still let
-    finish: every process that it started then has its pid file, and can be stopped.
+    Raises RuntimeError with kwokctl's message. An interrupt lets kwokctl finish, so that every process that it
+    started has a pid file and can be stopped.
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
     write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))

@@ -129,7 +129,7 @@ def _samples(cluster: Cluster) -> Manifests:
 def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
     """Wait until all services are Ready, with progress lines.
 
-    Raises DemoError with each service that is not and its conditions.
+    Raises DemoError with the conditions of each service that is not.
     """
     said: tuple[str, float] = ("", 0.0)
 

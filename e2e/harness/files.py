@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file atomically: readers see the old text or `text`.
 
-    `mode` holds from the first byte on. Missing folders are made.
+    `mode` applies from the first byte. Creates missing folders.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

@@ -86,8 +86,7 @@ def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
     """Control plane, the nodes of both testbeds, the chart and all components under their accounts.
 
-    Shared: leave the components running and the nodes as they were. Models are known cluster-wide and GPUs
-    are shared by all tests, so delete what holds them before the end (`namespace` does).
+    Shared: leave components running and nodes unchanged, and delete pods with GPUs at the end (`namespace` does).
     """
     for cluster in _new_cluster("full", state_root, toolset):
         cluster.add_nodes(*BOTH)
@@ -136,9 +135,9 @@ def _cluster_of(request: pytest.FixtureRequest) -> ClusterViews:
 
 
 def _empty(views: ClusterViews, namespace: str) -> None:
-    """Delete what makes pods, wait until they are gone (their GPUs must be free), then the namespace.
+    """Delete the owners of pods, wait until the pods are gone, then delete the namespace.
 
-    The namespace controller alone would come back for the pods only after their grace period.
+    The namespace controller alone would delete the pods only after their grace period.
     """
     kube = views.kube
     for kind in MAKERS_OF_PODS:

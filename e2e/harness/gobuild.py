@@ -73,8 +73,8 @@ def built(module: Module, cache: Path, compiler: Compiler) -> Path | None:
 def build(module: Module, cache: Path, compiler: Compiler, *, heading: str, out: TextIO = sys.stderr) -> Path:
     """Build a module's binaries unless another process did meanwhile; returns their folder.
 
-    `heading` goes before every progress line. Raises ToolError with the end of the compiler's output; the
-    whole log stays beside the cache folder.
+    `heading`: prefix of progress lines. Raises ToolError with the end of the compiler's output; the whole log
+    stays beside the cache folder.
     """
     key = cache_key(module, compiler.version, compiler.platform)
     cache.mkdir(parents=True, exist_ok=True)

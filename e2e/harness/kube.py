@@ -1,7 +1,7 @@
-"""A small synchronous client of the apiserver for the harness: objects are plain dicts, kinds are text.
+"""A small synchronous API client for the harness: objects are plain dicts, kinds are text.
 
-The Kubernetes client's dynamic module would do as well; this one takes short names as kubectl does, needs
-two requests for its discovery, and raises the apiserver's own words.
+Unlike the Kubernetes client's dynamic module, it accepts short names, discovers with two requests, and raises the API
+server's message.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Kube:
         return response
 
     def resource(self, kind: str) -> ApiResource:
-        """The resource of a kind, plural, singular or short name; ``plural.group`` where one is not enough.
+        """The resource of a kind, plural, singular or short name; ``plural.group`` if ambiguous.
 
         Raises ValueError when the apiserver serves none of this name.
         """
@@ -137,9 +137,9 @@ class Kube:
         )
 
     def watch(self, kind: str, namespace: str | None, revision: str, seconds: int) -> Iterator[tuple[str, Manifest]]:
-        """Events (type, object) from a revision on, until the server ends the watch after so many seconds.
+        """Events (type, object) after a revision, until the server ends the watch after `seconds`.
 
-        Raises httpx.HTTPError where the connection breaks or falls silent for longer than that.
+        Raises httpx.HTTPError if the connection breaks or is silent for longer.
         """
         params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         path = self.resource(kind).path(namespace)

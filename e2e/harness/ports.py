@@ -1,7 +1,6 @@
 """Allocates free ports for one cluster, distinct from those of other clusters on the machine.
 
-The block lies below the range that the kernel hands to outgoing connections, or the apiserver's own
-connection to etcd could take the next component's port.
+Blocks are below the kernel's range for outgoing connections, which could otherwise take a component's port.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ class Ports:
 
 
 class PortBlock:
-    """A claim on a block of ports: a file lock held by this process, so that it ends with the process.
+    """A claim on a block of ports by a file lock, which ends with the process.
 
-    A cluster that outlives its starter (the demo) is seen by its bound ports instead.
+    The bound ports protect a cluster that outlives its starter (the demo).
     """
 
     def __init__(self, ports: Ports, lock: TextIO) -> None:

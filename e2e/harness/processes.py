@@ -1,7 +1,6 @@
 """Starts, recognises and stops the harness's processes.
 
-A process is known by its pid and the time it started: a pid alone may belong to somebody else by then,
-after a crash or a reboot. Nothing is ever ended by name.
+A process is identified by pid and start time, since a pid may be reused. Nothing is ended by name.
 """
 
 from __future__ import annotations
@@ -83,10 +82,9 @@ def spawn(
     *,
     descriptors: int | None = None,
 ) -> ProcessRecord:
-    """Start a process in a session of its own (a Ctrl-C in the terminal is ours to handle), output to `log`.
+    """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log`.
 
-    `descriptors`: how many it may have open, and cannot raise; None: as many as we. Raises RuntimeError when it ends
-    at once.
+    `descriptors`: hard limit of open files; None: ours. Raises RuntimeError if it ends at once.
     """
     if descriptors is not None:
         command = ["/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors), *command]
@@ -108,10 +106,7 @@ def spawn(
 
 
 def end(records: Iterable[ProcessRecord], grace: float) -> list[str]:
-    """End processes: SIGTERM and `grace` seconds for all together, then SIGKILL. Names of those killed.
-
-    With no grace they are killed at once.
-    """
+    """End processes by SIGTERM, and by SIGKILL after `grace` seconds; returns the names of those killed."""
     running = [record for record in records if record.alive()]
     if grace > 0:
         for record in running:

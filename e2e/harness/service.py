@@ -1,7 +1,4 @@
-"""A Service without a network: who is reached is chosen when a connection is made, and stays what it was.
-
-That is what kube-proxy does, and what a client that opens a connection for each call never notices.
-"""
+"""A Kubernetes Service without a network: like kube-proxy, it chooses an endpoint per connection, not per call."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ def _carry(source: socket.socket, sink: socket.socket) -> None:
 
 @contextmanager
 def service(choose: Callable[[], Endpoint | None]) -> Iterator[Service]:
-    """A Service during the block; `choose` names the endpoint of a new connection, None where there is none."""
+    """A Service during the block; `choose` returns the endpoint of a new connection, or None."""
     made = Service(choose)
     try:
         yield made

@@ -83,7 +83,7 @@ class StateFolder:
     def control_plane(self) -> tuple[ProcessRecord, ...]:
         """Processes that kwokctl started for this folder, by its pid files.
 
-        A pid file proves nothing after a reboot, so the process must also name this folder in its arguments.
+        As a pid may be reused, the process must also name this folder in its arguments.
         """
         found = []
         for path in sorted(self.kwok_cluster.glob("pids/*.pid")):

@@ -35,10 +35,7 @@ def find(modules: Sequence[Module] = CONTROL_PLANE) -> Toolset | None:
 
 
 def provide(modules: Sequence[Module] = CONTROL_PLANE, out: TextIO = sys.stderr) -> Toolset:
-    """All binaries of the modules, built where they are missing.
-
-    Raises ToolError when something is missing and cannot be built here.
-    """
+    """All binaries of the modules; builds missing ones. Raises ToolError if one cannot be built here."""
     paths, missing = _gather(modules)
     if not missing:
         return Toolset(paths)

@@ -33,10 +33,14 @@ class Unmet:
 
 
 def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float, what: str) -> T:
-    """Poll `predicate` until it answers something true, and return that.
+    """Poll `predicate` until it returns something true, and return that.
 
-    `timeout` is in seconds, `what` completes "waited for ...". An ApiError or a refused connection counts as
-    not yet. Raises WaitTimeoutError with the last answer (return `Unmet(seen)` to say more than False).
+    An ApiError or a refused connection counts as false. Raises WaitTimeoutError with the last answer; return
+    `Unmet(seen)` instead of False to say what was seen.
+
+    Arguments:
+        timeout: seconds.
+        what: completes "waited for ...".
     """
     deadline = time.monotonic() + timeout
     pause = FIRST_PAUSE
