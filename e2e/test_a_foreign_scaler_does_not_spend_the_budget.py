@@ -1,4 +1,4 @@
-"""Promise: whoever scales a Deployment by hand or by an autoscaler does not keep its service over the budget."""
+"""Promise: foreign scaling of a Deployment, by hand or autoscaler, does not keep its service over the budget."""
 
 from __future__ import annotations
 

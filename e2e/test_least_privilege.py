@@ -1,4 +1,4 @@
-"""Promise: each component may do what it does and nothing else, read off the apiserver's audit log of a whole life."""
+"""Promise: each component has exactly the rights it uses, by the API server's audit log of a whole life."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: San
 
 
 def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, sandbox: Sandbox) -> None:
-    """It is in no queue, and is told so: the resource counts MiB, and this quantity has a unit of its own."""
+    """It is in no queue, and an event says so: the resource counts MiB, and this quantity has a unit."""
     limits = {RESOURCE_GPU_MEMORY: "16Gi"}
     container = {"name": "model", "image": "none", "resources": {"limits": limits}}
     spec = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": QUEUE_GATE}], "containers": [container]}

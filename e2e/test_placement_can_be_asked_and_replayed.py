@@ -111,13 +111,13 @@ def test_gpus_and_why_tell_what_the_pods_annotations_say(cluster: Cluster, names
         texts = [reason["text"] for gpu in large["gpus"] if gpu["fits"] is False for reason in gpu["reasons"]]
         assert f"{8000 - (GPU_MIB - 12000)} MiB short: {GPU_MIB - 12000} MiB free, 8000 wanted" in texts
         assert "8000 MiB free" in large["scheduler"]["message"], "the scheduler's own words are there too"
-        assert any(text.startswith("nodeSelector") for text in texts), "nodes of other types are told apart"
+        assert any(text.startswith("nodeSelector") for text in texts), "nodes of other types are refused by selector"
 
         third = json.dumps(asked(cluster, "why", "-n", namespace, pods["third"], code=3))
         assert f"model fits is held there by {namespace}/fits-" in third
 
 
-def test_who_may_not_list_pods_is_told_so_in_one_line(cluster: Cluster, namespace: str) -> None:
+def test_a_user_who_may_not_list_pods_gets_one_line(cluster: Cluster, namespace: str) -> None:
     account = write_account(cluster.kube, cluster.folder, "default", namespace)
     words = hetserve("gpus", account=account, code=2)
     assert "cannot list resource" in words

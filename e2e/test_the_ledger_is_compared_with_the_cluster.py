@@ -1,4 +1,4 @@
-"""Promise: what the ledger and the cluster see otherwise is counted and named, read with the extender's own rights."""
+"""Promise: differences between ledger and cluster are counted and named, with only the extender's own rights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def no_time(_seconds: float) -> None:
 
 
 def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], dict[Kind, int]]:
-    """(differences, what the metric is told), read page by page under the extender's account."""
+    """(differences, values of the metric), read page by page with the extender's rights."""
     told: dict[Kind, int] = {}
 
     def tell(found: Mapping[Kind, int]) -> None:
@@ -43,9 +43,7 @@ def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], 
     return asyncio.run(check()), told
 
 
-def test_a_ledger_that_knows_the_cluster_has_no_drift_and_one_that_does_not_is_told_all_of_it(
-    cluster: Cluster, namespace: str
-) -> None:
+def test_a_true_ledger_has_no_drift_and_a_false_one_reports_every_difference(cluster: Cluster, namespace: str) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         sandbox.nodes("compared", count=2, gpus=2)
         sandbox.deployment("compared", "compared", replicas=PODS, mib=2048, model=None)

@@ -1,4 +1,4 @@
-"""The chart as helm renders it."""
+"""Renders the chart with helm."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 
 
 def render_chart(*arguments: str) -> str:
-    """`helm template` of the chart as it would be installed.
-
-    Raises RuntimeError with helm's words when it refuses.
-    """
+    """Output of `helm template`. Raises RuntimeError with helm's message."""
     command = [
         provide((HELM,))["helm"],
         "template",

@@ -1,4 +1,4 @@
-"""A cluster for the demo and for tests: control plane, nodes, hetserve's components; all stopped again.
+"""A cluster for the demo and for tests: control plane, nodes, hetserve's components.
 
 with Cluster.started(folder) as cluster:
     cluster.add_nodes(HETSEV)
@@ -23,7 +23,7 @@ from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
 from harness.ports import PortBlock
 from harness.processes import ProcessRecord, end, spawn, tail
-from harness.state import COMPONENT_GRACE, State, StateFolder
+from harness.state import COMPONENT_GRACE, ClusterState, StateFolder
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
@@ -35,9 +35,9 @@ UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kuberne
 
 
 class Cluster(ClusterViews):
-    """A running control plane known by its state folder; see Views for what it lets you look at."""
+    """A running control plane with its state folder; queries are in ClusterViews."""
 
-    def __init__(self, folder: StateFolder, state: State, toolset: tools.Toolset) -> None:
+    def __init__(self, folder: StateFolder, state: ClusterState, toolset: tools.Toolset) -> None:
         self.folder = folder
         self.state = state
         self.tools = toolset
@@ -45,9 +45,9 @@ class Cluster(ClusterViews):
 
     @classmethod
     def start(cls, path: Path, *, owner: ProcessRecord | None = None, toolset: tools.Toolset | None = None) -> Cluster:
-        """Start a control plane with its state in `path`, which must not hold one already.
+        """Start a control plane with its state in `path`, which must not contain one.
 
-        `owner` is the process whose end makes it stale. Whatever was started is stopped again on failure.
+        `owner`: the process whose end makes it stale. A failure stops everything that was started.
         """
         if any(character.isspace() for character in str(path)):
             raise OSError(f"{path}: kwokctl splits paths at blanks; work in a folder whose path has none")
@@ -57,7 +57,7 @@ class Cluster(ClusterViews):
             raise FileExistsError(f"{path} holds the state of a cluster already; stop that one first")
         claim = PortBlock.claim()
         try:
-            state = State(claim.ports, owner)
+            state = ClusterState(claim.ports, owner)
             folder.save(state)
             controlplane.start(toolset, claim.ports, folder)
             cluster = cls(folder, state, toolset)
@@ -72,7 +72,7 @@ class Cluster(ClusterViews):
     @classmethod
     @contextmanager
     def started(cls, path: Path, *, owner: ProcessRecord | None = None) -> Iterator[Cluster]:
-        """Start a control plane, stop it at the end of the block however that ends."""
+        """Start a control plane and stop it after the block."""
         cluster = cls.start(path, owner=owner)
         try:
             yield cluster
@@ -81,7 +81,7 @@ class Cluster(ClusterViews):
 
     @classmethod
     def attached(cls, path: Path, toolset: tools.Toolset) -> Cluster | None:
-        """The cluster whose state lies in `path` when its whole control plane runs, else None."""
+        """The cluster with its state in `path` if its whole control plane runs, else None."""
         folder = StateFolder(path)
         state = folder.load()
         if state is None or len(folder.control_plane()) < CONTROL_PLANE_PARTS or not folder.kubeconfig.exists():
@@ -109,7 +109,7 @@ class Cluster(ClusterViews):
     # Nodes and objects
 
     def add_nodes(self, *nodes: FakeCluster | NodeGroup) -> None:
-        """Add nodes (those that exist stay) and wait until pods can go there."""
+        """Add nodes that do not exist yet and wait until they accept pods."""
         groups = (n if isinstance(n, FakeCluster) else FakeCluster(n.name, (n,)) for n in nodes)
         manifests = manifests_of(groups)
         names = {manifest["metadata"]["name"] for manifest in manifests}
@@ -142,7 +142,7 @@ class Cluster(ClusterViews):
         return self.kube.apply_all(documents, namespace)
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Output of the real kubectl as the administrator; with `check`, its complaint is a RuntimeError."""
+        """Output of the real kubectl as the administrator; with `check`, a failure raises RuntimeError."""
         done = subprocess.run(
             [self.tools["kubectl"], "--kubeconfig", str(self.folder.kubeconfig), *arguments],
             input=stdin,
@@ -159,7 +159,7 @@ class Cluster(ClusterViews):
     # hetserve
 
     def install_crds(self) -> None:
-        """Only the custom resources, without the chart."""
+        """Install only the CRDs."""
         self.apply("crds")
         self._wait_for_crds()
 
@@ -184,15 +184,15 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component by its process's name, with or without ``hetserve-``; the second extender too."""
+        """A component, or the standby extender, by its process's name with or without ``hetserve-``."""
         full = name if name.startswith("hetserve-") else f"hetserve-{name}"
         every = (*self.components(), components.standby(self.ports))
         return next(component for component in every if component.process == full)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
-        """Start a component with its installed settings; nothing to do when it runs.
+        """Start a component, unless it runs, with its installed settings.
 
-        `descriptors`: how many files and connections it may have open.
+        `descriptors`: limit of its open files and connections.
         """
         component = self.component(name)
         if self.running(name):
@@ -208,7 +208,7 @@ class Cluster(ClusterViews):
             self.wait_for_component(name)
 
     def wait_for_component(self, name: str) -> None:
-        """Wait for readiness; raises RuntimeError with the end of its log when it ended instead."""
+        """Wait for readiness. Raises RuntimeError with the end of its log if it exits."""
         component = self.component(name)
 
         def ready() -> bool | Unmet:
@@ -240,18 +240,18 @@ class Cluster(ClusterViews):
         return record is not None and record.alive()
 
     def stop_component(self, name: str) -> None:
-        """SIGTERM; raises AssertionError when the component does not end within its time."""
+        """Send SIGTERM. Raises AssertionError if the component does not end in time."""
         record = self.state.process(self.component(name).process)
         killed = end([record] if record else [], grace=COMPONENT_GRACE)
         assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
-        """SIGKILL: a crash."""
+        """Send SIGKILL, as a crash."""
         record = self.state.process(self.component(name).process)
         end([record] if record else [], grace=0)
 
     def restart_component(self, name: str) -> None:
-        """Stop in order, start again with the settings that are installed now."""
+        """Stop with SIGTERM and start again with the installed settings."""
         self.stop_component(name)
         self.start_component(name)
 

@@ -1,7 +1,7 @@
-"""hetserve's own processes beside a control plane: the chart installed, each component under its account.
+"""Runs hetserve's components as processes, each under its service account from the chart.
 
-The chart leaves the component Deployments out and gives everything else: custom resources, roles, accounts,
-and the settings that the processes are started with. So the shipped roles are the ones that are tested.
+The chart is installed without the component Deployments. It provides CRDs, roles, accounts and settings, so that the
+scenarios test the shipped roles.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ HOST: Final = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process: its name is also its service account's and its ConfigMap's.
+    """One process; its service account and its ConfigMap have its name.
 
-    `replica` tells processes of one component apart; `port` is listened on once it does its work.
+    `replica`: distinguishes processes of one component. `port`: open once the component works.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Component:
 
 
 def components(ports: Ports) -> tuple[Component, ...]:
-    """The components in the order of their start: the scheduler asks the extender, the operator makes pods."""
+    """The components in the order of their start."""
     return (
         Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
@@ -80,7 +80,7 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standby(ports: Ports) -> Component:
-    """A second extender, which waits for the port of the first; scenarios start it where they need one."""
+    """The standby extender, which waits for the port of the first; started only by scenarios that need it."""
     url = f"http://{HOST}:{ports.standby_probe}/readyz"
     flags = ("--probe-port", str(ports.standby_probe), "--identity", "standby")
     return Component("hetserve-extender", "settings.yaml", url, replica="standby", flags=flags)
@@ -144,13 +144,13 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
 
 
 def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """A component's settings from the ConfigMap that its pod would mount; replicas read the same file."""
+    """Settings from the ConfigMap that the component's pod would mount."""
     config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
     write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of `base` with those of `over` laid over them, mapping by mapping."""
+    """`base` deeply merged with `over`."""
     result: dict[str, Any] = json.loads(json.dumps(dict(base)))
     for key, value in over.items():
         nested = isinstance(value, Mapping) and isinstance(result.get(key), dict)

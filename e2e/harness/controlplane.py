@@ -54,7 +54,7 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
 def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
     """Flags that kwokctl does not set."""
     authority = str(folder.kwok_cluster / "pki" / "ca.crt")
-    # Without them the apiserver publishes nothing for servers that authenticate by it, such as our scheduler.
+    # Without them the API server publishes no client CA, which our scheduler needs.
     request_headers = {
         "requestheader-client-ca-file": authority,
         "requestheader-allowed-names": "front-proxy-client",
@@ -62,7 +62,7 @@ def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
     }
-    # As OpenShift has it: who refers to an owner must be allowed to keep it from being deleted.
+    # As on OpenShift: setting an owner reference needs the right to update the owner's finalizers.
     admission = {"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"}
     return {
         "name": "kube-apiserver",
@@ -71,7 +71,7 @@ def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
 
 
 def environment(folder: StateFolder) -> dict[str, str]:
-    """Environment of the tools: state in our folder only, no proxy between processes of one machine."""
+    """Environment of the tools: state in our folder, no proxy."""
     own = {
         "KWOK_WORKDIR": str(folder.kwok),
         "KUBECONFIG": str(folder.kubeconfig),
@@ -88,8 +88,8 @@ def environment(folder: StateFolder) -> dict[str, str]:
 def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
     """Start the processes of a control plane and write the administrator's kubeconfig.
 
-    Raises RuntimeError with kwokctl's words when it fails. When it is interrupted, kwokctl is still let
-    finish: every process that it started then has its pid file, and can be stopped.
+    Raises RuntimeError with kwokctl's message. An interrupt lets kwokctl finish, so that every process that it
+    started has a pid file and can be stopped.
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
     write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))

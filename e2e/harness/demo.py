@@ -1,4 +1,4 @@
-"""The demo: a control plane with hetserve on it, the sample services applied, and what became of them.
+"""The demo: a control plane with hetserve and the sample services.
 
 python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
 python -m harness.demo status   show them again
@@ -37,15 +37,15 @@ SAMPLES: Final = ROOT / "manifests" / "samples"
 READY_TIMEOUT: Final = 120.0
 SAY_EVERY: Final = 2.0
 LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
-"""So that `hetserve placement` has something to replay."""
+"""Gives `hetserve placement replay` a log."""
 
 
 class DemoError(RuntimeError):
-    """The demo could not be brought up; the message says what is wrong and where to look."""
+    """The demo could not start; the message says why and where to look."""
 
 
-class Progress:
-    """Lines with the time since the start, so that nobody wonders whether it hangs."""
+class DemoProgress:
+    """Prints lines with the time since the start."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,8 +56,8 @@ class Progress:
 
 
 def up(state: Path) -> int:
-    """Bring the demo up or repair it, and show it."""
-    progress = Progress()
+    """Start or repair the demo, and show it."""
+    progress = DemoProgress()
     toolset = tools.provide(out=sys.stdout)
     cluster = _control_plane(state, toolset, progress)
     try:
@@ -74,8 +74,8 @@ def up(state: Path) -> int:
     return 0
 
 
-def _control_plane(state: Path, toolset: tools.Toolset, progress: Progress) -> Cluster:
-    """The running control plane, or a new one: half a control plane after a reboot holds nothing worth saving."""
+def _control_plane(state: Path, toolset: tools.Toolset, progress: DemoProgress) -> Cluster:
+    """The running control plane; a partial one, as after a reboot, is replaced."""
     if (cluster := Cluster.attached(state, toolset)) is not None:
         cluster.wait_for_control_plane()
         progress.say("the control plane runs already")
@@ -96,8 +96,8 @@ def _kubectl_beside(cluster: Cluster) -> None:
     link.symlink_to(cluster.tools["kubectl"])
 
 
-def _hetserve(cluster: Cluster, progress: Progress) -> None:
-    """The chart installed or upgraded, every component running with the settings it now has."""
+def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
+    """Install or upgrade the chart and run every component with its current settings."""
     cluster.install_chart(LOGGED, fresh=False)
     for name in sorted(cluster.refresh_settings()):
         if cluster.running(name):
@@ -120,16 +120,16 @@ def _services(cluster: Cluster) -> Manifests:
 
 
 def _samples(cluster: Cluster) -> Manifests:
-    """The services of the samples: one that a user added and that cannot be Ready does not fail the demo."""
+    """Services of the samples; a user's own service does not affect the demo's success."""
     documents = read_manifests(*sorted(SAMPLES.glob("*.yaml")))
     names = {d["metadata"]["name"] for d in documents if d["kind"] == "InferenceService"}
     return [service for service in _services(cluster) if service["metadata"]["name"] in names]
 
 
-def _wait_for_services(cluster: Cluster, progress: Progress) -> None:
-    """Wait until all services are Ready, saying now and then how far they are.
+def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
+    """Wait until all services are Ready, with progress lines.
 
-    Raises DemoError with each service that is not and its conditions.
+    Raises DemoError with the conditions of each service that is not.
     """
     said: tuple[str, float] = ("", 0.0)
 
@@ -177,7 +177,7 @@ def _what_is_wrong(cluster: Cluster) -> str:
 
 
 def show(cluster: Cluster) -> None:
-    """Print services, GPUs and queues, and how to look further."""
+    """Print services, GPUs, queues, and further commands."""
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     rows = gpu_rows(cluster.kube.list("nodes"), cluster.gpu_holders())
     gated = sum(map(_gated, cluster.pods()))
@@ -216,7 +216,7 @@ def status(state: Path) -> int:
 
 
 def down(state: Path) -> int:
-    """Stop the demo; nothing to do when none runs."""
+    """Stop the demo if it runs."""
     if not state.exists():
         print("no demo runs here")
         return 0
@@ -227,7 +227,7 @@ def down(state: Path) -> int:
 
 @contextmanager
 def _one_at_a_time(state: Path) -> Iterator[None]:
-    """Keep two calls from starting or stopping the same demo at once; the lock ends with the process."""
+    """Lock against concurrent calls; the lock ends with the process."""
     digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
     lock = Path(tempfile.gettempdir()) / f"hetserve-demo-{os.getuid()}-{digest}.lock"
     with lock.open("w") as handle:
@@ -239,7 +239,7 @@ def _one_at_a_time(state: Path) -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; 0 when all went well, 1 with the reason on stderr when not."""
+    """Run one command; returns 0, or 1 after an error on stderr."""
     commands = {"up": up, "down": down, "status": status}
     if len(arguments) != 1 or arguments[0] not in commands:
         print(f"usage: python -m harness.demo {'|'.join(commands)}", file=sys.stderr)

@@ -1,8 +1,7 @@
-"""How tests spread over workers: those on a control plane stay together, all others go one by one.
+"""Distributes tests over workers: tests on a control plane share a worker, all others go one by one.
 
-`--dist loadgroup` would do, but it hands the group over inside the test's id, which pytest 9.2 no longer lets
-it change: every test would go its own way and each worker start clusters of its own
-(https://github.com/pytest-dev/pytest-xdist/issues/1386). The folder of a test says the same.
+Replaces `--dist loadgroup`, which does not work with pytest 9.2
+(https://github.com/pytest-dev/pytest-xdist/issues/1386): every worker would start clusters of its own.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import pytest
 SCENARIOS: Final = "e2e/"
 INTEGRATION: Final = "tests/integration/"
 OWN_CLUSTER: Final = frozenset({"e2e/test_demo.py"})
-"""Scenarios that start a cluster themselves, so they need not wait for those on the shared one."""
+"""Scenarios with a cluster of their own, which need not wait for the shared one."""
 MANY_CORES: Final = 8
 
 
 def scope_of(nodeid: str, cores: int) -> str:
-    """What must run on one worker: the tests of one scope.
+    """Scope of a test; the tests of a scope run on one worker.
 
     Tests of tests/integration share a bare control plane, scenarios one with hetserve, or two by file from
     8 cores on; any other test is a scope of its own.

@@ -1,4 +1,4 @@
-"""Files that another process may read at any time."""
+"""Atomic writes of files that other processes read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tempfile import NamedTemporaryFile
 
 
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that whoever opens it gets all of it: what was there before or `text`, never a part.
+    """Replace a file atomically: readers see the old text or `text`.
 
-    `mode` holds from the first byte on. Missing folders are made.
+    `mode` applies from the first byte. Creates missing folders.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        fresh = Path(file.name)  # only its owner may read it
+        fresh = Path(file.name)  # readable only by its owner
         try:
             file.write(text)
             file.close()

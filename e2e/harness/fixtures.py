@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def toolset() -> tools.Toolset:
-    """The control plane's binaries; they are not built here, a test's time limit would end that."""
+    """The control plane's binaries; not built here, as a build exceeds a test's time limit."""
     found = tools.find()
     if found is None:
         pytest.fail("the control plane's binaries are not built yet: run `make tools` first", pytrace=False)
@@ -54,7 +54,7 @@ def toolset() -> tools.Toolset:
 
 @pytest.fixture(scope="session")
 def state_root() -> Path:
-    """Folder of the test clusters' states, rid of what crashed runs left."""
+    """Folder of the test clusters' states, cleaned of crashed runs."""
     STATE_ROOT.mkdir(parents=True, exist_ok=True)
     sweep(path for path in STATE_ROOT.iterdir() if path.is_dir())
     return STATE_ROOT
@@ -86,8 +86,7 @@ def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
     """Control plane, the nodes of both testbeds, the chart and all components under their accounts.
 
-    Shared: leave the components running and the nodes as they were. Models are known cluster-wide and GPUs
-    are shared by all tests, so delete what holds them before the end (`namespace` does).
+    Shared: leave components running and nodes unchanged, and delete pods with GPUs at the end (`namespace` does).
     """
     for cluster in _new_cluster("full", state_root, toolset):
         cluster.add_nodes(*BOTH)
@@ -97,13 +96,13 @@ def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 
 @pytest.fixture
 def own_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
-    """A control plane of the test's own, with no node and nothing installed."""
+    """A control plane for one test, without nodes and hetserve."""
     yield from _new_cluster("own", state_root, toolset)
 
 
 @pytest.fixture
 def components_running(cluster: Cluster) -> Iterator[None]:
-    """For tests that stop or kill components: everything runs again afterwards."""
+    """For tests that stop or kill components; restarts them afterwards."""
     yield
     for component in cluster.components():
         cluster.start_component(component.name)
@@ -111,7 +110,7 @@ def components_running(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own, deleted afterwards, on a shared cluster, with all that holds GPUs."""
+    """A namespace for one test; deleted afterwards, on a shared cluster together with its GPU pods."""
     views = _cluster_of(request)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
@@ -123,7 +122,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         f"the default service account of namespace {name}",
     )
     yield name
-    if "own_cluster" not in request.fixturenames:  # which ends with all that is in it
+    if "own_cluster" not in request.fixturenames:  # an own cluster is removed as a whole
         _empty(views, name)
 
 
@@ -136,9 +135,9 @@ def _cluster_of(request: pytest.FixtureRequest) -> ClusterViews:
 
 
 def _empty(views: ClusterViews, namespace: str) -> None:
-    """Delete what makes pods, wait until they are gone (their GPUs must be free), then the namespace.
+    """Delete the owners of pods, wait until the pods are gone, then delete the namespace.
 
-    The namespace controller alone would come back for the pods only after their grace period.
+    The namespace controller alone would delete the pods only after their grace period.
     """
     kube = views.kube
     for kind in MAKERS_OF_PODS:

@@ -1,4 +1,4 @@
-"""Build one pinned module into the cache: once, atomically, with progress that a person can see."""
+"""Builds one pinned module into the cache: once, atomically, with progress."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def built(module: Module, cache: Path, compiler: Compiler) -> Path | None:
 def build(module: Module, cache: Path, compiler: Compiler, *, heading: str, out: TextIO = sys.stderr) -> Path:
     """Build a module's binaries unless another process did meanwhile; returns their folder.
 
-    `heading` goes before every progress line. Raises ToolError with the end of the compiler's output; the
-    whole log stays beside the cache folder.
+    `heading`: prefix of progress lines. Raises ToolError with the end of the compiler's output; the whole log
+    stays beside the cache folder.
     """
     key = cache_key(module, compiler.version, compiler.platform)
     cache.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def _watched(process: subprocess.Popen[bytes], heading: str, expected: float, ou
 
 
 def expected_seconds(module: Module) -> float:
-    """How long a cold build should take here: measured on four cores, about inverse to the cores below that."""
+    """Expected seconds of a cold build: measured on four cores, inverse to fewer cores."""
     return module.cold_seconds * max(1.0, 4 / (os.cpu_count() or 1))
 
 

@@ -1,7 +1,7 @@
-"""A small synchronous client of the apiserver for the harness: objects are plain dicts, kinds are text.
+"""A small synchronous API client for the harness: objects are plain dicts, kinds are text.
 
-The Kubernetes client's dynamic module would do as well; this one takes short names as kubectl does, needs
-two requests for its discovery, and raises the apiserver's own words.
+Unlike the Kubernetes client's dynamic module, it accepts short names, discovers with two requests, and raises the API
+server's message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DISCOVERY_TRIES: Final = 25
 
 
 class ApiError(RuntimeError):
-    """The apiserver's refusal: HTTP status, reason (``NotFound``), and the message a user would read."""
+    """The API server refused a request: HTTP status, reason (``NotFound``), message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -40,7 +40,7 @@ class ApiError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """One resource of the API: ``apps/v1``, ``deployments``."""
 
     group_version: str
@@ -64,7 +64,7 @@ class Kube:
         self.kubeconfig = kubeconfig
         server, context, headers = _identity(kubeconfig)
         self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=30.0, trust_env=False)
-        self._resources: dict[str, Resource] = {}
+        self._resources: dict[str, ApiResource] = {}
 
     def close(self) -> None:
         self._http.close()
@@ -92,12 +92,12 @@ class Kube:
             raise _error(response)
         return response
 
-    def resource(self, kind: str) -> Resource:
-        """The resource of a kind, plural, singular or short name; ``plural.group`` where one is not enough.
+    def resource(self, kind: str) -> ApiResource:
+        """The resource of a kind, plural, singular or short name; ``plural.group`` if ambiguous.
 
         Raises ValueError when the apiserver serves none of this name.
         """
-        # A CRD is served a moment before it shows up in the discovery: look again for a while.
+        # Discovery shows a CRD a moment after it is served: retry for a while.
         for _ in range(DISCOVERY_TRIES):
             if (found := self._resources.get(kind.lower())) is not None:
                 return found
@@ -116,7 +116,7 @@ class Kube:
         return self._object(self.request("GET", self.resource(kind).path(namespace, name)))
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
-        """The object, or None when there is none."""
+        """The object, or None if it does not exist."""
         try:
             return self.get(kind, name, namespace)
         except ApiError as error:
@@ -137,9 +137,9 @@ class Kube:
         )
 
     def watch(self, kind: str, namespace: str | None, revision: str, seconds: int) -> Iterator[tuple[str, Manifest]]:
-        """Events (type, object) from a revision on, until the server ends the watch after so many seconds.
+        """Events (type, object) after a revision, until the server ends the watch after `seconds`.
 
-        Raises httpx.HTTPError where the connection breaks or falls silent for longer than that.
+        Raises httpx.HTTPError if the connection breaks or is silent for longer.
         """
         params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         path = self.resource(kind).path(namespace)
@@ -195,7 +195,7 @@ class Kube:
         return self._object(self.request("PUT", path, json=manifest))
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> None:
-        """Delete an object in the background; nothing to do when there is none."""
+        """Delete an object, if it exists, with background propagation."""
         body: Manifest = {"propagationPolicy": "Background"}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
@@ -210,7 +210,7 @@ class Kube:
         body = {"propagationPolicy": "Background"}
         self.request("DELETE", self.resource(kind).path(namespace), json=body)
 
-    def _resource_of(self, manifest: Manifest) -> Resource:
+    def _resource_of(self, manifest: Manifest) -> ApiResource:
         return self.resource(f"{manifest['apiVersion']}/{manifest['kind']}")
 
     @staticmethod
@@ -219,7 +219,7 @@ class Kube:
         return answer
 
     def _discover(self) -> None:
-        found: dict[str, Resource] = {}
+        found: dict[str, ApiResource] = {}
         for root in ("/api", "/apis"):
             groups = self.request("GET", root, headers={"Accept": DISCOVERY}).json()["items"]
             for group in groups:
@@ -229,14 +229,14 @@ class Kube:
         self._resources = found
 
 
-def _served(group: Manifest) -> Iterator[tuple[set[str], Resource]]:
+def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
     """Resources of a discovered group, preferred version first, each with the names it goes by."""
     group_name = group["metadata"].get("name", "")
     for version in group["versions"]:
         group_version = f"{group_name}/{version['version']}" if group_name else version["version"]
         for item in version.get("resources", []):
             plural, kind = item["resource"], item["responseKind"]["kind"]
-            resource = Resource(group_version, plural, kind, item["scope"] == "Namespaced")
+            resource = ApiResource(group_version, plural, kind, item["scope"] == "Namespaced")
             names = {plural, item.get("singularResource") or kind, kind, *item.get("shortNames", [])}
             names |= {f"{plural}.{group_name}", f"{group_version}/{kind}"}
             yield {name.lower() for name in names}, resource

@@ -1,7 +1,6 @@
-"""Nodes without machines, as data: the testbeds of the papers, played by KWOK.
+"""Fake nodes as data: the testbeds of the papers, for KWOK.
 
-Instance types select their nodes by the label `node.kubernetes.io/instance-type`, so that a service of one
-pool never lands on the other.
+Instance types select nodes by the label `node.kubernetes.io/instance-type`, so that the pools stay separate.
 """
 
 from __future__ import annotations

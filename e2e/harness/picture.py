@@ -1,4 +1,4 @@
-"""What the demo shows, drawn from plain objects: services with their plans, GPUs with their tenants, queues."""
+"""Draws the demo's services, GPUs and queues from plain objects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gpu_rows(
 
 
 def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """One row per service: what was asked, what was planned for how much, and whether it stands."""
+    """One row per service: objective, plan, cost, readiness."""
     table = Table("SERVICE", "READY", "OBJECTIVE", "SLO", "PLAN", "QPS", "$/H", "REASON", title="Services", box=None)
     why = []
     for service in services:
@@ -77,7 +77,7 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The Ready condition of a service when it speaks of its current generation, else an empty one."""
+    """The Ready condition of a service's current generation; empty if there is none."""
     status = service.get("status", {})
     if status.get("observedGeneration") != service["metadata"]["generation"]:
         return {}
@@ -112,7 +112,7 @@ def _held(holders: Sequence[GpuHolder], letters: Mapping[str, str]) -> str:
 
 
 def sharing(rows: Sequence[GpuRow]) -> str:
-    """How far GPUs are shared, in one line per pool."""
+    """Degree of GPU sharing, one line per pool."""
     lines = []
     for pool, group in groupby(sorted(rows, key=lambda row: row.pool), key=lambda row: row.pool):
         gpus = list(group)

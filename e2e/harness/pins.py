@@ -1,7 +1,4 @@
-"""The binaries of the control plane: which Go module builds them, at which version, under which name.
-
-The version has one source, the module's go.mod below e2e/tools; everything else follows from it.
-"""
+"""Binaries of the control plane: module, version and name. The version comes from the go.mod below e2e/tools."""
 
 from __future__ import annotations
 
@@ -34,8 +31,8 @@ class Binary:
 class Module:
     """A pinned Go module below e2e/tools.
 
-    `path` is the module whose version counts, `stamps` are the linker's -X settings with `{version}`,
-    `{major}` and `{minor}` filled in, `cold_seconds` what a cold build took on four cores.
+    path: module with the version. stamps: the linker's -X settings, with `{version}`, `{major}` and `{minor}`.
+    cold_seconds: duration of a cold build on four cores.
     """
 
     name: str

@@ -1,7 +1,6 @@
-"""Free ports for one cluster, apart from those of every other cluster on the machine.
+"""Allocates free ports for one cluster, distinct from those of other clusters on the machine.
 
-The block lies below the range that the kernel hands to outgoing connections, or the apiserver's own
-connection to etcd could take the next component's port.
+Blocks are below the kernel's range for outgoing connections, which could otherwise take a component's port.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Ports:
     extender_probe: int
     operator_probe: int
     scheduler: int
-    standby_probe: int = 0  # a state of before it existed can still be read
+    standby_probe: int = 0  # old state files lack it
 
     @classmethod
     def block_from(cls, first: int) -> Ports:
@@ -45,9 +44,9 @@ class Ports:
 
 
 class PortBlock:
-    """A claim on a block of ports: a file lock held by this process, so that it ends with the process.
+    """A claim on a block of ports by a file lock, which ends with the process.
 
-    A cluster that outlives its starter (the demo) is seen by its bound ports instead.
+    The bound ports protect a cluster that outlives its starter (the demo).
     """
 
     def __init__(self, ports: Ports, lock: TextIO) -> None:
@@ -56,7 +55,7 @@ class PortBlock:
 
     @classmethod
     def claim(cls, folder: Path | None = None) -> PortBlock:
-        """The first block that nobody claims and nobody listens on; raises OSError when there is none."""
+        """The first block without claim and listener. Raises OSError if there is none."""
         where = folder or Path(tempfile.gettempdir()) / f"hetserve-ports-{os.getuid()}"
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         for first in range(FIRST, LAST, BLOCK):

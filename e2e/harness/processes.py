@@ -1,7 +1,6 @@
-"""Processes the harness starts, and how it recognises them later.
+"""Starts, recognises and stops the harness's processes.
 
-A process is known by its pid and the time it started: a pid alone may belong to somebody else by then,
-after a crash or a reboot. Nothing is ever ended by name.
+A process is identified by pid and start time, since a pid may be reused. Nothing is ended by name.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Final
 PROC: Final = Path("/proc")
 POLL: Final = 0.02
 
-# Handles of our own children, kept so that they are reaped and not warned about at garbage collection.
+# Handles of our children, kept so that they are reaped without warnings at garbage collection.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A process as remembered on disk: `started` is opaque text that no later owner of the pid shares."""
+    """A process as stored on disk; `started` is unique among all owners of the pid."""
 
     name: str
     pid: int
@@ -38,10 +37,10 @@ class ProcessRecord:
         return None if started is None else cls(name, pid, started)
 
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether this process still runs."""
         runs = start_mark(self.pid) == self.started
         if not runs and (child := _children.get(self.pid)) is not None:
-            child.poll()  # a child of ours stays a zombie, and is warned about at exit, until it is asked for
+            child.poll()  # reaps the child
         return runs
 
 
@@ -83,10 +82,9 @@ def spawn(
     *,
     descriptors: int | None = None,
 ) -> ProcessRecord:
-    """Start a process in a session of its own (a Ctrl-C in the terminal is ours to handle), output to `log`.
+    """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log`.
 
-    `descriptors`: how many it may have open, and cannot raise; None: as many as we. Raises RuntimeError when it ends
-    at once.
+    `descriptors`: hard limit of open files; None: ours. Raises RuntimeError if it ends at once.
     """
     if descriptors is not None:
         command = ["/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors), *command]
@@ -108,10 +106,7 @@ def spawn(
 
 
 def end(records: Iterable[ProcessRecord], grace: float) -> list[str]:
-    """End processes: SIGTERM and `grace` seconds for all together, then SIGKILL. Names of those killed.
-
-    With no grace they are killed at once.
-    """
+    """End processes by SIGTERM, and by SIGKILL after `grace` seconds; returns the names of those killed."""
     running = [record for record in records if record.alive()]
     if grace > 0:
         for record in running:

@@ -1,7 +1,7 @@
-"""Stops a cluster whose owner died without stopping it: killed test run, crashed worker.
+"""Stops a cluster whose owner died without stopping it.
 
-`python -m harness.reaper STATE` reads its standard input, which the owner holds open; at its end the
-owner is gone, and whatever is left in STATE is stopped and removed.
+`python -m harness.reaper STATE` waits for the end of its standard input, which the owner holds open, then stops and
+removes the cluster in STATE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.state import StateFolder
 
 
 def watch(folder: Path) -> subprocess.Popen[bytes]:
-    """Start a reaper for the folder; it ends by itself when this process ends or closes the pipe."""
+    """Start a reaper for the folder; it acts when this process ends or closes the pipe."""
     return subprocess.Popen(
         [sys.executable, "-m", "harness.reaper", str(folder)],
         stdin=subprocess.PIPE,
@@ -27,7 +27,7 @@ def watch(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def dismiss(reaper: subprocess.Popen[bytes]) -> None:
-    """Let a reaper go after the cluster was stopped in order."""
+    """End a reaper after the cluster was stopped."""
     if reaper.stdin is not None:
         reaper.stdin.close()
     reaper.wait(timeout=30)

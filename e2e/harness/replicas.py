@@ -1,4 +1,4 @@
-"""Two extenders as pods would run them: each with a port and a pod of its own, found through the Service's label."""
+"""Two extenders as in pods: each with its own ports and pod, selected by the Service's label."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTOR = "app.kubernetes.io/component=extender"
 
 @dataclass(frozen=True)
 class Replica:
-    """The process that stands for a pod: the pod itself is run by nobody, its node is a fake."""
+    """An extender process with a pod object on a fake node."""
 
     pod: str
     port: int
@@ -64,7 +64,7 @@ def start(cluster: Cluster, pod: str, port: int, probe: int) -> Replica:
 
 
 def endpoints(cluster: Cluster) -> list[str]:
-    """Pods that the Service leads to."""
+    """Pods that the Service selects."""
     slices = cluster.kube.list(
         "endpointslices", SYSTEM_NAMESPACE, labels="kubernetes.io/service-name=hetserve-extender"
     )

@@ -1,7 +1,4 @@
-"""A Service without a network: who is reached is chosen when a connection is made, and stays what it was.
-
-That is what kube-proxy does, and what a client that opens a connection for each call never notices.
-"""
+"""A Kubernetes Service without a network: like kube-proxy, it chooses an endpoint per connection, not per call."""
 
 from __future__ import annotations
 
@@ -21,14 +18,14 @@ BLOCK: Final = 65_536
 
 
 class Endpoint(NamedTuple):
-    """A pod that the Service leads to, and its port on this machine."""
+    """A pod of the Service and its port on this machine."""
 
     pod: str
     port: int
 
 
 class Service:
-    """Listens on a port of its own and leads each connection to the endpoint of that moment."""
+    """Listens on a port and forwards each connection to the current endpoint."""
 
     def __init__(self, choose: Callable[[], Endpoint | None]) -> None:
         self._choose = choose
@@ -40,7 +37,7 @@ class Service:
         threading.Thread(target=self._accept, name="service", daemon=True).start()
 
     def open_to(self, pod: str) -> int:
-        """How many connections to this pod stand."""
+        """Number of open connections to this pod."""
         return self._open[pod]
 
     def close(self) -> None:
@@ -74,7 +71,7 @@ def _carry_both(client: socket.socket, server: socket.socket) -> None:
 
 
 def _carry(source: socket.socket, sink: socket.socket) -> None:
-    """Until one side ends, which ends the other."""
+    """Copies until one side ends, then ends the other."""
     with suppress(OSError):
         while data := source.recv(BLOCK):
             sink.sendall(data)
@@ -85,7 +82,7 @@ def _carry(source: socket.socket, sink: socket.socket) -> None:
 
 @contextmanager
 def service(choose: Callable[[], Endpoint | None]) -> Iterator[Service]:
-    """A Service during the block; `choose` names the endpoint of a new connection, None where there is none."""
+    """A Service during the block; `choose` returns the endpoint of a new connection, or None."""
     made = Service(choose)
     try:
         yield made

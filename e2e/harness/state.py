@@ -1,4 +1,4 @@
-"""What a cluster remembers on disk, so that any later process can stop exactly what was started.
+"""State of a cluster on disk, so that a later process can stop exactly what was started.
 
 STATE/state.json         ports, owner, processes
 STATE/kubeconfig         the administrator's
@@ -25,15 +25,15 @@ CLUSTER_NAME: Final = "hetserve"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """Content of state.json; `owner` is the process whose end makes the cluster stale (none: the demo)."""
 
     ports: Ports
     owner: ProcessRecord | None = None
     processes: tuple[ProcessRecord, ...] = field(default=())
 
-    def with_process(self, record: ProcessRecord) -> State:
-        """The same with a process added, in place of an older one of its name."""
+    def with_process(self, record: ProcessRecord) -> ClusterState:
+        """Copy with a process added or replaced by name."""
         return replace(self, processes=(*(p for p in self.processes if p.name != record.name), record))
 
     def process(self, name: str) -> ProcessRecord | None:
@@ -64,15 +64,15 @@ class StateFolder:
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def save(self, state: State) -> None:
-        """Write the state whole or not at all."""
+    def save(self, state: ClusterState) -> None:
+        """Write the state atomically."""
         write_whole(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def load(self) -> State | None:
-        """The remembered state; None when there is none or it cannot be read."""
+    def load(self) -> ClusterState | None:
+        """The stored state; None if it is missing or unreadable."""
         try:
             raw = json.loads((self.path / "state.json").read_text())
-            return State(
+            return ClusterState(
                 ports=Ports(**raw["ports"]),
                 owner=None if raw["owner"] is None else ProcessRecord(**raw["owner"]),
                 processes=tuple(ProcessRecord(**record) for record in raw["processes"]),
@@ -83,7 +83,7 @@ class StateFolder:
     def control_plane(self) -> tuple[ProcessRecord, ...]:
         """Processes that kwokctl started for this folder, by its pid files.
 
-        A pid file proves nothing after a reboot, so the process must also name this folder in its arguments.
+        As a pid may be reused, the process must also name this folder in its arguments.
         """
         found = []
         for path in sorted(self.kwok_cluster.glob("pids/*.pid")):
@@ -101,7 +101,7 @@ class StateFolder:
         ours = {record.pid for record in control_plane}
         components = [record for record in remembered if record.pid not in ours]
         end(components, grace=COMPONENT_GRACE)
-        # Its data is about to be deleted: an orderly shutdown would only cost time.
+        # SIGKILL: its data is deleted next.
         end(control_plane, grace=0)
         shutil.rmtree(self.path, ignore_errors=True)
 

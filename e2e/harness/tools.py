@@ -1,4 +1,4 @@
-"""Where the control plane's binaries are: given by the user, in the cache, on PATH, or built now.
+"""Finds the control plane's binaries: given by the user, in the cache, on PATH, or built now.
 
 `python -m harness.tools [MODULE...]` builds what is missing and prints where each binary lies.
 """
@@ -35,10 +35,7 @@ def find(modules: Sequence[Module] = CONTROL_PLANE) -> Toolset | None:
 
 
 def provide(modules: Sequence[Module] = CONTROL_PLANE, out: TextIO = sys.stderr) -> Toolset:
-    """All binaries of the modules, built where they are missing.
-
-    Raises ToolError when something is missing and cannot be built here.
-    """
+    """All binaries of the modules; builds missing ones. Raises ToolError if one cannot be built here."""
     paths, missing = _gather(modules)
     if not missing:
         return Toolset(paths)
@@ -64,7 +61,7 @@ def _gather(modules: Sequence[Module]) -> tuple[dict[str, Path], list[Module]]:
     try:
         compiler: Compiler | None = Compiler.found()
     except ToolError:
-        compiler = None  # the binaries on PATH may be all that is needed
+        compiler = None  # PATH may suffice
     paths: dict[str, Path] = {}
     missing: list[Module] = []
     for module in modules:

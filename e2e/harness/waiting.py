@@ -1,4 +1,4 @@
-"""Waiting for a real cluster: short polls until a condition holds, and on failure what was seen last."""
+"""Polls until a condition holds; reports the last observation on failure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LONGEST_STATE: Final = 2_000
 
 
 class WaitTimeoutError(AssertionError):
-    """Something did not happen in time; the message says what, for how long, and what was seen last."""
+    """A condition did not hold in time; the message has its description, the time and the last observation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Answer of a predicate that does not hold yet, carrying what it saw."""
+    """False answer of a predicate, with its observation."""
 
     seen: Any
 
@@ -33,10 +33,14 @@ class Unmet:
 
 
 def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float, what: str) -> T:
-    """Poll `predicate` until it answers something true, and return that.
+    """Poll `predicate` until it returns something true, and return that.
 
-    `timeout` is in seconds, `what` completes "waited for ...". An ApiError or a refused connection counts as
-    not yet. Raises WaitTimeoutError with the last answer (return `Unmet(seen)` to say more than False).
+    An ApiError or a refused connection counts as false. Raises WaitTimeoutError with the last answer; return
+    `Unmet(seen)` instead of False to say what was seen.
+
+    Arguments:
+        timeout: seconds.
+        what: completes "waited for ...".
     """
     deadline = time.monotonic() + timeout
     pause = FIRST_PAUSE

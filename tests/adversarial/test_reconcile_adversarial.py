@@ -64,7 +64,7 @@ async def test_the_plan_is_recorded_before_any_deployment_follows_it() -> None:
     assert (method, first) == ("PATCH", f"{SERVICE}/status"), "after a crash nobody knows which plan runs"
 
 
-async def test_a_recorded_plan_stands_when_the_planner_would_now_answer_otherwise() -> None:
+async def test_a_recorded_plan_stays_when_the_planner_would_now_answer_otherwise() -> None:
     answers: list[Plan] = []
 
     def fickle(problem: Problem) -> Plan:

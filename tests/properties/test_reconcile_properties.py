@@ -1,4 +1,4 @@
-"""Laws of the reconciler over sequences of edits: it converges, then is silent, and never spends beyond the budget."""
+"""Laws of the reconciler over sequences of edits: it converges, then stops writing, and never exceeds the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of every single write, while hands meddle with services and Deployments and the cluster moves between writes."""
+"""Laws of every single write while users edit objects and the cluster moves between writes."""
 
 from __future__ import annotations
 

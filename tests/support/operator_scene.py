@@ -1,4 +1,4 @@
-"""The service rm2 and its two Deployments, brought about by an operator over an API server in memory."""
+"""The service rm2 with its two Deployments, created by a simulated operator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The controllers around the operator, in small: Deployments make pods, pods are bound and get ready, garbage goes.
+"""Simplified controllers around the operator: Deployments, scheduler, kubelet, garbage collection.
 
-One `tick` moves everything by one stage: what is deleted terminates, what terminates is gone, what is made is
-bound, what is bound is ready.
+One `tick` moves every object by one stage: deleted to terminating to gone, created to bound to ready.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Controllers:
         self.terminating_ticks = 1
 
     def tick(self) -> None:
-        """Move everything by one stage."""
+        """Moves everything by one stage."""
         self._collect()
         self._terminate()
         self._start()
@@ -37,12 +36,12 @@ class Controllers:
             self._roll(path, deployment)
 
     def settle(self, ticks: int = 40) -> None:
-        """Enough ticks for everything that can happen to have happened."""
+        """Ticks until nothing more can change."""
         for _ in range(ticks):
             self.tick()
 
     def pods(self, deployment: Json | None = None) -> list[tuple[str, Json]]:
-        """All pods, or those that a Deployment made."""
+        """All pods, or those of a Deployment."""
         if deployment is None:
             return list(self.api.items("pods"))
         sets = {raw["metadata"]["uid"] for _, raw in self.replica_sets(deployment)}

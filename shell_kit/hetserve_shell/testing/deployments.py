@@ -1,4 +1,4 @@
-"""Server-side apply and defaulting of Deployments, as far as they matter to who keeps which field."""
+"""Simplified server-side apply and defaulting of Deployments, with ownership of fields."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final, TypeVar
 Json = dict[str, Any]
 J = TypeVar("J")
 _KEYS: Final = ("name", "uid", "containerPort")
-"""By which of its fields a list entry is known; lists of anything else are atomic."""
+"""Key fields of list entries; other lists are atomic."""
 
 
 def copied(value: J) -> J:
-    """Copy of a JSON value; a general deep copy would be most of what a simulated cluster costs."""
+    """Copy of a JSON value; copy.deepcopy would dominate the time of a simulated cluster."""
     if isinstance(value, dict):
         return {key: copied(child) for key, child in value.items()}  # type: ignore[return-value]
     return [copied(child) for child in value] if isinstance(value, list) else value  # type: ignore[return-value]
@@ -28,7 +28,7 @@ _CONTAINER_FIELDS: Final = frozenset(
 
 
 def applied(found: Json | None, fields: Json | None, body: Json) -> Json:
-    """Object after an apply: what its manager holds by apply (`fields`) and says no more goes, foreign fields stay."""
+    """Object after an apply: drops `fields` that the manager no longer applies, keeps foreign fields."""
     kept = copied(found or {})
     if fields is not None:
         kept = _without(kept, fields, body)
@@ -36,7 +36,7 @@ def applied(found: Json | None, fields: Json | None, body: Json) -> Json:
 
 
 def as_fields(value: Any) -> Json:
-    """Tree of the fields of a value, as managedFields have it."""
+    """Fields of a value in the format of managedFields."""
     if isinstance(value, dict):
         return {f"f:{key}": as_fields(child) for key, child in value.items()}
     if isinstance(value, list) and _keyed(value):
@@ -45,7 +45,7 @@ def as_fields(value: Any) -> Json:
 
 
 def schema_refusal(deployment: Json) -> str | None:
-    """What apply cannot read of a Deployment, in the apiserver's words, or None."""
+    """The API server's message if apply cannot read the Deployment, else None."""
     for container in deployment["spec"]["template"]["spec"].get("containers") or ():
         path = f'.spec.template.spec.containers[name="{container.get("name")}"]'
         for field in container.keys() - _CONTAINER_FIELDS:
@@ -90,7 +90,7 @@ def _over(old: Any, new: Any) -> Any:
 
 
 def _without(now: Any, fields: Json, body: Any) -> Any:
-    """`now` less what `fields` name and `body` does not."""
+    """`now` without what `fields` name and `body` lacks."""
     if isinstance(now, dict) and fields:
         body = body if isinstance(body, dict) else {}
         return {
@@ -109,7 +109,7 @@ def _without(now: Any, fields: Json, body: Any) -> Any:
 
 
 def _foreign(now: Any, fields: Json) -> bool:
-    """Whether something under a field belongs to others, so that the field itself stays."""
+    """Whether others own something below a field, so that the field stays."""
     return isinstance(now, dict) and bool(fields) and any(f"f:{key}" not in fields for key in now)
 
 

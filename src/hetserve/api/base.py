@@ -1,7 +1,7 @@
-"""What all API models share: strictness, camelCase names, and rules that hold in CEL and in Python alike.
+"""Base of all API models: strict, camelCase on the wire, with validation rules in both CEL and Python.
 
-A `Rule` is declared once; `make generate` writes its CEL into the CRD, and the model checks the Python
-form, so that the apiserver and `hetserve plan` refuse the same specs with the same words.
+`make generate` writes a rule's CEL into the CRD, and the model checks its Python form, so that the API server and
+`hetserve plan` refuse the same specs with the same message.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from hetserve.api.names import API_VERSION
 class Rule:
     """One validation rule of an object.
 
-    cel: the expression as the apiserver evaluates it. message: what the user reads. holds: the same rule
-    in Python, or None for a transition rule (about the old and the new object), which only the apiserver
-    can judge.
+    cel: for the API server. message: for the user. holds: the same rule in Python; None for a transition rule, which
+    compares with the old object and which only the API server can check.
     """
 
     cel: str

@@ -1,4 +1,4 @@
-"""Renders docs/conditions.md from the conditions that the code knows, so that the page cannot lie."""
+"""Renders docs/conditions.md from the conditions in the code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _INTRO = """\
 # Conditions of an InferenceService
 
 `kubectl get hisvc` shows the reason of `Ready` in the column REASON; `kubectl describe hisvc NAME` shows all of
-them with their messages. Every condition carries the generation that it speaks of; a message names the thing and the
+them with their messages. Every condition has the generation that it is about. A message names the object and the
 numbers.
 
 Exactly one of `Ready`, `Reconciling` and `Stalled` is True. They are what [kstatus][] reads, and with it the health
-checks of GitOps tools: it finds a service Current, InProgress or Failed. A service that the operator has not seen yet
-has `status.observedGeneration: -1`, so it is InProgress, too. `kubectl wait` can wait for each:
+checks of GitOps tools: Current, InProgress or Failed. A service that the operator has not seen yet has
+`status.observedGeneration: -1`, so it is InProgress. `kubectl wait` can wait for each:
 
 ```
 kubectl wait hisvc/NAME --for=condition=Ready --timeout=10m
@@ -29,21 +29,21 @@ _ABOUT = {
         "Ready is False with its reason and message, whatever still runs and serves."
     ),
     ConditionType.RECONCILING: (
-        "The service is on its way to Ready by itself. Where it is False, it has the reason and message of Ready or\n"
-        "of Stalled, whichever is True."
+        "The service is becoming Ready by itself. If it is False, it has the reason and message of Ready or of\n"
+        "Stalled, whichever is True."
     ),
     ConditionType.STALLED: (
-        "Nothing goes on before something declared changes: the service, its InstanceTypes and ModelProfiles, a\n"
-        "right, or what the cluster offers. Its reason and message are those of its cause: Planned or Feasible that\n"
-        "is False, or Progressing with `TemplateInvalid` or `WriteRefused`; see there for what to do. The operator\n"
-        "goes on looking, so Stalled ends with its cause. Where it is False, it has the reason and message of Ready\n"
-        "or of Reconciling, whichever is True."
+        "The service waits for a change: of itself, its InstanceTypes and ModelProfiles, a right, or what the\n"
+        "cluster offers. Its reason and message are those of its cause: Planned or Feasible that is False, or\n"
+        "Progressing with `TemplateInvalid` or `WriteRefused`; see there for what to do. The operator keeps\n"
+        "checking, so Stalled ends with its cause. If it is False, it has the reason and message of Ready or of\n"
+        "Reconciling, whichever is True."
     ),
     ConditionType.PLANNED: "The declared objects fit together, so that there is something to plan.",
     ConditionType.FEASIBLE: "A plan exists that keeps the SLO within the budget and the capacity there is.",
     ConditionType.WITHIN_BUDGET: (
-        "What runs, pods that still terminate included, costs no more than the budget. During a change of plan\n"
-        "nothing grows before what has to go has gone."
+        "What runs, including pods that still terminate, costs no more than the budget. During a change of plan,\n"
+        "instances are added only with the money that removed ones have freed."
     ),
     ConditionType.PROFILE_READY: "Every instance type in use has exactly one profile of the model.",
     ConditionType.CAPACITY_AVAILABLE: "Every instance has found a node (and a GPU).",

@@ -1,4 +1,4 @@
-"""Every condition and reason that hetserve writes, with what it tells the user; docs/conditions.md is made of this."""
+"""Every condition and reason that hetserve writes, with its documentation; source of docs/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InferenceService: what a user declares of a model service, and what hetserve reports back."""
+"""InferenceService: a model service as the user declares it, and its status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, 
 from hetserve.registry.planners import Objective
 
 NOT_OBSERVED: Final = -1
-"""observedGeneration of a service that the operator has not seen: no generation is -1, so none reads as observed."""
+"""observedGeneration of a service that the operator has not seen; equal to no generation."""
 
 
 class ModelRef(ApiModel):

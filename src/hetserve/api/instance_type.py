@@ -1,4 +1,4 @@
-"""InstanceType: what one instance of a hardware type costs, where it runs and what it offers."""
+"""InstanceType: price, placement and resources of one instance of a hardware type."""
 
 from __future__ import annotations
 

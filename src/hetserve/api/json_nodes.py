@@ -1,4 +1,4 @@
-"""JSON as nodes of YAML, with their lines: PyYAML refuses tabs, `\\/` and pairs of surrogates, which JSON may hold."""
+"""Reads JSON as YAML nodes with lines; PyYAML refuses tabs, `\\/` and surrogate pairs, which JSON allows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hetserve.api.plain_scalars import PLAIN
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"([ \t\n\r]|(?<=\n)---(?=\s|$))*")
-"""Between documents: blanks, and lines that YAML separates documents by."""
+"""Between documents: blanks, and lines of `---`."""
 _WORD: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
 _TEXT: Final = "tag:yaml.org,2002:str"
 
 
 class JsonSyntaxError(yaml.MarkedYAMLError):
-    """No JSON; `problem_mark` says where."""
+    """The text is not JSON; `problem_mark` says where."""
 
 
 def compose_json(text: str) -> Iterator[yaml.Node]:
-    """Nodes of the objects of a text, one after the other. Raises JsonSyntaxError."""
+    """Yields the root node of each object in a text. Raises JsonSyntaxError."""
     reader = _Reader(text)
     at = reader.skip(0, _BETWEEN)
     while at < len(text):
@@ -34,7 +34,7 @@ def compose_json(text: str) -> Iterator[yaml.Node]:
 
 
 class _Reader:
-    """Reads values of a text from an index on; every method returns the index behind what it read."""
+    """Reads values at an index; every method also returns the index after the value."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -91,7 +91,7 @@ class _Reader:
         return at + 1
 
     def _mark(self, at: int) -> yaml.Mark:
-        """Where an index is; asked in rising order, so that every line is counted once."""
+        """Line and column of an index; call with rising indexes, as lines are counted once."""
         if at > self._seen:
             lines = self._text.count("\n", self._seen, at)
             if lines:

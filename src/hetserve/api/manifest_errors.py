@@ -1,4 +1,4 @@
-"""Turns the validation errors of API objects into one line each: field path, value, what would be right."""
+"""Formats validation errors of API objects, one line each: field, value, what would be right."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PATTERNS = {
 _MONEY_FIELDS = ("hourly",)
 _SHOWN = 60
 FieldPath = tuple[int | str, ...]
-"""Keys and indexes that lead to a field."""
+"""Keys and indexes from the root to a field."""
 
 
 def field_errors(error: ValidationError) -> Iterator[str]:
-    """One line per error, without the validator's own jargon and links."""
+    """One line per error."""
     return (line for _, line in located_errors(error))
 
 
 def located_errors(error: ValidationError) -> Iterator[tuple[FieldPath, str]]:
-    """The same, each with the path of the field that it is about."""
+    """(path of the field, line) per error."""
     for detail in error.errors(include_url=False):
         path = _path(detail["loc"])
         yield detail["loc"], f"{path}: {_message(detail)}" if path else _message(detail)
@@ -62,7 +62,7 @@ def _message(detail: ErrorDetails) -> str:
         case "literal_error":
             text = f"{_shown(value)} must be one of {detail['ctx']['expected']}"
         case "value_error":
-            # A rule of a whole object says what is wrong by itself; to one of a scalar the value belongs.
+            # A rule about a scalar needs the value; one about an object does not.
             rule = str(detail["ctx"]["error"])
             text = f"{_shown(value)} {rule}" if isinstance(value, str | int | float) else rule
         case _:

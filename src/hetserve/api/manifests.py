@@ -26,7 +26,7 @@ from hetserve.api.yaml_loader import Fields, compose, content_of
 from hetserve.files import UnreadableError, read_text, shown_name
 
 MOST_BYTES: Final = 4 << 20
-"""Of one file: etcd keeps objects of 1.5 MiB, and a line of YAML becomes some hundred times its size in memory."""
+"""Largest file. etcd limits objects to 1.5 MiB; parsed YAML takes about a hundred times its size in memory."""
 _MOST_ERRORS: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEFAULT_NAMESPACE: Final = "default"
@@ -35,7 +35,7 @@ _Model = TypeVar("_Model", bound=ApiObject)
 
 
 class ManifestError(Exception):
-    """The input cannot be used; one line per error, of very many the first ones and how many more there are."""
+    """The input cannot be used. `errors`: one line each; of many, the first and the number of the others."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         more = len(errors) - _MOST_ERRORS
@@ -45,7 +45,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The objects of hetserve in the input, in its order. notes: what was passed over, for stderr."""
+    """hetserve's objects in the input, in order. notes: ignored objects, for stderr."""
 
     services: tuple[InferenceService, ...]
     types: tuple[InstanceType, ...]
@@ -55,21 +55,21 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of the input. source: name of its file. fields: where they stand; None: it was never text."""
+    """One object of the input. source: name of its file. fields: lines of its fields; None if it was no text."""
 
     source: str
     content: Any
     fields: Fields | None = None
 
     def at(self, path: FieldPath = ()) -> str:
-        """Where a field stands: `rm2.yaml:23`; of one that is missing, where it would be."""
+        """Place of a field, such as `rm2.yaml:23`; of a missing field, that of its parent."""
         return self.source if self.fields is None else f"{self.source}:{self.fields.line_of(path)}"
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
-    """Objects of all files; a folder stands for its .yaml, .yml and .json files by name, `-` for stdin.
+    """Objects of all files; a folder means its .yaml, .yml and .json files by name, `-` means stdin.
 
-    Raises ManifestError with the errors of all files, not only the first.
+    Raises ManifestError with the errors of all files.
     """
     errors: list[str] = []
     texts = _texts(paths, stdin, errors)
@@ -77,7 +77,7 @@ def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manife
 
 
 def parse_documents(documents: Iterable[Document], errors: list[str] | None = None) -> Manifests:
-    """Objects of documents that are already loaded; errors: what loading them finds, before or meanwhile."""
+    """Objects of loaded documents; errors: collects errors of loading, also during iteration."""
     found = [] if errors is None else errors
     notes: list[str] = []
     objects: list[ApiObject] = []
@@ -106,7 +106,7 @@ def _of(objects: Iterable[ApiObject], model: type[_Model]) -> tuple[_Model, ...]
 
 
 def _namespace(parsed: ApiObject) -> str:
-    # On an object of cluster scope a namespace means nothing.
+    # A namespace on an object of cluster scope means nothing.
     return (parsed.metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[parsed.kind].namespaced else ""
 
 
@@ -171,7 +171,7 @@ def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject
         errors.append(f"{document.at(path)}: {subject}: {words}")
         return None
     try:
-        # strict: as the apiserver does, take no text where the schema says number.
+        # strict: like the API server, refuse text for a number.
         return KINDS[kind].model.model_validate(content, strict=True, by_name=False, by_alias=True)
     except ValidationError as error:
         errors.extend(f"{document.at(path)}: {subject}: {line}" for path, line in located_errors(error))
@@ -206,7 +206,7 @@ def _name_of(content: dict[str, Any]) -> str:
 
 
 def _name_error(kind: str, content: dict[str, Any]) -> tuple[FieldPath, str] | None:
-    """What the apiserver would say of metadata.name; a service's name must also make a label value."""
+    """(path, message) if metadata.name or namespace is invalid. A service's name must be a valid label value."""
     metadata = content.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name") is None:
         return ("metadata",), "metadata.name: is required; every object needs one"

@@ -1,4 +1,4 @@
-"""Every name that hetserve puts on the wire: group, labels, annotations, resources, gate."""
+"""All names of hetserve in the Kubernetes API: group, labels, annotations, resources, scheduling gate."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LABEL_SERVICE: Final = f"{GROUP}/service"
 LABEL_MODEL: Final = f"{GROUP}/model"
 LABEL_INSTANCE_TYPE: Final = f"{GROUP}/instance-type"
 LABEL_LEADER: Final = f"{GROUP}/leader"
-"""On the pod of the extender that leads, with the value "true": the Service selects it."""
+"""Value "true" on the leader's pod; the extender's Service selects it."""
 LABEL_FENCE: Final = f"{GROUP}/fence"
-"""Written by a new leader of the extender on pods without a node: no bind of an earlier leader can land after it.
+"""Written by a new leader on pods without a node, so that binds of an earlier leader fail.
 
-A label, because annotations can be full (256 KiB in all): such a pod refuses one more."""
+A label, because a pod's annotations can be full (256 KiB in all)."""
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "hetserve"
 
@@ -56,7 +56,7 @@ NVIDIA: Final = "nvidia.com/"
 RESOURCE_NVIDIA_GPU: Final = f"{NVIDIA}gpu"
 """Extended resource of NVIDIA's device plugin: whole GPUs, or time slices of them, that the plugin chooses."""
 RESOURCE_NVIDIA_SHARED: Final = f"{NVIDIA}gpu.shared"
-"""The same where the plugin is told to rename what it shares."""
+"""The same if the plugin is configured to rename shared GPUs."""
 RESOURCE_NVIDIA_MIG: Final = f"{NVIDIA}mig-"
 """What the names of its MIG profiles begin with, such as nvidia.com/mig-1g.5gb."""
 

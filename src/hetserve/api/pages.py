@@ -1,6 +1,6 @@
-"""How many objects to ask an API server for at once: a page by its bytes, learned from the page before.
+"""Limits the bytes of a list's pages: the next page's number of objects follows from the last page's size.
 
-Pods have 3 KB, or 300 where somebody fills their annotations: a page by number alone may be a hundred megabytes.
+A pod has 3 KB, or 300 KB with full annotations, so a fixed number could mean a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ MOST_PAGE: Final = 500
 
 
 def next_page(asked: int, came: int, size: int, page_bytes: int) -> int:
-    """How many objects to ask for after a page of `came` objects and `size` bytes, to have about `page_bytes`.
+    """Number of objects to ask for next, for a page of about `page_bytes`.
 
-    At most twice as many as before: those that come first may be the smallest.
+    At most doubles, since the first objects may be the smallest.
+
+    Arguments:
+        asked: limit of the last page.
+        came, size: objects and bytes of the last page.
     """
     fitting = page_bytes * came // size if came else asked
     return max(LEAST_PAGE, min(fitting, asked * 2, MOST_PAGE))

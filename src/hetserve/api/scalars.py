@@ -1,4 +1,4 @@
-"""Scalar field types: what the schema says of them, and the check that goes with it."""
+"""Types of scalar fields, with their schema and validation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a
 
 
 def dns_label(text: str) -> str:
-    """The DNS label nearest to a name that people use: ``MT-WND`` -> ``mt-wnd``; empty where nothing is left."""
+    """A name as a DNS label: ``MT-WND`` -> ``mt-wnd``; may be empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-")
 
 
@@ -106,7 +106,7 @@ Quantity = Annotated[
 
 
 def distinct(key: Callable[[Any], Any], what: str) -> AfterValidator:
-    """Validator of a list whose entries must differ in `key`, as list maps and sets of the apiserver do."""
+    """Validator of a list whose entries must have distinct keys, as the API server's list maps and sets."""
 
     def check(entries: list[Any] | None) -> list[Any] | None:
         seen: set[Any] = set()

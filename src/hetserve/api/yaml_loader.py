@@ -1,6 +1,6 @@
-"""A safe YAML loader that takes what kubectl takes, and refuses what kubectl would read as something else.
+"""Safe YAML loader that accepts what kubectl accepts and refuses what kubectl would read differently.
 
-Documents come as nodes, which know their lines; `content_of` makes values of them, `Fields` finds the line of a field.
+`compose` yields documents as nodes with lines, `content_of` converts a node to a value, `Fields` finds lines of fields.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hetserve.api.plain_scalars import PLAIN, plain_value
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
 _MOST_REPEATED: Final = 100_000
-"""Values that aliases may add to those written: a few lines of them stand for billions."""
+"""Most values that aliases may add; a few lines of aliases can stand for billions."""
 
 _Entries = dict[str | int, tuple[yaml.Node, yaml.Node]]
-"""Nodes of key and value of a mapping, by the key's text."""
+"""(key node, value node) of a mapping by the key's text."""
 
 
 class StrictLoader(yaml.SafeLoader):
-    """SafeLoader with kubectl's scalars and keys: keys are text, and none is there twice."""
+    """SafeLoader with kubectl's scalars; keys are text and unique."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit[0]:
@@ -39,7 +39,7 @@ class StrictLoader(yaml.SafeLoader):
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         event = self.peek_event()  # type: ignore[no-untyped-call]
-        if event.tag == "!":  # text, whatever it looks like
+        if event.tag == "!":  # always text
             event.implicit = (False, True)
         return super().compose_scalar_node(anchor)
 
@@ -50,12 +50,12 @@ class StrictLoader(yaml.SafeLoader):
             super().scan_to_next_token()
 
     def _begins_line(self) -> bool:
-        """Whether a tab here would indent."""
+        """Whether only blanks precede on this line, so that a tab would indent."""
         return not self.buffer[self.pointer - self.column : self.pointer].strip()
 
 
 def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
-    """Constructor of a scalar that its tag, such as `!!int`, says the type of."""
+    """Constructor of a scalar with a type tag such as `!!int`."""
 
     def construct(loader: StrictLoader, node: Any) -> Any:
         value = plain_value(loader.construct_scalar(node))
@@ -82,16 +82,16 @@ def _text(loader: StrictLoader, node: Any) -> Any:
 StrictLoader.add_constructor(PLAIN, _plain)
 for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}.items():
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
-for _name in ("merge", "timestamp"):  # as values they are text
+for _name in ("merge", "timestamp"):  # text, as values
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
-for _name in ("binary", "omap", "pairs", "set"):  # they would become what no JSON holds
+for _name in ("binary", "omap", "pairs", "set"):  # not representable in JSON
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _refused)
 StrictLoader.add_constructor(None, _refused)
 
 
 @contextmanager
 def _refusing_depth() -> Iterator[None]:
-    """What is nested deeper than the stack reaches is refused in words, as everything else is."""
+    """Turns a RecursionError of deep nesting into a YAML error."""
     try:
         yield
     except RecursionError:
@@ -99,16 +99,16 @@ def _refusing_depth() -> Iterator[None]:
 
 
 def compose(text: str) -> Iterator[yaml.Node]:
-    """Nodes of the documents of a text, one at a time: JSON where it is, as kubectl has it, else YAML.
+    """Yields the root nodes of a text's documents: JSON if it is JSON, as in kubectl, else YAML.
 
-    Raises yaml.MarkedYAMLError for a text that is neither, with the line, and for one nested too deeply.
+    Raises yaml.MarkedYAMLError, with the line, if the text is neither or is nested too deeply.
     """
     with _refusing_depth():
         yield from _compose(text)
 
 
 def content_of(node: yaml.Node) -> Any:
-    """Value of a document. Raises yaml.MarkedYAMLError for a tag that is not known or not kept to."""
+    """Value of a document. Raises yaml.MarkedYAMLError for an unknown or violated tag."""
     with _refusing_depth():
         return StrictLoader("").construct_document(node)
 
@@ -130,7 +130,7 @@ def _compose(text: str) -> Iterator[yaml.Node]:
     try:
         yield from (_checked(node) for node in yaml.compose_all(text, Loader=StrictLoader) if node is not None)
     except yaml.MarkedYAMLError as error:
-        # Of two readings of one text, the one that came further tells what is wrong.
+        # Report the error of the reading that came further.
         raise (error if wrong is None else max(error, wrong, key=_index)) from None
     except yaml.reader.ReaderError as error:
         mark = yaml.Mark("", error.position, text.count("\n", 0, error.position), 0, None, 0)
@@ -138,7 +138,7 @@ def _compose(text: str) -> Iterator[yaml.Node]:
 
 
 def key_text(key: yaml.Node) -> str:
-    """A mapping's key as JSON has it: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError where it is none."""
+    """A key as in JSON: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError if it is no valid key."""
     if not isinstance(key, yaml.ScalarNode):
         raise ConstructorError(None, None, "a key is text, this is a list or a mapping", key.start_mark)
     if key.tag not in (PLAIN, _TEXT, _MERGE):
@@ -152,14 +152,14 @@ def key_text(key: yaml.Node) -> str:
 
 
 class Fields:
-    """Where the fields of a document stand. The keys of a mapping are read once, however many of them are asked for."""
+    """Lines of a document's fields; reads the keys of each mapping once."""
 
     def __init__(self, node: yaml.Node, known: dict[yaml.Node, _Entries] | None = None) -> None:
         self._node = node
         self._known: dict[yaml.Node, _Entries] = {} if known is None else known
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line, from 1, of the field at the path, or of the last part of the path that is there."""
+        """Line, from 1, of the field at the path, or of its last existing part."""
         node = self._node
         line: int = node.start_mark.line + 1
         for part in path:
@@ -170,12 +170,12 @@ class Fields:
         return line
 
     def child(self, part: str | int) -> Fields | None:
-        """What stands at a key or an index; None where there is nothing."""
+        """Fields below a key or index; None if it does not exist."""
         found = self._entry(self._node, part)
         return None if found is None else Fields(found[1], self._known)
 
     def _entry(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-        """What a mapping or a list holds there: the node that begins it, and that of its value."""
+        """(first node, value node) of an entry of a mapping or a list."""
         if isinstance(node, yaml.MappingNode):
             if node not in self._known:
                 self._known[node] = {key_text(key): (key, value) for key, value in _pairs(node)}
@@ -186,7 +186,7 @@ class Fields:
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Keys and values, of which the last of a key counts: for kubectl, what `<<` merges is written where it stands."""
+    """Pairs of a mapping with `<<` expanded in place, as kubectl does; the last pair of a key counts."""
     for key, value in node.value:
         if not _merges(key):
             yield key, value
@@ -203,7 +203,7 @@ def _merges(key: yaml.Node) -> bool:
 
 
 def _checked(document: yaml.Node) -> yaml.Node:
-    """The document, of which no mapping holds a key twice and no anchor holds itself or very many values."""
+    """Returns the document. Raises if a key is duplicate, or an anchor contains itself or repeats too many values."""
     sizes: dict[yaml.Node, int] = {}
     within: set[yaml.Node] = set()
     written = 0

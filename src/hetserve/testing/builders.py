@@ -1,4 +1,4 @@
-"""Manifests as kubectl would apply them: valid as they are, each field open to an override by its path."""
+"""Valid manifests for tests; any field can be overridden by its path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 Json = dict[str, Any]
 
 REMOVED = object()
-"""As an override: the field is left out."""
+"""Override that removes the field."""
 
 POD_TEMPLATE: Json = {
     "spec": {

@@ -1,4 +1,4 @@
-"""Nodes with GPUs and pods that ask for them, as the API server writes them."""
+"""Nodes with GPUs, and pods, as raw objects of the API server."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def plugin_pod(
 
 
 def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
-    """What our binding writes; nothing to a pod without GPUs."""
+    """Annotations that our binding writes; empty for a pod without GPUs."""
     if gpu is None:
         return {}
     each = ",".join([str(memory_mib)] * (gpu.count(",") + 1))

@@ -1,4 +1,4 @@
-"""Where the public measurements lie, for tests that check figures against them."""
+"""Paths of the public measurements, for tests that check figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command that decides or simulates refuses bad files alike: file, field and value, and nothing else."""
+"""Every planning or simulating command refuses bad files in the same way: file, field, value."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_over_use_and_unknown_gpus_are_drawn_and_listed() -> None:
     assert "but node gone is not known" in text
 
 
-def test_a_whole_gpu_and_an_unhealthy_one_are_told_apart() -> None:
+def test_a_whole_gpu_and_an_unhealthy_one_are_distinguished() -> None:
     text = run(pods=[WHOLE], node=SICK).stdout
     line = next(line for line in text.splitlines() if "T4" in line)
     assert "T4 unhealthy" in line
@@ -117,7 +117,7 @@ def test_wide_names_the_pods() -> None:
     assert "default/b\n" in text
 
 
-def test_a_named_node_that_cannot_be_read_is_counted_and_its_problem_told() -> None:
+def test_a_named_unreadable_node_is_counted_and_its_problem_reported() -> None:
     broken = gpu_node("n0")
     broken["metadata"]["annotations"] = {names.ANNOTATION_NODE_GPUS: "?"}
     text = run("--node", "n0", node=broken).stdout

@@ -1,4 +1,4 @@
-"""Commands that read a cluster keep of each page what they need: whole pods of a large one take gigabytes."""
+"""Commands reduce each page of a list at once: whole pods of a large cluster take gigabytes."""
 
 from __future__ import annotations
 

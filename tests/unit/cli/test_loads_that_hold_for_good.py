@@ -1,4 +1,4 @@
-"""What is said to be held stays held on a longer run, and no run is shorter than overload takes to show."""
+"""An allowable load also holds in longer runs, and no run is too short for overload to show."""
 
 from __future__ import annotations
 

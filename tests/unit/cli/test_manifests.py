@@ -177,11 +177,11 @@ def test_errors_name_the_place_the_value_and_what_would_be_right(case: str) -> N
     assert all("\n" not in error for error in found)
 
 
-def test_every_error_is_told_not_only_the_first() -> None:
+def test_every_error_is_reported() -> None:
     assert len(errors(changed(changed(SERVICE, "100ms", "fast"), "batch: 1,", "batch: 0,"))) == 2
 
 
-def test_of_very_many_errors_the_first_are_told_and_how_many_more_there_are() -> None:
+def test_of_many_errors_the_first_and_the_number_of_the_others_are_reported() -> None:
     unknown = "".join(f"  k{n}: 1\n" for n in range(50))
     found = errors(changed(SERVICE, "  template", f"{unknown}  template"))
     assert len(found) == 21

@@ -71,7 +71,7 @@ def test_a_decision_that_comes_out_otherwise_is_shown_with_its_pod_and_exit_code
     assert json.loads(run("replay", "-o", "json", written(tmp_path, log)).stdout)["identical"] is False
 
 
-def test_another_policy_is_told_side_by_side_with_the_logs_own(tmp_path: Path) -> None:
+def test_another_policy_is_shown_beside_the_logs_own(tmp_path: Path) -> None:
     path = written(tmp_path, small_storm())
     worst, best = json.loads(run("replay", path, "--policy", "BestFit", "-o", "json").stdout)["policies"]
     assert (worst["policy"], best["policy"]) == ("WorstFit", "BestFit")
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "cannot be written: No such file or directory" in result.stderr
 
 
-def test_what_a_log_that_is_not_kept_says_of_itself_is_told() -> None:
+def test_the_servers_reason_for_a_missing_log_is_reported() -> None:
     with HttpFace.serving() as api:
         api.status = 404
         result = CliRunner().invoke(app, ["placement", "replay", f"http://127.0.0.1:{api.port}/log"])

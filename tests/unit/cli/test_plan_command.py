@@ -1,4 +1,4 @@
-"""What `hetserve plan` decides, and what its options change."""
+"""Decisions of `hetserve plan` and the effect of its options."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_default_planner_evaluates_under_the_policy_that_is_named() -> None:
     assert "(under the policy that serves;" in document["verdict"]
 
 
-def test_the_seed_is_told_where_something_was_simulated_and_changes_what_held() -> None:
+def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -> None:
     default, other = answer(RM2), answer(RM2, "--seed", "7")
     assert (default["seed"], other["seed"]) == (20231, 7)
     assert [one["simulatedQPS"] for one in default["evaluated"]] != [one["simulatedQPS"] for one in other["evaluated"]]

@@ -1,4 +1,4 @@
-"""The forms in which `hetserve plan` answers: the keys of JSON and YAML, the table, the picture."""
+"""Output of `hetserve plan`: JSON and YAML keys, table, figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be planned, and input that cannot be read: exit code, words, and nothing on stdout."""
+"""Unplannable services and unreadable input: exit code, message, empty stdout."""
 
 from __future__ import annotations
 

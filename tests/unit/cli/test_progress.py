@@ -1,4 +1,4 @@
-"""What somebody at a terminal sees while a command simulates: how far, of how many, and that it compiles."""
+"""Progress on a terminal during simulation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shown(terminal: Terminal) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
 
 
-def test_compiling_is_told_when_it_begins_and_ends_and_only_once() -> None:
+def test_compiling_is_reported_once_when_it_begins_and_ends() -> None:
     told: list[bool] = []
     function = numba.njit(lambda n: n * 2 + 1)
     with compilations(told.append):

@@ -1,4 +1,4 @@
-"""A service that cannot be planned takes no answer away from the others; what is refused is said in every form."""
+"""A service that cannot be planned does not affect the answers for others; every form reports it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_planners_that_choose_the_same_share_a_row_and_figures_are_rounded() -> 
             assert row[key] == round(row[key], 6), key
 
 
-def test_a_hopeless_load_is_told_in_plain_numbers() -> None:
+def test_a_hopeless_load_is_reported_in_plain_numbers() -> None:
     text = run(
         "simulate", RM2, "--rate", "100000", "--queries", "10000", "--policy", "fcfs", "--counts", "g4dn.xlarge=1"
     ).stdout

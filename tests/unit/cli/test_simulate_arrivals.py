@@ -1,4 +1,4 @@
-"""`hetserve simulate --arrivals --warm-up`: how queries come, and which of them count."""
+"""`hetserve simulate --arrivals --warm-up`: arrivals, and which queries count."""
 
 from __future__ import annotations
 

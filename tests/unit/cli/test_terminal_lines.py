@@ -1,4 +1,4 @@
-"""Labels stand in one column and unbroken, however long one of a block is."""
+"""Labels of a block share one column and stay unbroken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices, pipes and files too large: every command that reads says what it is, at once, and ends with 2."""
+"""Every command refuses devices, pipes and oversized files at once, with exit code 2."""
 
 from __future__ import annotations
 

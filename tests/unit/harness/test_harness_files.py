@@ -1,4 +1,4 @@
-"""Files that another process may read while they are written again: it sees all of one version, never a part."""
+"""Atomic writes: readers see one version, never a part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.components import Component, write_account, write_settings
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import FIRST, Ports
-from harness.state import State, StateFolder
+from harness.state import ClusterState, StateFolder
 from harness.tools import Toolset
 
 EXTENDER = Component("hetserve-extender", "settings.yaml", "http://127.0.0.1:1/readyz")
@@ -47,7 +47,7 @@ def account(folder: StateFolder, said: str) -> Path:
 
 
 def state(folder: StateFolder, said: str) -> Path:
-    folder.save(State(Ports.block_from(FIRST + len(said))))
+    folder.save(ClusterState(Ports.block_from(FIRST + len(said))))
     return folder.path / "state.json"
 
 

@@ -1,4 +1,4 @@
-"""What the demo draws can be read without colours and says the truth about free memory."""
+"""The demo's picture is readable without colours and correct about free memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_service_without_a_plan_is_shown_as_such() -> None:
     assert "Unknown" in text
 
 
-def test_the_queue_line_tells_an_unknown_number_from_a_zero() -> None:
+def test_the_queue_line_distinguishes_an_unknown_number_from_zero() -> None:
     metrics = (
         "# TYPE hetserve_queue_releases counter\n"
         "# TYPE hetserve_bookings gauge\n"

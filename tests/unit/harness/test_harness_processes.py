@@ -1,4 +1,4 @@
-"""Processes, ports and state: what is ours is stopped, what is not is left alone."""
+"""Processes, ports and state: the harness stops only what it started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from harness import ports
 from harness.ports import FIRST, PortBlock, Ports
 from harness.processes import ProcessRecord, end, spawn, tail
-from harness.state import State, StateFolder, sweep
+from harness.state import ClusterState, StateFolder, sweep
 
 PORTS = Ports.block_from(FIRST)
 GONE = ProcessRecord("gone", os.getpid(), "another boot/1")
@@ -71,7 +71,7 @@ def test_a_stale_pid_file_kills_nobody(tmp_path: Path, bystander: subprocess.Pop
 def test_destroying_a_state_stops_its_components_and_removes_it(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     record = idle(tmp_path)
-    folder.save(State(PORTS).with_process(record))
+    folder.save(ClusterState(PORTS).with_process(record))
     folder.destroy()
     assert not record.alive()
     assert not folder.path.exists()
@@ -80,7 +80,7 @@ def test_destroying_a_state_stops_its_components_and_removes_it(tmp_path: Path) 
 
 def test_a_state_survives_its_way_through_the_disk(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
-    state = State(PORTS, owner=GONE).with_process(GONE)
+    state = ClusterState(PORTS, owner=GONE).with_process(GONE)
     folder.save(state)
     assert folder.load() == state
     newer = ProcessRecord("gone", 1, "later")
@@ -96,7 +96,7 @@ def test_a_broken_state_file_counts_as_none(tmp_path: Path, text: str) -> None:
 def test_the_sweep_removes_only_states_whose_owner_is_gone(tmp_path: Path) -> None:
     owners = {"alive": ProcessRecord.of("me", os.getpid()), "dead": GONE, "ownerless": None}
     for name, owner in owners.items():
-        StateFolder(tmp_path / name).save(State(PORTS, owner))
+        StateFolder(tmp_path / name).save(ClusterState(PORTS, owner))
     (tmp_path / "no-state").mkdir()
     assert sweep(tmp_path.iterdir()) == [tmp_path / "dead"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "no-state", "ownerless"]

@@ -1,4 +1,4 @@
-"""Waiting says what it waited for; values and resources are put together as they should."""
+"""Failed waits name their condition; values and resources merge correctly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from harness.components import merged
-from harness.kube import ApiError, Resource
+from harness.kube import ApiError, ApiResource
 from harness.waiting import Unmet, WaitTimeoutError, wait_until
 
 
@@ -47,18 +47,23 @@ def test_merged_values_keep_what_is_not_overridden() -> None:
 @pytest.mark.parametrize(
     ("resource", "namespace", "name", "path"),
     [
-        (Resource("v1", "pods", "Pod", True), "a", "p", "/api/v1/namespaces/a/pods/p"),
-        (Resource("v1", "pods", "Pod", True), None, None, "/api/v1/pods"),
-        (Resource("v1", "nodes", "Node", False), None, "n", "/api/v1/nodes/n"),
-        (Resource("apps/v1", "deployments", "Deployment", True), "a", None, "/apis/apps/v1/namespaces/a/deployments"),
+        (ApiResource("v1", "pods", "Pod", True), "a", "p", "/api/v1/namespaces/a/pods/p"),
+        (ApiResource("v1", "pods", "Pod", True), None, None, "/api/v1/pods"),
+        (ApiResource("v1", "nodes", "Node", False), None, "n", "/api/v1/nodes/n"),
+        (
+            ApiResource("apps/v1", "deployments", "Deployment", True),
+            "a",
+            None,
+            "/apis/apps/v1/namespaces/a/deployments",
+        ),
     ],
 )
 def test_paths_follow_the_api_conventions(
-    resource: Resource, namespace: str | None, name: str | None, path: str
+    resource: ApiResource, namespace: str | None, name: str | None, path: str
 ) -> None:
     assert resource.path(namespace, name) == path
 
 
 def test_one_namespaced_object_without_a_namespace_is_refused() -> None:
     with pytest.raises(ValueError, match="name the namespace of 'p'"):
-        Resource("v1", "pods", "Pod", True).path(None, "p")
+        ApiResource("v1", "pods", "Pod", True).path(None, "p")

@@ -1,4 +1,4 @@
-"""The judge of the storm can say no: each broken promise, shown to it event by event."""
+"""The invariant monitor reports each broken promise."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_account_finds_nothing_wrong(pods: list[Pod]) -> None:
 
 
 @pytest.mark.parametrize(("pods", "words"), BROKEN.values(), ids=BROKEN)
-def test_the_account_tells_a_broken_promise(pods: list[Pod], words: str) -> None:
+def test_the_invariants_report_a_broken_promise(pods: list[Pod], words: str) -> None:
     found = broken(pods, capacities([gpu_node("n0", gpus=3, memory_mib=8000)]))
     assert any(words in line for line in found), found
 

@@ -1,4 +1,4 @@
-"""A budget that is cut is followed although the apiserver refuses what would come next."""
+"""A reduced budget is followed even while the API server refuses the next template."""
 
 from __future__ import annotations
 

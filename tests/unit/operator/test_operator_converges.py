@@ -1,4 +1,4 @@
-"""The operator over an API server in memory: what it brings about, and what it leaves alone."""
+"""The operator over an API server in memory: what it creates, changes and leaves alone."""
 
 from __future__ import annotations
 

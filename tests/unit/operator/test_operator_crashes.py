@@ -1,4 +1,4 @@
-"""Every place at which the operator can die: before a write reaches the server, and after it, the answer lost."""
+"""The operator recovers from a crash before and after every write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Deployment is made: never over another one, and with every field of ours held by apply."""
+"""Creating a Deployment never overwrites another one, and apply holds every field of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hand or an autoscaler that adds replicas: the budget is kept at once, and no war of writes begins."""
+"""Foreign scaling: the budget is restored at once, and writes do not alternate for ever."""
 
 from __future__ import annotations
 

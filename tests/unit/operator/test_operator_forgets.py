@@ -1,4 +1,4 @@
-"""What the operator remembers: no more than there is, whatever the watch has lost; and what is there is not missed."""
+"""The operator's memory: bounded by what exists, even if the watch loses events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator cannot bring about: it is named in the status, what runs stays, and the others go on."""
+"""Obstacles are reported in the status; what runs stays, and other services continue."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_a_planner_that_fails_is_a_condition_of_that_service_only() -> Non
     assert sim.condition("Ready")["status"] == "True"
 
 
-async def test_pods_that_cannot_be_created_are_told_in_the_words_of_their_deployment() -> None:
+async def test_pods_that_cannot_be_created_are_reported_in_the_words_of_their_deployment() -> None:
     sim = await converged()
     words = f'pods "{CPU_DEPLOYMENT}-6c5f-%s" is forbidden: error looking up service account default/nope'
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}

@@ -1,4 +1,4 @@
-"""The small parts of the shell: agenda, memory, cache, settings, feed."""
+"""The small parts of the operator: delay queue, memory, cache, settings, event handlers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetserve_shell.settings import SettingsError, load_settings
 A, B = Key("ns", "a"), Key("ns", "b")
 
 
-def test_a_burst_of_changes_is_one_look_and_the_first_appointment_stands() -> None:
+def test_a_burst_of_changes_is_one_look_at_the_first_due_time() -> None:
     queue = DelayQueue()
     queue.add(A, 1.0)
     queue.add(A, 5.0)
@@ -190,7 +190,7 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words
         load_settings(OperatorSettings, path, {})
 
 
-def test_a_key_that_stands_for_something_new_does_not_wait_for_the_failures_of_the_old() -> None:
+def test_a_renewed_key_does_not_wait_for_earlier_failures() -> None:
     queue, now = DelayQueue(), 0.0
     queue.add(A, now)
     for _ in range(6):

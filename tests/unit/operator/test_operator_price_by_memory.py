@@ -1,4 +1,4 @@
-"""Types priced by the GiB: what runs costs by the memory that it holds, not by the profile of today."""
+"""Types priced per GiB: running pods cost by the memory they hold, not by the current profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What apply refuses is told and waited for; what the apiserver is in trouble with is tried again."""
+"""Refusals of apply are reported and retried later; server failures are retried."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REFUSED_BY_APPLY: dict[str, tuple[Callable[[Json], object], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED_BY_APPLY)
-async def test_a_running_service_tells_which_field_apply_refuses_and_runs_on(what: str) -> None:
+async def test_a_running_service_reports_the_field_that_apply_refuses_and_keeps_running(what: str) -> None:
     sim = await converged()
     change, words = REFUSED_BY_APPLY[what]
     sim.edit(SERVICE, change)
@@ -52,7 +52,7 @@ async def test_a_running_service_tells_which_field_apply_refuses_and_runs_on(wha
     assert sim.condition("Ready")["status"] == "True"
 
 
-async def test_a_new_service_whose_template_apply_refuses_is_told_so() -> None:
+async def test_a_new_service_reports_that_apply_refuses_its_template() -> None:
     sim = SimulatedOperator()
     sim.add(*rm2_scene())
     sim.edit(SERVICE, REFUSED_BY_APPLY["a misspelled field"][0])
@@ -71,7 +71,7 @@ async def test_the_status_of_a_refused_template_follows_a_budget_that_is_cut() -
     assert sorted(instances.values()) == [1, 3], "the status is frozen while its pods are cut"
 
 
-async def test_what_apply_refuses_is_told_while_a_quota_denies_new_deployments() -> None:
+async def test_refusals_of_apply_are_reported_while_a_quota_denies_new_deployments() -> None:
     sim = await converged()
 
     def deny(method: str, path: str, _: Any) -> None:
@@ -120,7 +120,7 @@ async def test_trouble_of_the_apiserver_is_no_fault_of_the_template(what: str) -
     assert sim.condition("Ready")["status"] == "True"
 
 
-async def test_a_dry_run_that_gets_no_answer_again_and_again_is_told() -> None:
+async def test_dry_runs_that_repeatedly_get_no_answer_are_reported() -> None:
     sim = await converged()
     sim.edit(SERVICE, lambda s: _container(s).update(image="model:2"))
 
@@ -140,7 +140,7 @@ async def test_a_dry_run_that_gets_no_answer_again_and_again_is_told() -> None:
 
 
 @pytest.mark.parametrize("value", ["1e9999999999", "many", "-1"])
-async def test_a_quantity_that_nobody_can_mean_is_told_without_asking_the_apiserver(value: str) -> None:
+async def test_an_absurd_quantity_is_reported_without_asking_the_apiserver(value: str) -> None:
     sim = await converged()
     asked: list[str] = []
     sim.api.before.append(lambda _, path, query: asked.append(path) if query.get("dryRun") else None)

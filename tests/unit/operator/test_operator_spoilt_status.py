@@ -1,4 +1,4 @@
-"""A status that somebody has spoilt is planned anew; it neither stops a service nor buys beyond the budget."""
+"""An invalid status is planned anew; it neither stops a service nor exceeds the budget."""
 
 from __future__ import annotations
 

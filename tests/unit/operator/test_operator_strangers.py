@@ -1,4 +1,4 @@
-"""Labels can be written by anybody: what counts is who owns a pod, and what is not the service's is named."""
+"""Ownership decides what belongs to a service, not labels; stranger pods are reported."""
 
 from __future__ import annotations
 

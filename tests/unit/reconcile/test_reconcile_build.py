@@ -1,4 +1,4 @@
-"""Desired Deployments: what hetserve sets, and what of a user's template it refuses."""
+"""Desired Deployments: what hetserve sets, and what it refuses in a user's template."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_names_are_deterministic_short_enough_and_apart() -> None:
     assert deployment_name("rm2", GPU_TYPE).startswith("rm2-g4dn-xlarge-")
 
 
-def test_replicas_do_not_change_the_digest_and_the_annotation_tells_both() -> None:
+def test_replicas_do_not_change_the_digest_and_the_annotation_has_both() -> None:
     manifest = built()
     scaled = with_replicas(manifest, 7)
     assert manifest_digest(scaled) == manifest_digest(manifest)

@@ -1,4 +1,4 @@
-"""What the cluster still holds for a service, type by type."""
+"""Room of the cluster for a service, by type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator takes a pod to request is what Kubernetes does (component-helpers, resource.PodRequests)."""
+"""The operator computes a pod's requests as Kubernetes does (component-helpers, resource.PodRequests)."""
 
 from __future__ import annotations
 

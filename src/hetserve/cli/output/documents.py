@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 FORMATS: Final = ("table", "json", "yaml")
 """Choices of `-o`; a table is no document."""
+
+
+def view_option(wide: str) -> Callable[[_Command], _Command]:
+    """Option `-o` of commands that also have a wide table; `wide` is its help."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help=wide,
+    )
 
 
 def dump(documents: Sequence[dict[str, Any]], form: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli.cluster.snapshot import source_options
+from hetserve.cli.output.documents import view_option
 
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Source
@@ -20,14 +21,7 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 @source_options
 @click.option("--node", "nodes", multiple=True, metavar="NODE", help="Only the GPUs of this node; may be repeated.")
 @click.option("--watch", is_flag=True, help="Draw again after each change, until Ctrl-C.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="wide names the pods.",
-)
+@view_option("wide names the pods.")
 @click.option("--plot", metavar="FILE", help="Also draw a figure to FILE (.svg, .png or .pdf).")
 def gpus(nodes: tuple[str, ...], watch: bool, output: str, plot: str | None, **source_of: str | None) -> None:
     """Show every GPU with the pods that share it, its free memory, and inconsistencies.

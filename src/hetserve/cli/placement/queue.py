@@ -11,6 +11,7 @@ import click
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
+from hetserve.cli.output.documents import view_option
 from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -28,14 +29,7 @@ MAX_QUEUES: Final = 64
 @click.option("-n", "--namespace", metavar="NS", help="List the pods of this namespace only; queues span all.")
 @click.option("--queues", metavar="K", help='Number of queues, or "auto"; default: the extender\'s setting, else 4.')
 @click.option("--beta", type=click.IntRange(min=1), help="Default: the extender's setting, else 8.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="wide lists the pods.",
-)
+@view_option("wide lists the pods.")
 @click.pass_context
 def queue(called: click.Context, /, namespace: str | None, output: str, **given: Any) -> None:
     """Show the queues of pods at the gate hetserve.io/queue: shapes, lengths, waits, shares, and who is next.

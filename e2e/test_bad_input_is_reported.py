@@ -1,4 +1,4 @@
-"""Promise: what cannot be planned says so with names and numbers, what runs stays, and the others go on."""
+"""Promise: an unplannable service reports names and numbers, what runs stays, and other services continue."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_invalid_spec_is_refused_with_a_clear_message(cluster: Cluster, names
     assert cluster.kube.list("inferenceservices", namespace) == []
 
 
-def test_a_template_that_the_apiserver_refuses_is_told_in_its_words(cluster: Cluster, namespace: str) -> None:
+def test_a_refused_template_is_reported_in_the_words_of_the_apiserver(cluster: Cluster, namespace: str) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         sandbox.nodes("gpu", count=1, gpus=2)
         kind = sandbox.instance_type("gpu")

@@ -1,4 +1,4 @@
-"""Promise: a template that apply refuses is told with its field; what runs stays, and a correction heals."""
+"""Promise: a template that apply refuses is reported with its field; what runs stays, a correction is rolled out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def template(**fields: Any) -> dict[str, Any]:
     return {"spec": {"terminationGracePeriodSeconds": 1, "containers": [{**copy.deepcopy(GOOD), **fields}]}}
 
 
-def test_a_refused_template_is_told_and_a_corrected_one_rolled_out(cluster: Cluster, namespace: str) -> None:
+def test_a_refused_template_is_reported_and_a_corrected_one_rolled_out(cluster: Cluster, namespace: str) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         sandbox.nodes("gpu", count=1, gpus=2)
         kind = sandbox.instance_type("gpu")
