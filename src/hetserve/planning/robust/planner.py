@@ -13,7 +13,7 @@ from typing import Final
 
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.plan import EvaluatedConfiguration, Evaluator, Plan, RankedConfiguration
+from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
 from hetserve.planning.robust.candidates import candidates, is_homogeneous
@@ -93,7 +93,7 @@ def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
     return max((mean for mean in means if mean is not None and mean <= problem.slo.latency), default=0.0)
 
 
-def one_by_one(evaluate: Evaluator, method: str, error: float = SIMULATION_ERROR) -> CandidateEvaluator:
+def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> CandidateEvaluator:
     """Evaluator that calls `evaluate` for one candidate after the other."""
 
     def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
@@ -107,7 +107,7 @@ def one_by_one(evaluate: Evaluator, method: str, error: float = SIMULATION_ERROR
     return run
 
 
-def plan_robust(problem: Problem, evaluate: Evaluator | None = None, seed: int | None = None) -> Plan:
+def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
     evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation. seed: of the
