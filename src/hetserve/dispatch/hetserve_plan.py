@@ -1,8 +1,8 @@
 """Plan of the pull dispatcher: what each waiting query can expect, and which give way under overload.
 
 READY: an ordinary type can be in time. STRONG_ONLY: only a strong type can, or the ordinary ones have no room. CHANCE:
-one can at its mean. HOPELESS: none can. OVERFLOW: does not fit on the strong ones either. RISKY: the same, but an
-ordinary type can be in time at its mean. In time means `needed` seconds before the deadline.
+one can at its mean. HOPELESS: none can. OVERFLOW: no room on the strong ones either. RISKY: OVERFLOW, but an ordinary
+type can be in time at its mean. In time: started `needed` seconds before the deadline.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
     """Seconds before its deadline at which a type must start an entry to be in time.
 
     state: of the entry. role: of the type. last: after it no other ordinary type can be in time. mean, safe: service
-    times. target: from arrival to deadline. All scalars, since named tuples are slow to pass to compiled functions.
+    times. target: from arrival to deadline. Scalars are faster to pass than named tuples.
     """
     if state == RISKY:
         return mean
@@ -111,7 +111,7 @@ def last_resort(role: int, mean: float, safe: float, target: float) -> float:
     """The same on the last type of its role that can be in time: with half the margin of the safe quantile.
 
     A whole margin gives up many queries that would be in time. An ordinary type takes no such risk with a batch that is
-    unsafe however early it starts: every query of it would be at risk, not only those that waited.
+    unsafe however early it starts, since every query of it would be at risk.
     """
     return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
 
@@ -164,10 +164,9 @@ def plan_queue(
     model: ModelArrays,
     board: Board,
 ) -> int:
-    """Plan the ordinary instances, and what they leave the strong ones; returns the length of the ordinary `order`.
+    """Plan the ordinary instances, then the strong ones; returns the length of the ordinary `order`.
 
-    What does not fit on the strong ones is tried on the ordinary ones again, at its mean: waiting for strong ones would
-    certainly make it late.
+    What does not fit on the strong ones is tried on the ordinary ones again, at its mean.
     """
     _read_free_times(now, workers.busy, workers.free_at, board.free)
     count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)

@@ -1,7 +1,6 @@
 """Hill climbing over DeepRecSys's threshold: the size with the highest measured throughput.
 
-Throughput over the threshold has one broad, noisy hill. The climb moves to the better neighbour at the current step; if
-neither is better, it halves the step, which also leaves plateaus.
+The climb moves to the better neighbour at the current step; if neither is better, it halves the step.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class Climb:
 def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> Climb:
     """Climb from `start` within sizes 0..sizes-1, with steps from `step` (default: a quarter of them) down to one.
 
-    measure: throughput at a threshold; called once per threshold. Ties go to the earlier trial. Raises ValueError for a
-    start outside the sizes or a step below one.
+    measure: throughput at a threshold; called once per threshold. Raises ValueError for a start outside the sizes or a
+    step below one.
     """
     step = max(1, sizes // 4) if step is None else step
     if not 0 <= start < sizes or step < 1:

@@ -34,8 +34,7 @@ class Query:
 class Worker:
     """One instance. type: index into the model's types.
 
-    free_at: predicted end of its work. It may lie in the past for a busy worker that is late, and means nothing for an
-    idle one. Only `busy` says whether it is idle.
+    free_at: predicted end of its work; in the past for a busy worker that is late, meaningless for an idle one.
     """
 
     type: int
@@ -85,9 +84,9 @@ def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
 class Policy:
     """One query-distribution policy.
 
-    kernel: compiled. reference: the same decision in plain Python, from a snapshot and the parameters. parameters: the
-    policy's numbers, for example xi. scratch: (floats, integers) of working memory for so many workers and at most so
-    many waiting queries.
+    reference: the kernel's decision in plain Python, from a snapshot and the parameters. parameters: the policy's
+    numbers, for example xi. scratch: (floats, integers) of working memory for so many workers and at most so many
+    queries.
     """
 
     name: str

@@ -1,9 +1,8 @@
 """The arrays of compiled policies, and their common signature.
 
 `decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)` writes rows
-(position in the queue, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped]. Both hold at least
-one entry per worker. A position may appear once only. A policy with more to write is called again. Kernels allocate
-nothing: working memory is `scratch`.
+(position in the queue, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped], each position
+once. Both hold at least one entry per worker; a policy with more to write is called again. Kernels allocate nothing.
 """
 
 from __future__ import annotations

@@ -75,12 +75,12 @@ class StepSearch:
 class Plan:
     """Decision of a planner, feasible or not, with its explanation.
 
-    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers.
-    bound_qps: upper bound under MaxThroughput. capacity_qps: what the counts carry under MinCost.
-    ranking: the ten best. refusals: every type that was left out or limited, and why. verdict: what the plan achieves,
-    for people. evaluated: what was simulated, best first. next_step: None if not searched, not known, or none exists.
-    tied: others are as good as the last of the ranking, and their order by counts was not settled.
-    scaled_qps: planner homogeneous only: the bound if fractions of instances could be bought.
+    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. bound_qps: upper
+    bound under MaxThroughput. capacity_qps: what the counts carry under MinCost. ranking: the ten best. refusals: types
+    left out or limited, and why. verdict: what the plan achieves, for people. evaluated: what was simulated, best
+    first. next_step: None if not searched, not known, or none exists. tied: others are as good as the last of the
+    ranking, in no settled order. scaled_qps: planner homogeneous only: the bound if fractions of instances could be
+    bought.
     """
 
     feasible: bool

@@ -40,10 +40,7 @@ def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
 
 
 def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line by relative error that a minority of outliers does not move.
-
-    Starts from Theil-Sen's line, then applies Huber's weights to the relative residuals until they converge.
-    """
+    """Line by relative error that a minority of outliers does not move: Theil-Sen's, refined by Huber's weights."""
     x, y = _arrays(batches, latencies)
     line = _theil_sen(x, y)
     for _ in range(_ROUNDS):

@@ -37,8 +37,8 @@ class System:
     ) -> System:
         """System of these types (by name) at these batch sizes; slo in seconds.
 
-        Policies get the means and the `feasibility` percentile of the same profiles. base: the type with C_j = 1, by
-        default the fastest at the largest batch.
+        Policies get the means and the `feasibility` percentile. base: the type with C_j = 1; default: the fastest at
+        the largest batch.
         """
         served = dense(list(profiles.values()), batches)
         names = tuple(profiles)

@@ -1,7 +1,7 @@
 """Queries drawn before a run: arrival times, batch sizes, and service draws.
 
-Common random numbers: runs with one seed have the same gaps (scaled to their rates), batches and service draws for any
-policy, configuration and rate, so differences between runs come from these alone.
+Common random numbers: one seed gives the same gaps (scaled to the rate), batches and service draws for any policy,
+configuration and rate.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def list_all(space: Space, top: int | None = None) -> Ranking:
 
 
 def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: float = math.nan) -> Ranking:
-    """The same by branch and bound; loads compiled code, which takes half a second once per process.
+    """The same by branch and bound; loads compiled code, half a second once per process.
 
-    ceiling: highest key that counts. Bounds above it are equal, so the first entry is the cheapest that reaches it.
+    ceiling: highest key that counts; the first entry is then the cheapest that reaches it.
     """
     from hetserve.planning.kbest.run import run  # noqa: PLC0415
 

@@ -21,10 +21,10 @@ class Leaders(NamedTuple):
     """One row per auxiliary type; positions along a row are its free types, best rate per price first.
 
     A configuration's leader is its first present type in the order of `Space.leading`. If type i leads, one instance of
-    it (or `least`) is placed beforehand, types before it are absent, and itself and types after it are free. entry,
-    first: cost and rate of what is placed. size: positions; -1: it cannot lead. column, price, weight, most: of a free
-    type, most beyond what is placed. before, served: cost and rate of all positions before one, each at its most.
-    common: greatest common divisor of the prices from a position on. placed: by column.
+    it (or `least`) is placed beforehand, types before it are absent, itself and types after it are free. entry, first:
+    cost and rate of what is placed. size: positions; -1: it cannot lead. column, price, weight, most: of a free type,
+    most beyond what is placed. before, served: cost and rate of all earlier positions at their most. common: greatest
+    common divisor of the prices from a position on. placed: by column.
     """
 
     entry: Ints
@@ -93,9 +93,7 @@ def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats,
 
 
 def merge_equals(plain: Leaders) -> tuple[Leaders, Equals]:
-    """The table with types of equal price and rate merged into one position; unmerged, their number of ways is
-    exponential.
-    """
+    """The table with types of equal price and rate merged into one position, since equal choices grow exponentially."""
     first = plain.most > 0
     first[:, 1:] &= (np.diff(plain.price) != 0) | (np.diff(plain.weight) != 0)
     group = np.cumsum(first, axis=1) - 1

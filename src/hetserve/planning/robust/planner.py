@@ -124,9 +124,8 @@ def plan_by(
 
     Another configuration replaces the paper's pick if it holds more and has the higher bound, if it holds more beyond
     the evaluator's error, or if it is a single type that holds more. Without an evaluation, only a single type that
-    serves more than the pick's bound replaces it. clock: seconds; None: no safety net. time_limit: seconds, checked at
-    checkpoints; after it the paper's pick is taken. Types are sorted by name first, so ties do not depend on their
-    order.
+    serves more than the pick's bound does. clock: seconds; None: no safety net. time_limit: seconds; after it the
+    paper's pick is taken. Types are sorted by name first, so ties do not depend on their order.
     """
     decided = _decide(problem.by_name(), evaluate, _checkpoint(clock, time_limit), time_limit)
     return decided.in_order_of(problem)
