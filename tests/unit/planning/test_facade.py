@@ -22,7 +22,7 @@ def test_each_objective_has_its_planner_and_either_can_be_asked_for() -> None:
 
 
 def test_an_unknown_planner_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: kairos, kairos-plus, ilp"):
+    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: robust, kairos, kairos-plus"):
         plan(problem(hetsev_types()), "magic")
 
 
