@@ -15,7 +15,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue.gated import Gated
+from hetserve_extender.queue.release_queue import Gated
 
 OURS = names.QUEUE_GATE
 UNSCHEDULABLE_AFTER = 5.0

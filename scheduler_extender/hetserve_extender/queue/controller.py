@@ -21,8 +21,8 @@ from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
-from hetserve_extender.queue.gated import Gated
 from hetserve_extender.queue.patch_order import Turn, Turns, end
+from hetserve_extender.queue.release_queue import Gated
 from hetserve_extender.queue.scheduling_gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
 from hetserve_shell.kube.client import ApiServer
 

@@ -22,7 +22,7 @@ from hetserve.placement.decision.decide import fits
 from hetserve.placement.placer import Placer, RawObject
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve_extender.requeue.excluded_nodes import NodeBits
-from hetserve_extender.requeue.occupancy import LedgerChanges
+from hetserve_extender.requeue.refused_pods import LedgerChanges
 from hetserve_shell.kube.client import MERGE_PATCH, ApiServer, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.tasks.slices import Slices

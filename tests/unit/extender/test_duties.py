@@ -9,7 +9,7 @@ import pytest
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.main import Extender
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import Gated
+from hetserve_extender.queue.release_queue import Gated
 from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease

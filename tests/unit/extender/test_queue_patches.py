@@ -12,7 +12,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import RETRY_AFTER, SEEN_WITHIN
+from hetserve_extender.queue.release_queue import RETRY_AFTER, SEEN_WITHIN
 from queue_scene import GATED, SlowApi, add_gated, release, turns_until
 
 

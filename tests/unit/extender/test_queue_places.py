@@ -11,7 +11,7 @@ from extender_bench import Bench
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import SEEN_WITHIN
+from hetserve_extender.queue.release_queue import SEEN_WITHIN
 from queue_scene import add_gated, patched, release
 
 UNSCHEDULABLE_AFTER = 30.0
