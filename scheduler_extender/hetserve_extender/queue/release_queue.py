@@ -1,212 +1,247 @@
-"""The pods at our gate and those just let through, kept as the watch tells of them: what the queues decide over.
+"""All pods on their way through our scheduling gate: a state machine without requests, its clocks injected.
 
-A pod is in line (only our gate holds it), lifted (its patch waits or is under way, or the watch has not shown it yet),
-resting (its patch was refused, it is tried again later), or released (the scheduler has it in hand). Pods that come
-without our gate are none of these: whoever may make pods could hold all places of beta for ever.
+Events come in: the watch shows a pod, a patch is answered, time passes, a term begins or ends. Patches that may be sent
+go out; the controller sends them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Final
 
-from hetserve.api import names
-from hetserve.placement import PodView, State, Waiting
-from hetserve.placement.placer import Placer
-from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
+from hetserve.placement import PodView, QueueSettings, Round, Waiting
+from hetserve.placement.pods.scheduling_gate import waiting
+from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.units import Seconds
+from hetserve.units import MiB, Seconds
+from hetserve_extender.queue.patch_order import Patch, PatchOrder
+from hetserve_extender.queue.scheduling_gate import PatchOutcome
+from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown
 
-SEEN_WITHIN: Final = 10.0
-"""Seconds after the patch that a lifted gate may take to show on the watch before the pod counts as gated again."""
-RETRY_AFTER: Final = 5.0
-RETRY_AFTER_AT_MOST: Final = 300.0
-"""Pauses after refused patches double up to this: a policy that refuses 10,000 patches must not be asked 2,000 times a
-second."""
+LOOK_EVERY: Final = 1.0
+"""Seconds between rounds for the metrics and the watchdog, while no event comes or no slot is free."""
+FAIL_OPEN_AT_ONCE: Final = 32
+"""Unanswered patches of the watchdog: half of the connections are left to the binds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """A round, how many pods occupy a slot after it, and its patches, those out of turn first."""
+
+    round: Round
+    outstanding: int
+    patches: tuple[Patch, ...]
 
 
 @dataclass(slots=True)
-class Gated:
-    """Follows the placer's pods; `clock` is monotonic, `wall` the time of day of creation timestamps."""
+class ReleaseQueue:
+    """Each pod is one `WaitingPod`; all else is an index of them.
 
-    placer: Placer
-    line: WaitingLine
+    `unschedulable_after` as in `Moment`; `clock` is monotonic, `wall` the time of day of creation timestamps;
+    `is_bound` tells of a UID whether the ledger knows its bind, which the watch may not show yet.
+    """
+
+    settings: QueueSettings
     unschedulable_after: float
     clock: Callable[[], Seconds]
     wall: Callable[[], Seconds]
-    lifted: dict[str, Seconds] = field(default_factory=dict)
-    """Until when each counts as released; infinite while its patch is not answered."""
-    resting: dict[str, Seconds] = field(default_factory=dict)
-    stuck: set[str] = field(default_factory=set)
-    """Those of the released that the scheduler says it cannot place, whether they still count or not."""
-    _refused: dict[str, int] = field(default_factory=dict)
-    _counts_until: dict[str, Seconds] = field(default_factory=dict)
-    """Until when each that was let through counts at most: infinite until the scheduler says that it cannot place it.
-    A time once set stays: it must not begin anew each time that the scheduler says something else."""
-    _counting: set[str] = field(default_factory=set)
-    """Those of them that the scheduler has in hand, until their time is over."""
-    _none_ends_before: float = math.inf
-    """No pod stops counting earlier; kept, for a take-over may leave ten thousand, and each event asks."""
-    _held_by_others: set[str] = field(default_factory=set)
-    _ours_alone_since: dict[str, Seconds] = field(default_factory=dict)
-    _taking_over_until: float = -math.inf
-    """Until then a patch of the leader before us may still show."""
+    is_bound: Callable[[str], bool] = lambda _uid: False
+    line: WaitingLine = field(init=False)
+    """The GATED pods."""
+    patches: PatchOrder = field(default_factory=PatchOrder)
+    _pods: dict[str, WaitingPod] = field(default_factory=dict)
+    _by_state: dict[WaitingState, set[str]] = field(default_factory=lambda: {state: set() for state in WaitingState})
+    _unschedulable: set[str] = field(default_factory=set)
+    _ends: list[tuple[Seconds, str]] = field(default_factory=list)
+    """Heap of the times at which states end, with those of states that a pod has left."""
+    _leads: bool = False
     _found_until: Seconds = Seconds(-math.inf)
-    """Until when what the last take-over found counts at most."""
-    _found_gated: set[str] = field(default_factory=set)
-    """Those seen with our gate since a take-over began, for as long as a patch of the leader before may show."""
+    """Until when the pods that the last take-over found without a gate occupy slots."""
+    _predecessor_until: Seconds = Seconds(-math.inf)
+    """Until when the watch may show a patch of the previous leader."""
+    _looked: Seconds = Seconds(-math.inf)
 
     def __post_init__(self) -> None:
-        for uid in self.placer.pods:
-            self.see(uid)
+        self.line = WaitingLine(self.settings)
 
-    def see(self, uid: str) -> None:
-        """Take a pod as the placer knows it now."""
-        pod = self.placer.pods.get(uid)
-        if pod is None:
-            self._forget(uid)
-            return
-        if names.QUEUE_GATE not in pod.gates:
-            self.lifted.pop(uid, None)
-            self.resting.pop(uid, None)
-            self._refused.pop(uid, None)
-        if self._taking_over_until > -math.inf:
-            self._follow(pod)
-        self._count(pod)
-        if len(pod.gates) > 1:
-            self._held_by_others.add(uid)
-        elif pod.gates and uid in self._held_by_others:
-            self._held_by_others.discard(uid)
-            self._ours_alone_since[uid] = self.wall()
-        if self._waits(pod):
-            self.line.put(waiting(pod))
-        else:
-            self.line.discard(uid)
+    @property
+    def pods(self) -> Mapping[str, WaitingPod]:
+        """Every known pod without a node, by UID."""
+        return MappingProxyType(self._pods)
 
-    def take_over(self) -> None:
-        """Begin to lead: which of the pods without a gate came past it nobody knows, so all of them count, but once.
+    @property
+    def unschedulable(self) -> AbstractSet[str]:
+        """Released pods that the scheduler reports it cannot place, whether they occupy a slot or not."""
+        return self._unschedulable
 
-        What an earlier term of ours let through, or has counted so, is known. A patch of the leader before us may
-        land later than this: for SEEN_WITHIN a gate that goes without us counts as if we had found it gone.
-        """
-        now = self.clock()
-        self._found_until = Seconds(now + self.unschedulable_after)
-        self._taking_over_until = now + SEEN_WITHIN
-        for uid, pod in self.placer.pods.items():
-            if names.QUEUE_GATE in pod.gates:
-                self._found_gated.add(uid)
-            elif uid not in self._counts_until and in_hand(pod):
-                self._counts_until[uid] = self._found_until
-                self._count(pod)
-
-    def lift(self, uid: str) -> None:
-        """Count a pod as released: the patch is answered, or its answer is lost."""
-        self._lift_until(uid, self.clock() + SEEN_WITHIN)
-
-    def sending(self, uid: str) -> None:
-        """Count a pod as released until `lift` or `rest` says what became of its patch.
-
-        However long it waits for its turn: back in line, it would be released again beside itself, ever more often.
-        """
-        self._lift_until(uid, math.inf)
-
-    def _lift_until(self, uid: str, time: float) -> None:
-        self.line.discard(uid)
-        pod = self.placer.pods.get(uid)
-        if pod is not None and names.QUEUE_GATE in pod.gates:  # else the watch was faster than the answer
-            self.lifted[uid] = Seconds(time)
-            self._counts_until[uid] = Seconds(math.inf)
-
-    def rest(self, uid: str) -> None:
-        """Try a pod again later, the patch was refused; later still after each refusal in a row."""
-        self.line.discard(uid)  # where the watch put it back meanwhile: unreadable for a while, say
-        self.lifted.pop(uid, None)
-        if uid in self.placer.pods:
-            refusals = self._refused.get(uid, 0)
-            self._refused[uid] = refusals + 1
-            pause = min(RETRY_AFTER * 2.0 ** min(refusals, 16), RETRY_AFTER_AT_MOST)
-            self.resting[uid] = Seconds(self.clock() + pause)
-
-    def tidy(self, now: Seconds) -> None:
-        """Put back in line what was not seen in time and what has rested."""
-        if self._taking_over_until <= now:
-            self._end_take_over()
-        for waits in (self.lifted, self.resting):
-            for uid in [uid for uid, until in waits.items() if until <= now]:
-                del waits[uid]
-                self.see(uid)
+    def in_state(self, *states: WaitingState) -> set[str]:
+        """UIDs of the pods in any of the states."""
+        return set().union(*(self._by_state[state] for state in states))
 
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
-        """Released pods without a node, less those that the scheduler could not place for a while.
-
-        Counted up to `limit`, if more: after every change only that there are too many is asked, and a take-over
-        may have to count ten thousand.
-        """
-        count = len(self.lifted)
-        over = []
-        for uid in self._counting:
+        """Pods that occupy a slot; counted up to `limit`, since a take-over may find ten thousand."""
+        count = len(self._by_state[WaitingState.RELEASING]) + len(self._by_state[WaitingState.PATCHED])
+        for uid in self._by_state[WaitingState.RELEASED]:
             if count >= limit:
                 break
-            if self._counts_until[uid] <= now:
-                over.append(uid)
-            elif not self._is_bound(uid):
-                count += 1
-        self._counting.difference_update(over)
+            count += now < self._pods[uid].until and not self.is_bound(uid)
         return count
 
-    def next_time(self, now: Seconds) -> float | None:
-        """When a pod stops or starts to count without an event."""
-        if self._none_ends_before <= now:
-            times = (self._counts_until[uid] for uid in self._counting)
-            self._none_ends_before = min((until for until in times if until > now), default=math.inf)
-        known = [self._none_ends_before, *self.lifted.values(), *self.resting.values()]
-        return min((at for at in known if now < at < math.inf), default=None)
+    # What the watch shows
 
-    def gated_for(self, pod: Waiting) -> float:
-        """Seconds that a pod has waited at our gate alone; before that it waited for others."""
-        return self.wall() - self._ours_alone_since.get(pod.uid, pod.since)
+    def shown(self, view: PodView) -> None:
+        """The watch shows a pod without a node."""
+        at, before = self._moment(), self._pods.get(view.uid)
+        pod = first_shown(view, at) if before is None else before.shown(view, at)
+        if pod.state is WaitingState.GATED and view.uid in self.patches:  # it was out of sight for a while
+            pod = pod.chosen()
+        self._put(pod)
 
-    def _forget(self, uid: str) -> None:
-        self.line.discard(uid)
-        for known in (self.lifted, self.resting, self._counts_until, self._ours_alone_since):
-            known.pop(uid, None)
-        self._refused.pop(uid, None)
-        for among in (self.stuck, self._counting, self._held_by_others, self._found_gated):
-            among.discard(uid)
+    def gone(self, uid: str) -> None:
+        """A pod is bound, finished or deleted."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._by_state[pod.state].discard(uid)
+            self._unschedulable.discard(uid)
+            self.line.discard(uid)
 
-    def _follow(self, pod: PodView) -> None:
-        """A gate that goes now without us was perhaps lifted by the leader before us."""
-        if self.clock() >= self._taking_over_until:
-            self._end_take_over()
-        elif names.QUEUE_GATE in pod.gates:
-            self._found_gated.add(pod.uid)
-        elif pod.uid in self._found_gated:
-            self._found_gated.discard(pod.uid)
-            self._counts_until.setdefault(pod.uid, self._found_until)
+    # Terms
 
-    def _end_take_over(self) -> None:
-        self._taking_over_until = -math.inf
-        self._found_gated.clear()
+    def begin_term(self) -> None:
+        """Takes over, unless the last term did not end: a run that failed continues it."""
+        if not self._leads:
+            self.take_over()
+        self._leads = True
 
-    def _count(self, pod: PodView) -> None:
-        """Whether and until when a pod takes a place, as it is now."""
-        uid, now = pod.uid, self.clock()
-        self.stuck.discard(uid)
-        self._counting.discard(uid)
-        if uid not in self._counts_until or not in_hand(pod):
-            return
+    def take_over(self) -> None:
+        """Counts every pod without a gate once: nobody knows which of them the previous leader released."""
+        at = self._moment()
+        self._found_until = Seconds(at.now + self.unschedulable_after)
+        self._predecessor_until = Seconds(at.now + SEEN_WITHIN)
+        for pod in list(self._pods.values()):
+            self._put(pod.found(self._found_until, at))
+
+    def end_term(self) -> None:
+        """Deposed: another may lead and release; the patches in flight may still land."""
+        self._leads = False
+        for patch in self.patches:
+            self.answered(patch, "lost")
+
+    # Releases and their patches
+
+    def decide(self, largest_gpu: MiB, fail_open_after: float | None = None) -> Releases | None:
+        """A round, if a slot is free and a pod waits, or if `LOOK_EVERY` has passed; else None.
+
+        Pods that only our gate has held for longer than `fail_open_after` [s] are released out of turn, beyond beta.
+        """
+        now, beta = self.clock(), self.settings.beta
+        self.elapse(now)
+        look = now - self._looked >= LOOK_EVERY
+        outstanding = self.outstanding(now, math.inf if look else beta)
+        if not look and (outstanding >= beta or not self.line):
+            return None
+        overdue: list[Release] = []
+        if look:
+            self._looked = now
+            overdue = self._overdue(fail_open_after)
+        decided = self._round(outstanding, overdue, largest_gpu)
+        releases = (*overdue, *decided.releases)
+        return Releases(decided, outstanding + len(releases), self.release(releases))
+
+    def release(self, releases: Sequence[Release]) -> tuple[Patch, ...]:
+        """Takes GATED pods out of line and orders their patches."""
+        for release in releases:
+            self._put(self._pods[release.pod.uid].chosen())
+        return self.patches.add(releases, one_by_one=bool(self._unschedulable))
+
+    def needed(self, patch: Patch) -> bool:
+        """Whether to send a patch in its turn; not if the pod, or its gate, went meanwhile."""
+        pod = self._pods.get(patch.uid)
+        return pod is not None and pod.state is WaitingState.RELEASING and self.patches.holds(patch)
+
+    def answered(self, patch: Patch, outcome: PatchOutcome) -> list[Patch]:
+        """A patch is answered, or never will be ("lost"); returns those that may be sent now."""
+        pod = self._pods.get(patch.uid)
+        if pod is not None and self.patches.holds(patch):
+            at = self._moment()
+            self._put(pod.refused(at) if outcome == "refused" else pod.patched(at))
+        return self.patches.answered(patch)
+
+    # Time
+
+    def elapse(self, now: Seconds) -> None:
+        """Ends the states whose time is over."""
+        while self._ends and self._ends[0][0] <= now:
+            _, uid = heappop(self._ends)
+            if (pod := self._pods.get(uid)) is not None:
+                self._put(pod.elapsed(now))
+
+    def next_end(self, now: Seconds) -> Seconds | None:
+        """When the next state ends without an event."""
+        self.elapse(now)
+        while self._ends:
+            at, uid = self._ends[0]
+            if uid in self._pods and self._pods[uid].until == at:
+                return at
+            heappop(self._ends)
+        return None
+
+    def next_decision(self, now: Seconds) -> Seconds:
+        """When to decide again if no event comes."""
+        look = Seconds(max(self._looked + LOOK_EVERY, now))
+        end = self.next_end(now)
+        return look if end is None else min(look, end)
+
+    def _round(self, outstanding: int, overdue: Sequence[Release], largest_gpu: MiB) -> Round:
+        """A round without the overdue pods."""
+        for release in overdue:
+            self.line.discard(release.pod.uid)
+        try:
+            return self.line.round(outstanding=outstanding + len(overdue), now=self.wall(), largest_gpu=largest_gpu)
+        except Exception:
+            for release in overdue:
+                self.line.put(release.pod)
+            raise
+
+    def _overdue(self, limit: float | None) -> list[Release]:
+        """Pods that only our gate has held for longer than `limit`, the oldest first."""
+        if limit is None:
+            return []
+        now = self.wall()
+        late = sorted((pod.since, pod.uid, pod) for pod in self.line if now - self._alone_since(pod) > limit)
+        reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
+        room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
+        return [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:room]]
+
+    def _alone_since(self, pod: Waiting) -> Seconds:
+        since = self._pods[pod.uid].alone_since
+        return pod.since if since is None else since
+
+    def _moment(self) -> Moment:
+        now = self.clock()
+        found_until = self._found_until if now < self._predecessor_until else None
+        return Moment(now, self.wall(), self.unschedulable_after, found_until)
+
+    def _put(self, pod: WaitingPod) -> None:
+        """Keeps the next value of a pod, and the indices true."""
+        uid, before = pod.uid, self._pods.get(pod.uid)
+        self._pods[uid] = pod
+        if before is None or before.state is not pod.state:
+            if before is not None:
+                self._by_state[before.state].discard(uid)
+            self._by_state[pod.state].add(uid)
         if pod.unschedulable:
-            self.stuck.add(uid)
-            self._counts_until[uid] = min(self._counts_until[uid], Seconds(now + self.unschedulable_after))
-        if now < self._counts_until[uid]:
-            self._counting.add(uid)
-            self._none_ends_before = min(self._none_ends_before, self._counts_until[uid])
-
-    def _waits(self, pod: PodView) -> bool:
-        return ours_alone_holds(pod) and pod.uid not in self.lifted and pod.uid not in self.resting
-
-    def _is_bound(self, uid: str) -> bool:
-        held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.BOUND
+            self._unschedulable.add(uid)
+        else:
+            self._unschedulable.discard(uid)
+        if pod.until < NEVER and (before is None or before.until != pod.until):
+            heappush(self._ends, (pod.until, uid))
+        if pod.state is WaitingState.GATED:
+            self.line.put(waiting(pod.view))
+        elif before is not None and before.state is WaitingState.GATED:
+            self.line.discard(uid)

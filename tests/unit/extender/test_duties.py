@@ -9,7 +9,7 @@ import pytest
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.main import Extender
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.release_queue import Gated
+from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
@@ -96,14 +96,14 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
 
 async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cancels a run then; what another leader released before our next term would never count."""
-    take_overs: list[Gated] = []
-    take_over = Gated.take_over
+    take_overs: list[ReleaseQueue] = []
+    take_over = ReleaseQueue.take_over
 
-    def count(pods: Gated) -> None:
-        take_overs.append(pods)
-        take_over(pods)
+    def count(queue: ReleaseQueue) -> None:
+        take_overs.append(queue)
+        take_over(queue)
 
-    monkeypatch.setattr(Gated, "take_over", count)
+    monkeypatch.setattr(ReleaseQueue, "take_over", count)
     monkeypatch.setattr(QueueController, "start_round", lambda _queue: 1 // 0)
     settings = Settings.model_validate({"host": "127.0.0.1", "leader_election": {"enabled": False}})
     extender = Extender(settings, FakeApi())
