@@ -27,6 +27,7 @@ LOOK_EVERY: Final = 1.0
 """Seconds between rounds for the metrics and the watchdog, while no event comes or no slot is free."""
 FAIL_OPEN_AT_ONCE: Final = 32
 """Unanswered patches of the watchdog: half of the connections are left to the binds."""
+_LEAVING: Final = (WaitingState.RELEASING, WaitingState.PATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,10 @@ class ReleaseQueue:
     """The GATED pods."""
     patches: PatchOrder = field(default_factory=PatchOrder)
     _pods: dict[str, WaitingPod] = field(default_factory=dict)
-    _by_state: dict[WaitingState, set[str]] = field(default_factory=lambda: {state: set() for state in WaitingState})
+    _leaving: int = 0
+    """How many are RELEASING or PATCHED."""
+    _released: set[str] = field(default_factory=set)
+    """Those that are RELEASED."""
     _unschedulable: set[str] = field(default_factory=set)
     _ends: list[tuple[Seconds, str]] = field(default_factory=list)
     """Heap of the times at which states end, with those of states that a pod has left."""
@@ -79,14 +83,10 @@ class ReleaseQueue:
         """Released pods that the scheduler reports it cannot place, whether they occupy a slot or not."""
         return self._unschedulable
 
-    def in_state(self, *states: WaitingState) -> set[str]:
-        """UIDs of the pods in any of the states."""
-        return set().union(*(self._by_state[state] for state in states))
-
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
         """Pods that occupy a slot; counted up to `limit`, since a take-over may find ten thousand."""
-        count = len(self._by_state[WaitingState.RELEASING]) + len(self._by_state[WaitingState.PATCHED])
-        for uid in self._by_state[WaitingState.RELEASED]:
+        count = self._leaving
+        for uid in self._released:
             if count >= limit:
                 break
             count += now < self._pods[uid].until and not self.is_bound(uid)
@@ -96,19 +96,16 @@ class ReleaseQueue:
 
     def shown(self, view: PodView) -> None:
         """The watch shows a pod without a node."""
-        at, before = self._moment(), self._pods.get(view.uid)
-        pod = first_shown(view, at) if before is None else before.shown(view, at)
-        if pod.state is WaitingState.GATED and view.uid in self.patches:  # it was out of sight for a while
+        uid = view.uid
+        before = self._pods.get(uid)
+        pod = first_shown(view) if before is None else before.shown(view, self._moment())
+        if pod.state is WaitingState.GATED and uid in self.patches:  # it was out of sight for a while
             pod = pod.chosen()
-        self._put(pod)
+        self._put(uid, pod)
 
     def gone(self, uid: str) -> None:
         """A pod is bound, finished or deleted."""
-        pod = self._pods.pop(uid, None)
-        if pod is not None:
-            self._by_state[pod.state].discard(uid)
-            self._unschedulable.discard(uid)
-            self.line.discard(uid)
+        self._put(uid, None)
 
     # Terms
 
@@ -123,8 +120,8 @@ class ReleaseQueue:
         at = self._moment()
         self._found_until = Seconds(at.now + self.unschedulable_after)
         self._predecessor_until = Seconds(at.now + SEEN_WITHIN)
-        for pod in list(self._pods.values()):
-            self._put(pod.found(self._found_until, at))
+        for uid, pod in list(self._pods.items()):
+            self._put(uid, pod.found(self._found_until, at))
 
     def end_term(self) -> None:
         """Deposed: another may lead and release; the patches in flight may still land."""
@@ -156,7 +153,8 @@ class ReleaseQueue:
     def release(self, releases: Sequence[Release]) -> tuple[Patch, ...]:
         """Takes GATED pods out of line and orders their patches."""
         for release in releases:
-            self._put(self._pods[release.pod.uid].chosen())
+            uid = release.pod.uid
+            self._put(uid, self._pods[uid].chosen())
         return self.patches.add(releases, one_by_one=bool(self._unschedulable))
 
     def needed(self, patch: Patch) -> bool:
@@ -168,8 +166,8 @@ class ReleaseQueue:
         """A patch is answered, or never will be ("lost"); returns those that may be sent now."""
         pod = self._pods.get(patch.uid)
         if pod is not None and self.patches.holds(patch):
-            at = self._moment()
-            self._put(pod.refused(at) if outcome == "refused" else pod.patched(at))
+            now = self.clock()
+            self._put(patch.uid, pod.refused(now) if outcome == "refused" else pod.patched(now))
         return self.patches.answered(patch)
 
     # Time
@@ -179,7 +177,7 @@ class ReleaseQueue:
         while self._ends and self._ends[0][0] <= now:
             _, uid = heappop(self._ends)
             if (pod := self._pods.get(uid)) is not None:
-                self._put(pod.elapsed(now))
+                self._put(uid, pod.elapsed(now))
 
     def next_end(self, now: Seconds) -> Seconds | None:
         """When the next state ends without an event."""
@@ -227,21 +225,34 @@ class ReleaseQueue:
         found_until = self._found_until if now < self._predecessor_until else None
         return Moment(now, self.wall(), self.unschedulable_after, found_until)
 
-    def _put(self, pod: WaitingPod) -> None:
-        """Keeps the next value of a pod, and the indices true."""
-        uid, before = pod.uid, self._pods.get(pod.uid)
+    def _put(self, uid: str, pod: WaitingPod | None) -> None:
+        """Keeps the next value of a pod, and the indices true; None: it is forgotten."""
+        before = self._pods.get(uid)
+        if pod is before:
+            return
+        if before is not None:
+            self._leave(uid, before)
+        if pod is None:
+            del self._pods[uid]
+            self.line.discard(uid)
+            return
         self._pods[uid] = pod
-        if before is None or before.state is not pod.state:
-            if before is not None:
-                self._by_state[before.state].discard(uid)
-            self._by_state[pod.state].add(uid)
+        self._leaving += pod.state in _LEAVING
+        if pod.state is WaitingState.RELEASED:
+            self._released.add(uid)
         if pod.unschedulable:
             self._unschedulable.add(uid)
-        else:
-            self._unschedulable.discard(uid)
         if pod.until < NEVER and (before is None or before.until != pod.until):
             heappush(self._ends, (pod.until, uid))
         if pod.state is WaitingState.GATED:
             self.line.put(waiting(pod.view))
         elif before is not None and before.state is WaitingState.GATED:
             self.line.discard(uid)
+
+    def _leave(self, uid: str, before: WaitingPod) -> None:
+        """Takes a value out of the indices, except the line."""
+        self._leaving -= before.state in _LEAVING
+        if before.state is WaitingState.RELEASED:
+            self._released.discard(uid)
+        if before.unschedulable:
+            self._unschedulable.discard(uid)

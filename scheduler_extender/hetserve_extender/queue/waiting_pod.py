@@ -13,7 +13,6 @@ could otherwise hold all slots for ever.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -119,33 +118,33 @@ class WaitingPod:
         """A GATED pod is released: its patch is ordered."""
         return WaitingPod(self.view, WaitingState.RELEASING, NEVER, NEVER, self.refusals, self.alone_since)
 
-    def patched(self, at: Moment) -> WaitingPod:
+    def patched(self, now: Seconds) -> WaitingPod:
         """The patch succeeded, or nobody knows: counts as released until the watch shows it."""
         if self.state is not WaitingState.RELEASING:  # the watch was faster than the answer
             return self
-        return replace(self, state=WaitingState.PATCHED, until=Seconds(at.now + SEEN_WITHIN))
+        return self._until(WaitingState.PATCHED, Seconds(now + SEEN_WITHIN), self.refusals)
 
-    def refused(self, at: Moment) -> WaitingPod:
+    def refused(self, now: Seconds) -> WaitingPod:
         """The API server refused the patch."""
         if self.state is not WaitingState.RELEASING:
             return self
         pause = min(RETRY_AFTER * 2.0 ** min(self.refusals, 16), RETRY_AFTER_AT_MOST)
-        until = Seconds(at.now + pause)
-        return replace(self, state=WaitingState.BACKING_OFF, until=until, refusals=self.refusals + 1)
+        return self._until(WaitingState.BACKING_OFF, Seconds(now + pause), self.refusals + 1)
 
     def elapsed(self, now: Seconds) -> WaitingPod:
         """Time passed."""
         if now < self.until:
             return self
         state = WaitingState.LAPSED if self.state is WaitingState.RELEASED else _at_gate(self.view)
-        return replace(self, state=state, until=NEVER)
+        return self._until(state, NEVER, self.refusals)
+
+    def _until(self, state: WaitingState, until: Seconds, refusals: int) -> WaitingPod:
+        return WaitingPod(self.view, state, until, self.slot_until, refusals, self.alone_since)
 
 
-def first_shown(view: PodView, at: Moment) -> WaitingPod:
+def first_shown(view: PodView) -> WaitingPod:
     """A pod that the watch shows for the first time."""
-    if names.QUEUE_GATE in view.gates:
-        return WaitingPod(view, _at_gate(view))
-    return _without_gate(view, None, None, at)
+    return WaitingPod(view, _at_gate(view) if names.QUEUE_GATE in view.gates else WaitingState.PASSED)
 
 
 def _at_gate(view: PodView) -> WaitingState:

@@ -12,7 +12,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.waiting_pod import RETRY_AFTER, SEEN_WITHIN, WaitingState
+from hetserve_extender.queue.waiting_pod import RETRY_AFTER, SEEN_WITHIN
 from queue_scene import GATED, SlowApi, add_gated, release, turns_until
 
 
@@ -134,7 +134,7 @@ async def test_nothing_is_remembered_of_pods_that_are_gone(bench: Bench, control
         bench.api.remove(raw)
     bench.show()
     queue = controller.queue
-    assert not any((queue.pods, queue.in_state(*WaitingState), queue.unschedulable, queue.patches, queue.line))
+    assert not any((queue.pods, queue.unschedulable, queue.patches, queue.line))
 
 
 async def test_the_metrics_forget_queues_whose_pods_were_deleted(bench: Bench, controller: QueueController) -> None:

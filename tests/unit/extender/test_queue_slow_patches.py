@@ -21,6 +21,7 @@ from hetserve_extender.queue.waiting_pod import WaitingState
 from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
+from queue_scene import in_state
 from virtual_time import virtually
 
 GATED = (names.QUEUE_GATE,)
@@ -177,7 +178,7 @@ def test_pods_whose_turn_never_comes_are_back_in_line(how: str) -> None:
         patches = busy.controller.start_round()
         assert patches is not None
         await asyncio.sleep(0.5)
-        assert len(queue.in_state(*ON_ITS_WAY)) == 3
+        assert len(in_state(queue, *ON_ITS_WAY)) == 3
         if how == "cancelled":
             patches.cancel()
         else:
@@ -185,7 +186,7 @@ def test_pods_whose_turn_never_comes_are_back_in_line(how: str) -> None:
         await asyncio.wait({patches})
         await asyncio.sleep(11.0)
         queue.elapse(Seconds(asyncio.get_running_loop().time()))
-        assert not queue.in_state(*ON_ITS_WAY)
+        assert not in_state(queue, *ON_ITS_WAY)
         assert len(queue.line) == WAITING, "nothing but a new list would bring them back"
 
     virtually(end())
@@ -220,7 +221,7 @@ def test_one_patch_that_slips_does_not_put_those_beside_it_back_in_line() -> Non
         await asyncio.sleep(30.0)
         queue.elapse(Seconds(asyncio.get_running_loop().time()))
         assert server.patched.total() == 3
-        assert len(queue.in_state(*ON_ITS_WAY)) == 4, "they would be patched a second time beside their first patch"
+        assert len(in_state(queue, *ON_ITS_WAY)) == 4, "they would be patched a second time beside their first patch"
         assert not patches.done()
         with pytest.raises(KeyError, match="a slip"):
             await patches
