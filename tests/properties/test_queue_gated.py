@@ -17,7 +17,7 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
-from hetserve_extender.queue.waiting_pod import WaitingState
+from hetserve_extender.queue.waiting_pod import SEEN_WITHIN, WaitingState
 from queue_scene import in_state
 
 OURS = names.QUEUE_GATE
@@ -36,6 +36,9 @@ class Watched(RuleBasedStateMachine):
         self.bound: set[str] = set()
         self.times: dict[str, float] = {}
         """Until when each pod that may count does, worked out anew: it was let through, or known at a take-over."""
+        self.gated: set[str] = set()
+        """Pods that the watch showed with our gate last."""
+        self.taken_over = -math.inf
         self.placer = Placer(clock=self.clock, hold=Seconds(30))
         self.queue = ReleaseQueue(QueueSettings(), UNSCHEDULABLE_AFTER, self.clock, self.clock)
         self.placer.on_pod = self.shown
@@ -72,6 +75,7 @@ class Watched(RuleBasedStateMachine):
 
     @rule()
     def take_over(self) -> None:
+        self.taken_over = self.now
         for uid in self._in_hand() - self.times.keys():
             self.times[uid] = self.now + UNSCHEDULABLE_AFTER
         self.queue.take_over()
@@ -138,6 +142,10 @@ class Watched(RuleBasedStateMachine):
         self.times = {uid: until for uid, until in self.times.items() if uid in pods}
         back = {uid for uid in self.sent if uid in pods and pods[uid].gates == (OURS,) and not pods[uid].terminating}
         self.times |= dict.fromkeys(back, math.inf)  # its patch counts, though it was out of sight for a while
+        if self.now < self.taken_over + SEEN_WITHIN:  # a patch of the leader before may have landed
+            for uid in {uid for uid in self.gated & pods.keys() if OURS not in pods[uid].gates}:
+                self.times.setdefault(uid, self.taken_over + UNSCHEDULABLE_AFTER)
+        self.gated = {uid for uid, pod in pods.items() if OURS in pod.gates}
         for uid in self._in_hand() & self.times.keys():
             if pods[uid].unschedulable:
                 self.times[uid] = min(self.times[uid], self.now + UNSCHEDULABLE_AFTER)
