@@ -10,7 +10,7 @@ from hetserve.testing.cluster import gpu_node
 from hetserve_extender.main import Extender
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
-from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
@@ -74,11 +74,11 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
     api.add(released_lease())
     failed = asyncio.Event()
 
-    async def fail(_recall: Recall) -> None:
+    async def fail(_requeuer: Requeuer) -> None:
         failed.set()
         raise KeyError("a slip")
 
-    monkeypatch.setattr(Recall, "run", fail)
+    monkeypatch.setattr(Requeuer, "run", fail)
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
