@@ -27,7 +27,6 @@ LOOK_EVERY: Final = 1.0
 """Seconds between rounds for the metrics and the watchdog, while no event comes or no slot is free."""
 FAIL_OPEN_AT_ONCE: Final = 32
 """Unanswered patches of the watchdog: half of the connections are left to the binds."""
-_LEAVING: Final = (WaitingState.RELEASING, WaitingState.PATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,13 @@ class ReleaseQueue:
     """The GATED pods."""
     patches: PatchOrder = field(default_factory=PatchOrder)
     _pods: dict[str, WaitingPod] = field(default_factory=dict)
-    _leaving: int = 0
-    """How many are RELEASING or PATCHED."""
+    _releasing: set[str] = field(default_factory=set)
+    _patched: dict[str, Seconds] = field(default_factory=dict)
+    """When each of them is GATED again; as a rule they are few."""
     _released: set[str] = field(default_factory=set)
-    """Those that are RELEASED."""
     _unschedulable: set[str] = field(default_factory=set)
     _ends: list[tuple[Seconds, str]] = field(default_factory=list)
-    """Heap of the times at which states end, with those of states that a pod has left."""
+    """Heap of the times at which the other states end, with those of states that a pod has left."""
     _leads: bool = False
     _found_until: Seconds = Seconds(-math.inf)
     """Until when the pods that the last take-over found without a gate occupy slots."""
@@ -85,7 +84,7 @@ class ReleaseQueue:
 
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
         """Pods that occupy a slot; counted up to `limit`, since a take-over may find ten thousand."""
-        count = self._leaving
+        count = len(self._releasing) + len(self._patched)
         for uid in self._released:
             if count >= limit:
                 break
@@ -105,7 +104,9 @@ class ReleaseQueue:
 
     def gone(self, uid: str) -> None:
         """A pod is bound, finished or deleted."""
-        self._put(uid, None)
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._drop(uid, pod)
 
     # Terms
 
@@ -174,20 +175,24 @@ class ReleaseQueue:
 
     def elapse(self, now: Seconds) -> None:
         """Ends the states whose time is over."""
+        ended = [uid for uid, until in self._patched.items() if until <= now]
         while self._ends and self._ends[0][0] <= now:
-            _, uid = heappop(self._ends)
-            if (pod := self._pods.get(uid)) is not None:
-                self._put(uid, pod.elapsed(now))
+            ended.append(heappop(self._ends)[1])
+        for uid in ended:
+            if uid in self._pods:
+                self._put(uid, self._pods[uid].elapsed(now))
 
     def next_end(self, now: Seconds) -> Seconds | None:
         """When the next state ends without an event."""
         self.elapse(now)
-        while self._ends:
-            at, uid = self._ends[0]
-            if uid in self._pods and self._pods[uid].until == at:
-                return at
+        while self._ends and self._left(*self._ends[0]):
             heappop(self._ends)
-        return None
+        ends = [*self._patched.values(), *(until for until, _ in self._ends[:1])]
+        return min(ends, default=None)
+
+    def _left(self, until: Seconds, uid: str) -> bool:
+        """Whether a pod has left the state that ends at `until`."""
+        return uid not in self._pods or self._pods[uid].until != until
 
     def next_decision(self, now: Seconds) -> Seconds:
         """When to decide again if no event comes."""
@@ -210,49 +215,54 @@ class ReleaseQueue:
         """Pods that only our gate has held for longer than `limit`, the oldest first."""
         if limit is None:
             return []
-        now = self.wall()
-        late = sorted((pod.since, pod.uid, pod) for pod in self.line if now - self._alone_since(pod) > limit)
+        now, wall = self.clock(), self.wall()
+        late = sorted((pod.since, pod.uid, pod) for pod in self.line if self._gated_for(pod, now, wall) > limit)
         reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
         room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
         return [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:room]]
 
-    def _alone_since(self, pod: Waiting) -> Seconds:
+    def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
+        """Seconds for which only our gate has held a pod: since it was created, if there was no other gate."""
         since = self._pods[pod.uid].alone_since
-        return pod.since if since is None else since
+        return wall - pod.since if since is None else now - since
 
     def _moment(self) -> Moment:
         now = self.clock()
         found_until = self._found_until if now < self._predecessor_until else None
-        return Moment(now, self.wall(), self.unschedulable_after, found_until)
+        return Moment(now, self.unschedulable_after, found_until)
 
-    def _put(self, uid: str, pod: WaitingPod | None) -> None:
-        """Keeps the next value of a pod, and the indices true; None: it is forgotten."""
+    def _put(self, uid: str, pod: WaitingPod) -> None:
+        """Keeps the next value of a pod, and the indices true."""
         before = self._pods.get(uid)
         if pod is before:
             return
-        if before is not None:
-            self._leave(uid, before)
-        if pod is None:
-            del self._pods[uid]
-            self.line.discard(uid)
-            return
+        same = before is not None and before.state is pod.state
+        if before is not None and not (same and pod.state is WaitingState.GATED):  # in line it keeps its due release
+            self._drop(uid, before)
         self._pods[uid] = pod
-        self._leaving += pod.state in _LEAVING
-        if pod.state is WaitingState.RELEASED:
+        if pod.state is WaitingState.GATED:
+            self.line.put(waiting(pod.view))
+        elif pod.state is WaitingState.RELEASING:
+            self._releasing.add(uid)
+        elif pod.state is WaitingState.PATCHED:
+            self._patched[uid] = pod.until
+            return
+        elif pod.state is WaitingState.RELEASED:
             self._released.add(uid)
         if pod.unschedulable:
             self._unschedulable.add(uid)
-        if pod.until < NEVER and (before is None or before.until != pod.until):
+        if pod.until < NEVER and not (same and before is not None and before.until == pod.until):
             heappush(self._ends, (pod.until, uid))
-        if pod.state is WaitingState.GATED:
-            self.line.put(waiting(pod.view))
-        elif before is not None and before.state is WaitingState.GATED:
-            self.line.discard(uid)
 
-    def _leave(self, uid: str, before: WaitingPod) -> None:
-        """Takes a value out of the indices, except the line."""
-        self._leaving -= before.state in _LEAVING
-        if before.state is WaitingState.RELEASED:
+    def _drop(self, uid: str, pod: WaitingPod) -> None:
+        """Takes a value out of the indices."""
+        if pod.state is WaitingState.GATED:
+            self.line.discard(uid)
+        elif pod.state is WaitingState.RELEASING:
+            self._releasing.discard(uid)
+        elif pod.state is WaitingState.PATCHED:
+            del self._patched[uid]
+        elif pod.state is WaitingState.RELEASED:
             self._released.discard(uid)
-        if before.unschedulable:
+        if pod.unschedulable:
             self._unschedulable.discard(uid)

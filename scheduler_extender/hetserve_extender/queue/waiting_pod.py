@@ -58,7 +58,7 @@ _GATE_EXPECTED: Final = (WaitingState.RELEASING, WaitingState.PATCHED, WaitingSt
 
 @value(frozen=True, slots=True)
 class Moment:
-    """When an event comes: `now` on the monotonic clock, `wall` the time of day [s].
+    """When an event comes: `now` on the monotonic clock [s].
 
     `found_until`: while a patch of the previous leader may still land, until when a pod that it releases occupies a
     slot; else None. `unschedulable_after`: seconds for which a released pod occupies a slot after the scheduler
@@ -66,7 +66,6 @@ class Moment:
     """
 
     now: Seconds
-    wall: Seconds
     unschedulable_after: float
     found_until: Seconds | None = None
 
@@ -84,7 +83,7 @@ class WaitingPod:
     refusals: int = 0
     """Refused patches in a row."""
     alone_since: Seconds | None = None
-    """Time of day at which the last other gate went; None: there was none as long as we know the pod."""
+    """When the last other gate went; None: there was none as long as we know the pod."""
 
     @property
     def uid(self) -> str:
@@ -99,7 +98,7 @@ class WaitingPod:
         """The watch shows the pod."""
         alone_since, slot_until = self.alone_since, self.slot_until
         if len(self.view.gates) > 1 and len(view.gates) == 1:
-            alone_since = at.wall
+            alone_since = at.now
         if names.QUEUE_GATE not in view.gates:
             if slot_until is None and names.QUEUE_GATE in self.view.gates:
                 slot_until = at.found_until  # perhaps a patch of the previous leader landed
