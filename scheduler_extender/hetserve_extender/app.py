@@ -27,7 +27,7 @@ from hetserve.sanitize import sanitize
 from hetserve_extender.observe.ledger_view import LedgerTexts
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.verbs import wire
 from hetserve_extender.verbs.bind import Binder
 from hetserve_shell.http.limits import HttpError, LastAnswer, Routes
@@ -51,7 +51,7 @@ class Verbs:
     Its answer closes the connection: a Service chooses who is reached when a connection is made, and the scheduler
     keeps one for as long as pods wait.
     """
-    recall: Recall | None = None
+    recall: Requeuer | None = None
     _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
     _seconds: dict[str, Histogram] = field(default_factory=dict)
 

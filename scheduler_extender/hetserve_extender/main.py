@@ -33,7 +33,7 @@ from hetserve_extender.observe.drift import DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
 from hetserve_extender.verbs.bind import Binder
 from hetserve_shell import process
@@ -118,11 +118,11 @@ class Extender:
         make = self.log.placer if self.log else Placer
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
-        self.recall = Recall(
+        self.recall = Requeuer(
             api,
             self.placer,
             lambda: str(time.time()),
-            on_recall=lambda outcome: self.metrics.recalls.labels(outcome).inc(),
+            on_requeue=lambda outcome: self.metrics.recalls.labels(outcome).inc(),
         )
         self.revisions = Revisions(PodSink(self.placer))
         listed = partial(listed_pod, placer=self.placer)

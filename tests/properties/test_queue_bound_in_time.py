@@ -63,7 +63,7 @@ class Town:
             wall=lambda: Seconds(float(START + self.now)),
         )
         self._show()
-        self.controller.pods.take_over()
+        self.controller.queue.take_over()
 
     def lead_anew(self) -> None:
         self.bounds = {name: until + UNSCHEDULABLE_AFTER for name, until in self.bounds.items()}

@@ -10,6 +10,8 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.queue.release_queue import ReleaseQueue
+from hetserve_extender.queue.waiting_pod import WaitingState
 
 GATED = (names.QUEUE_GATE,)
 
@@ -25,6 +27,11 @@ async def release(bench: Bench, controller: QueueController) -> list[str]:
     before = len(patched(bench))
     await controller.release_round()
     return patched(bench)[before:]
+
+
+def in_state(queue: ReleaseQueue, *states: WaitingState) -> set[str]:
+    """UIDs of the pods in any of the states."""
+    return {uid for uid, pod in queue.pods.items() if pod.state in states}
 
 
 def add_gated(bench: Bench, count: int, *, gates: tuple[str, ...] = GATED) -> None:

@@ -1,4 +1,4 @@
-"""Refused pods before full nodes, and a recall that a test lets run."""
+"""Refused pods before full nodes, and a requeuer that a test lets run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.testing import FakeApi
 
 Json = dict[str, Any]
@@ -28,14 +28,14 @@ class Scene:
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.clock[0]), hold=Seconds(30.0))
         numbers = iter(range(10_000))
-        self.recall = Recall(
+        self.requeuer = Requeuer(
             self.api,
             self.placer,
             lambda: str(next(numbers)),
             clock=lambda: self.clock[0],
-            on_recall=self.outcomes.append,
+            on_requeue=self.outcomes.append,
         )
-        self.placer.on_change = self.recall.wake
+        self.placer.on_change = self.requeuer.wake
         for name, node in zip("ab", NODES, strict=True):
             self.api.add(gpu_node(node, gpus=1))
             self.api.add(gpu_pod(name, node=node, gpu="0", memory_mib=32768, model=name))
@@ -58,7 +58,7 @@ class Scene:
     def filter(self, raw: Json, *offered: str) -> bool:
         """The filter verb; whether the pod was placed."""
         passed = self.placer.filter(raw, offered or NODES).passed
-        self.recall.answered(raw, offered or NODES, placed=bool(passed))
+        self.requeuer.answered(raw, offered or NODES, placed=bool(passed))
         return bool(passed)
 
     def end(self, name: str) -> None:
@@ -66,7 +66,7 @@ class Scene:
         PodSink(self.placer).apply("DELETED", gpu_pod(name))
 
     def remembered(self) -> list[str]:
-        return list(self.recall._refused)
+        return list(self.requeuer.refused.pods)
 
     def patched(self) -> list[str]:
         """Names of the pods to which a patch went, whatever became of it."""

@@ -1,1 +1,1 @@
-"""Pods at our scheduling gate: who is next, and the patches that lift it."""
+"""Releases pods from our scheduling gate: `controller` performs what the state machine `release_queue` decides."""

@@ -1,8 +1,7 @@
-"""The queue controller: lifts our scheduling gate from waiting pods, by the fair rounds of the core.
+"""The queue controller: performs what the release queue decides, which is to remove our scheduling gate from pods.
 
 Woken by events. The first pods after a quiet time are gathered for a moment, so that the fair choice has more
-than the fastest of them; while pods wait, a place that frees up is filled at once. `turns` says which patches wait for
-which.
+than the fastest of them; while pods wait, a slot that frees up is filled at once.
 """
 
 from __future__ import annotations
@@ -10,28 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.placement import QueueSettings, Round
+from hetserve.placement import QueueSettings, Round, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.scheduling_gate import Stuck
-from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
-from hetserve.placement.queues.waiting_line import WaitingLine
+from hetserve.placement.queues.rounds import Release
 from hetserve.units import MiB, Seconds
-from hetserve_extender.queue.gated import Gated
-from hetserve_extender.queue.patch_order import Turn, Turns, end
-from hetserve_extender.queue.scheduling_gate import FAIL_OPEN_REASON, STUCK_REASON, lift, tell
+from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
+from hetserve_extender.queue.release_queue import ReleaseQueue
+from hetserve_extender.queue.scheduling_gate import (
+    FAIL_OPEN_REASON,
+    UNREADABLE_REASON,
+    PatchOutcome,
+    post_warning,
+    remove_gate,
+)
 from hetserve_shell.kube.client import ApiServer
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 1.0
-"""Seconds between looks at the queues, for the metrics and the watchdog, while nothing happens or none may go."""
-FAIL_OPEN_AT_ONCE: Final = 32
-"""Patches of the watchdog without an answer: half of the connections are left to the binds."""
 EVENT_LENGTH: Final = 1024
 """Characters of an event's message that the API server takes."""
 
@@ -41,8 +40,8 @@ class QueueController:
     """Releases pods while fewer than beta that it released are unbound; all runs until `deposed` are one term.
 
     `clock` is monotonic, `wall` the time of day of creation timestamps. `fail_open_after`: seconds at our gate
-    after which a pod goes out of turn, whatever beta says; None: never. `on_round` sees every round, `on_lift`
-    each patch's outcome: released, failed-open, refused or lost.
+    after which a pod is released out of turn, whatever beta says; None: never. `on_round` receives every round and
+    how many pods occupy a slot after it; `on_lift` each patch's outcome: released, failed-open, refused or lost.
     """
 
     api: ApiServer
@@ -56,52 +55,48 @@ class QueueController:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     on_round: Callable[[Round, int], None] = lambda _round, _outstanding: None
     on_lift: Callable[[str], None] = lambda _outcome: None
-    pods: Gated = field(init=False)
+    queue: ReleaseQueue = field(init=False)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Patches and events in progress."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _patches: set[asyncio.Task[None]] = field(default_factory=set)
-    _turns: Turns = field(default_factory=Turns)
-    _looked: float = float("-inf")
-    _failing_open: set[str] = field(default_factory=set)
-    _told: frozenset[str] = frozenset()
-    _took_over: bool = False
+    _turns: dict[Patch, asyncio.Event] = field(default_factory=dict)
+    """Set when a patch may be sent."""
+    _reported: frozenset[str] = frozenset()
+    """Unreadable pods at our gate that have their event."""
 
     def __post_init__(self) -> None:
-        line = WaitingLine(self.settings)
-        self.pods = Gated(self.placer, line, self.unschedulable_after, self.clock, self.wall)
-        self.placer.on_pod = self.pods.see
+        self.queue = ReleaseQueue(self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound)
+        for pod in self.placer.pods.values():
+            self.queue.shown(pod)
+        self.placer.on_pod = self._shown
 
     def wake(self) -> None:
-        """Something changed that may let a pod go; where none waits, the next look is soon enough for the metrics."""
-        if self.pods.line or self.placer.unreadable:
+        """Something changed that may let a pod go; if none waits, the next look is soon enough for the metrics."""
+        if self.queue.line or self.placer.unreadable:
             self._wake.set()
 
     async def run(self) -> None:
-        """Never returns. Cancelled, it cancels the patches under way: each was carried out or was not.
-
-        The first run of a term takes over; one after a failure goes on where that was.
-        """
-        if not self._took_over:
-            self.pods.take_over()
-        self._took_over, quiet = True, True
+        """Never returns. Cancelled, it cancels the patches in progress, each of which may have been carried out."""
+        self.queue.begin_term()
+        quiet = True
         try:
             while True:
                 await self._event()
-                if quiet and self.pods.line:
+                if quiet and self.queue.line:
                     await self.sleep(self.debounce)
                 self._wake.clear()
                 self.start_round()
-                quiet = not self.pods.line
+                quiet = not self.queue.line
         finally:
-            for patch in self._patches:
-                patch.cancel()
+            for task in self.tasks:
+                task.cancel()
 
     def deposed(self) -> None:
-        """The term is over: the next run takes over, for somebody else may have led, and released, before it.
+        """The term is over: the next run takes over, since another may have led, and released pods, before it.
 
-        To be told by who ends the duties: that a run is cancelled does not say so, for one that failed is not running
-        while it waits to begin again.
+        Call it when leadership ends: a run that failed is not cancelled then, it waits to be restarted.
         """
-        self._took_over = False
+        self.queue.end_term()
 
     async def release_round(self) -> None:
         """One round now, its patches answered."""
@@ -110,132 +105,122 @@ class QueueController:
             await patches
 
     def start_round(self) -> asyncio.Task[None] | None:
-        """Decide a round and send its patches on their way; None where there is nothing to send."""
-        now = self.clock()
-        self._tell_stuck()
-        self.pods.tidy(now)
-        look = now - self._looked >= LOOK_EVERY
-        outstanding = self.pods.outstanding(now, math.inf if look else self.settings.beta)
-        if not look and (outstanding >= self.settings.beta or not self.pods.line):
+        """Decides a round and starts its patches; None if there are none."""
+        self._report_unreadable()
+        decided = self.queue.decide(self._largest_gpu(), self.fail_open_after)
+        if decided is None:
             return None
-        releases: list[Release] = []
-        if look:
-            self._looked = now
-            releases += self._overdue()
-        decided = self.pods.line.round(
-            outstanding=outstanding + len(releases), now=self.wall(), largest_gpu=self._largest_gpu()
-        )
-        releases += decided.releases
-        for release in releases:
-            self.pods.lift(release.pod.uid)
-        self.on_round(decided, outstanding + len(releases))
-        return self._send(releases) if releases else None
+        self.on_round(decided.round, decided.outstanding)
+        return self._start(decided.patches) if decided.patches else None
 
     def outstanding(self, now: Seconds) -> int:
-        """As `Gated.outstanding` counts."""
-        return self.pods.outstanding(now)
+        """Pods that occupy a slot."""
+        return self.queue.outstanding(now)
 
-    def _overdue(self) -> list[Release]:
-        """Pods at our gate for longer than the watchdog allows, oldest first; they leave the line here."""
-        if (limit := self.fail_open_after) is None:
-            return []
-        late = sorted((pod.since, pod.uid, pod) for pod in self.pods.line if self.pods.gated_for(pod) > limit)
-        reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
-        found = [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[: FAIL_OPEN_AT_ONCE - len(self._failing_open)]]
-        for release in found:
-            self.pods.lift(release.pod.uid)  # at once: were this round to fail, they come back like any other
-        return found
+    def _shown(self, uid: str) -> None:
+        pod = self.placer.pods.get(uid)
+        if pod is None:
+            self.queue.gone(uid)
+        else:
+            self.queue.shown(pod)
 
-    def _send(self, releases: Sequence[Release]) -> asyncio.Task[None]:
-        turns = self._turns.take(releases, one_by_one=bool(self.pods.stuck))
-        patches = self._keep(self._lift_all(releases, turns))
-        patches.add_done_callback(lambda _patches: end(turns))  # cancelled before it began, too
-        return patches
+    def _is_bound(self, uid: str) -> bool:
+        held = self.placer.ledger.booking(uid)
+        return held is not None and held.state is State.BOUND
 
-    def _sent(self, patches: asyncio.Task[None]) -> None:
-        """Nobody awaits patches: what went wrong with them in a way that we do not know is at least in the log."""
-        self._patches.discard(patches)
-        if not patches.cancelled() and (error := patches.exception()) is not None:
+    def _start(self, patches: Sequence[Patch]) -> asyncio.Task[None]:
+        self._turns.update((patch, asyncio.Event()) for patch in patches)
+        self._allow(patch for patch in patches if patch.sendable)
+        task = self._keep(_all_done(map(self._send, patches)))
+        task.add_done_callback(lambda _task: self._give_up(patches))
+        return task
+
+    def _allow(self, patches: Iterable[Patch]) -> None:
+        for patch in patches:
+            if patch in self._turns:
+                self._turns[patch].set()
+
+    def _give_up(self, patches: Iterable[Patch]) -> None:
+        """All patches of a round ended; those that were cancelled, or failed in an unknown way, count as lost."""
+        for patch in patches:
+            del self._turns[patch]
+            self._allow(self.queue.answered(patch, "lost"))
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """Nobody awaits the tasks: an unknown failure is at least logged."""
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             log.error("releasing pods: %s", error, exc_info=error)
 
-    async def _lift_all(self, releases: Sequence[Release], turns: Sequence[Turn]) -> None:
-        unanswered = {release.pod.uid for release in releases}
-        for uid in unanswered:
-            self.pods.sending(uid)
-        out_of_turn = {release.pod.uid for release in releases if release.out_of_turn}
-        self._failing_open |= out_of_turn
+    async def _send(self, patch: Patch) -> None:
+        """Sends a patch in its turn."""
+        late: asyncio.TimerHandle | None = None
         try:
-            await _all_done(self._lift(*patch, unanswered) for patch in zip(releases, turns, strict=True))
-        finally:  # cancelled, or one failed in a way that we do not know: they come back like any other
-            self._failing_open -= out_of_turn
-            for uid in unanswered:
-                self.pods.lift(uid)
-
-    async def _lift(self, release: Release, turn: Turn, unanswered: set[str]) -> None:
-        pod, out_of_turn = release.pod, release.out_of_turn
-        async with turn.taken():
-            if pod.uid not in self.pods.lifted:  # it, or its gate, went while it waited for its turn
+            await self._turns[patch].wait()
+            if not self.queue.needed(patch):
                 return
-            outcome, words = await lift(self.api, pod)
-        unanswered.discard(pod.uid)
+            late = asyncio.get_running_loop().call_later(HELD_UP_AT_MOST, self._let_pass, patch)
+            outcome, error = await remove_gate(self.api, patch.release.pod)
+            self._allow(self.queue.answered(patch, outcome))
+        finally:
+            if late is not None:
+                late.cancel()
+            self._let_pass(patch)
+        await self._report(patch.release, outcome, error)
+
+    def _let_pass(self, patch: Patch) -> None:
+        self._allow(self.queue.patches.let_pass(patch))
+
+    async def _report(self, release: Release, outcome: PatchOutcome, error: str) -> None:
+        """Logs and counts a patch; a pod that was released out of turn gets an event."""
+        pod, failed_open = release.pod, outcome == "released" and release.out_of_turn
         if outcome == "refused":
-            self.pods.rest(pod.uid)
             self.wake()
-        else:  # a lost answer may have been carried out: counted as released until the watch tells
-            self.pods.lift(pod.uid)
         if outcome == "released":
-            log.log(logging.WARNING if out_of_turn else logging.INFO, "released %s/%s: %s", *_name(release))
+            level = logging.WARNING if failed_open else logging.INFO
+            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, release.reason)
         else:
-            log.warning("release %s/%s: %s", pod.namespace, pod.name, words)
-        self.on_lift("failed-open" if outcome == "released" and out_of_turn else outcome)
-        if outcome == "released" and out_of_turn:
-            await tell(self.api, pod, FAIL_OPEN_REASON, release.reason, self.wall())
+            log.warning("release %s/%s: %s", pod.namespace, pod.name, error)
+        self.on_lift("failed-open" if failed_open else outcome)
+        if failed_open:
+            await post_warning(self.api, pod, FAIL_OPEN_REASON, release.reason, self.wall())
 
-    def _tell_stuck(self) -> None:
-        """Say once to each pod at our gate that cannot be read why it waits: it is in no queue."""
-        stuck = self.placer.stuck()
-        new = [pod for pod in stuck if pod.uid not in self._told]
-        self._told = frozenset(pod.uid for pod in stuck)
+    def _report_unreadable(self) -> None:
+        """Posts one event per pod at our gate that cannot be read: it is in no queue."""
+        unreadable = self.placer.stuck()
+        new = [pod for pod in unreadable if pod.uid not in self._reported]
+        self._reported = frozenset(pod.uid for pod in unreadable)
         if new:
-            self._keep(self._tell_all(new))
+            self._keep(self._post_unreadable(new))
 
-    async def _tell_all(self, stuck: Sequence[Stuck]) -> None:
-        for pod in stuck:
+    async def _post_unreadable(self, pods: Sequence[Stuck]) -> None:
+        for pod in pods:
             message = f"waits at the gate and is in no queue: {pod.why}"
-            await tell(self.api, pod, STUCK_REASON, message[:EVENT_LENGTH], self.wall())
+            await post_warning(self.api, pod, UNREADABLE_REASON, message[:EVENT_LENGTH], self.wall())
 
     def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._patches.add(task)
-        task.add_done_callback(self._sent)
+        self.tasks.add(task)
+        task.add_done_callback(self._finished)
         return task
 
     def _largest_gpu(self) -> MiB:
         return MiB(int(self.placer.ledger.index.memory.max(initial=1)))
 
     async def _event(self) -> None:
-        """Wait until something changed, or until a time at which a pod stops or starts to count.
+        """Waits until something changes, or until a state of a pod ends.
 
         Not by `wait_for`: in Python 3.11 it loses a cancellation that comes in the turn in which the event is set,
         and a deposed leader then never ends its duties.
         """
+        now = self.queue.clock()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(self._next_time() - self.clock(), 0.0)):
+            async with asyncio.timeout(max(self.queue.next_decision(now) - now, 0.0)):
                 await self._wake.wait()
 
-    def _next_time(self) -> float:
-        now = self.clock()
-        look = max(self._looked + LOOK_EVERY, now)
-        stops_counting = self.pods.next_time(now)
-        return look if stops_counting is None else min(look, stops_counting)
 
-
-async def _all_done(works: Iterable[Awaitable[None]]) -> None:
-    """Do all side by side, and raise what went wrong first in their order only when none is under way any more."""
+async def _all_done(works: Iterable[Coroutine[None, None, None]]) -> None:
+    """Does all in parallel; raises the first error in their order, after the last one has ended."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if outcome is not None:
             raise outcome
-
-
-def _name(release: Release) -> tuple[str, str, str]:
-    return release.pod.namespace, release.pod.name, release.reason

@@ -1,92 +1,119 @@
-"""In what order the patches of the queues reach the API server, which takes those under way at once in any order.
+"""In which order the patches that remove our gate are sent; the API server may carry out those in flight in any order.
 
-The bound on waiting says by which of its priority's releases a pod is out. So a release waits for those decided before
-it that must be out by an earlier one; with all others it goes side by side. Where a released pod finds no place the
-order decides who gets what is left: what is decided then goes one after another.
+A patch follows those decided before it that are due by an earlier release of its priority; all others go in parallel.
+While a released pod is unschedulable, the order decides who gets the next free GPU: patches then go one after another.
+Why this keeps the bound on waiting: docs/queues.md.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.placement.queues.rounds import Release
 
 HELD_UP_AT_MOST: Final = 1.0
-"""Seconds that a patch without an answer holds up those behind it: one slow webhook must not stop the queues of all."""
+"""Seconds for which a patch without an answer holds up those that follow it: one slow webhook must not stop all."""
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
-    """When a patch may be sent: once those that it follows are over."""
+class Patch:
+    """A patch that is not answered."""
 
-    follows: Sequence[Turn] = field(default=(), repr=False)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    release: Release
+    waits_for: int = 0
+    """Patches that it follows and that still hold it up."""
+    followers: list[Patch] = field(default_factory=list, repr=False)
+    over: bool = False
+    """Whether it holds up no patch any more."""
 
-    @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
-        """Wait for it; it is over when the body ends, or has taken too long."""
-        late: asyncio.TimerHandle | None = None
-        try:
-            for turn in self.follows:
-                await turn.over.wait()
-            late = asyncio.get_running_loop().call_later(HELD_UP_AT_MOST, self.over.set)
-            yield
-        finally:
-            if late is not None:
-                late.cancel()
-            self.end()
+    @property
+    def uid(self) -> str:
+        return self.release.pod.uid
 
-    def end(self) -> None:
-        self.over.set()
-        self.follows = ()  # nor all that those followed
-
-
-def end(turns: Iterable[Turn]) -> None:
-    for turn in turns:
-        turn.end()
+    @property
+    def sendable(self) -> bool:
+        """Whether it may be sent."""
+        return self.waits_for == 0
 
 
 @dataclass(slots=True)
-class Turns:
-    """Gives out the turns of releases that are decided one after another."""
+class PatchOrder:
+    """The unanswered patches, one per pod at most. Events return the patches that may be sent now, in order."""
 
-    _by_priority: dict[int, list[tuple[int, Turn]]] = field(default_factory=dict)
-    """The turns that are not over, each with the release by which its pod must be out."""
-    _beside: list[Turn] = field(default_factory=list)
-    """Those that are not over, but for what the last one waits for that goes alone."""
-    _alone: Turn | None = None
+    _patches: dict[str, Patch] = field(default_factory=dict)
+    _by_priority: dict[int, list[tuple[int, Patch]]] = field(default_factory=dict)
+    """Patches that are not over, each with the release by which its pod is due."""
+    _parallel: list[Patch] = field(default_factory=list)
+    """Patches since the last one that went alone."""
+    _alone: Patch | None = None
 
-    def take(self, releases: Iterable[Release], *, one_by_one: bool) -> list[Turn]:
-        """The turns of releases, in their order."""
-        self._forget_what_is_over()
-        return [self._alone_after_all(release) if one_by_one else self._side_by_side(release) for release in releases]
+    def __len__(self) -> int:
+        return len(self._patches)
 
-    def _side_by_side(self, release: Release) -> Turn:
-        turn = Turn()
+    def __iter__(self) -> Iterator[Patch]:
+        return iter(tuple(self._patches.values()))
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._patches
+
+    def holds(self, patch: Patch) -> bool:
+        """Whether a patch is not answered."""
+        return self._patches.get(patch.uid) is patch
+
+    def add(self, releases: Iterable[Release], *, one_by_one: bool) -> tuple[Patch, ...]:
+        """Orders patches for releases, in the order of their decision; none of their pods has a patch here."""
+        self._forget_over()
+        patches = tuple(map(Patch, releases))
+        for patch in patches:
+            self._patches[patch.uid] = patch
+            for earlier in self._alone_after_all(patch) if one_by_one else self._in_parallel(patch):
+                earlier.followers.append(patch)
+                patch.waits_for += 1
+        return patches
+
+    def let_pass(self, patch: Patch) -> list[Patch]:
+        """A patch took too long, failed or is answered: it holds up no others any more."""
+        if patch.over:
+            return []
+        patch.over = True
+        followers, patch.followers = patch.followers, []
+        for follower in followers:
+            follower.waits_for -= 1
+        return [follower for follower in followers if follower.sendable and not follower.over]
+
+    def answered(self, patch: Patch) -> list[Patch]:
+        """A patch is answered, or will never be."""
+        if self.holds(patch):
+            del self._patches[patch.uid]
+        return self.let_pass(patch)
+
+    def _in_parallel(self, patch: Patch) -> tuple[Patch, ...]:
+        """Registers a patch; returns those that it follows."""
+        release = patch.release
+        follows: tuple[Patch, ...] = ()
+        self._parallel.append(patch)
         if not release.out_of_turn:
             others = self._by_priority.setdefault(release.pod.priority, [])
-            turn.follows = tuple(other for due, other in others if due < release.number)
-            others.append((release.due, turn))
-        self._beside.append(turn)
-        return turn
+            follows = tuple(other for due, other in others if due < release.number)
+            others.append((release.due, patch))
+        return follows
 
-    def _alone_after_all(self, release: Release) -> Turn:
-        turn = Turn(tuple(self._beside) if self._alone is None else (self._alone, *self._beside))
-        self._alone, self._beside = turn, []
-        if not release.out_of_turn:
-            self._by_priority.setdefault(release.pod.priority, []).append((release.due, turn))
-        return turn
+    def _alone_after_all(self, patch: Patch) -> tuple[Patch, ...]:
+        """Registers a patch that follows all before it; returns those."""
+        follows = tuple(self._parallel) if self._alone is None else (self._alone, *self._parallel)
+        self._alone, self._parallel = patch, []
+        if not patch.release.out_of_turn:
+            self._by_priority.setdefault(patch.release.pod.priority, []).append((patch.release.due, patch))
+        return follows
 
-    def _forget_what_is_over(self) -> None:
-        self._beside = [turn for turn in self._beside if not turn.over.is_set()]
-        if self._alone is not None and self._alone.over.is_set():
+    def _forget_over(self) -> None:
+        self._parallel = [patch for patch in self._parallel if not patch.over]
+        if self._alone is not None and self._alone.over:
             self._alone = None
         left = {
-            priority: [(due, turn) for due, turn in others if not turn.over.is_set()]
+            priority: [(due, patch) for due, patch in others if not patch.over]
             for priority, others in self._by_priority.items()
         }
         self._by_priority = {priority: others for priority, others in left.items() if others}

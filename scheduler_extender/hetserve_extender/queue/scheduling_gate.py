@@ -1,4 +1,4 @@
-"""Our scheduling gate on the API server: the patch that lifts it, and the event that says it was lifted out of turn."""
+"""Requests about our scheduling gate: the patch that removes it, and warning events for the pods it holds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 
-Lifted = Literal["released", "refused", "lost"]
+PatchOutcome = Literal["released", "refused", "lost"]
 FAIL_OPEN_REASON: Final = "QueueFailedOpen"
-STUCK_REASON: Final = "QueueCannotRead"
+UNREADABLE_REASON: Final = "QueueCannotRead"
 
 
-async def lift(api: ApiServer, pod: Waiting) -> tuple[Lifted, str]:
-    """Remove our gate if the pod is still the one we mean and has no other; says what became of it, in words.
+async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
+    """Removes our gate if the pod has the same UID and no other gate.
 
-    A lost answer may have been carried out.
+    Returns the outcome and, unless the pod is released, the error. "lost": no answer, the patch may have landed.
     """
     guarded = [
         {"op": "test", "path": "/metadata/uid", "value": pod.uid},
@@ -38,13 +38,13 @@ async def lift(api: ApiServer, pod: Waiting) -> tuple[Lifted, str]:
     return ("released", "") if answer.ok else ("refused", answer.message)
 
 
-async def tell(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, now: Seconds) -> None:
-    """Write a warning event about a pod; one that cannot be written is only logged."""
+async def post_warning(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, now: Seconds) -> None:
+    """Posts a warning event about a pod at the time of day `now`; a failure is logged."""
     at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     event = {
         "apiVersion": "v1",
         "kind": "Event",
-        # One per pod: a second attempt to say the same is refused as a duplicate.
+        # One per pod and reason: a second one is refused as a duplicate.
         "metadata": {"name": f"{pod.name[:200]}.{reason.lower()}.{pod.uid}", "namespace": pod.namespace},
         "involvedObject": {
             "apiVersion": "v1",

@@ -1,1 +1,1 @@
-"""Pods that the scheduler tries again because GPUs came free."""
+"""Asks the scheduler to try refused pods again: `requeuer` patches those that `refused_pods` decides are due."""

@@ -9,8 +9,8 @@ import pytest
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.main import Extender
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import Gated
-from hetserve_extender.requeue.requeuer import Recall
+from hetserve_extender.queue.release_queue import ReleaseQueue
+from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
@@ -74,11 +74,11 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
     api.add(released_lease())
     failed = asyncio.Event()
 
-    async def fail(_recall: Recall) -> None:
+    async def fail(_requeuer: Requeuer) -> None:
         failed.set()
         raise KeyError("a slip")
 
-    monkeypatch.setattr(Recall, "run", fail)
+    monkeypatch.setattr(Requeuer, "run", fail)
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
@@ -96,14 +96,14 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
 
 async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cancels a run then; what another leader released before our next term would never count."""
-    take_overs: list[Gated] = []
-    take_over = Gated.take_over
+    take_overs: list[ReleaseQueue] = []
+    take_over = ReleaseQueue.take_over
 
-    def count(pods: Gated) -> None:
-        take_overs.append(pods)
-        take_over(pods)
+    def count(queue: ReleaseQueue) -> None:
+        take_overs.append(queue)
+        take_over(queue)
 
-    monkeypatch.setattr(Gated, "take_over", count)
+    monkeypatch.setattr(ReleaseQueue, "take_over", count)
     monkeypatch.setattr(QueueController, "start_round", lambda _queue: 1 // 0)
     settings = Settings.model_validate({"host": "127.0.0.1", "leader_election": {"enabled": False}})
     extender = Extender(settings, FakeApi())

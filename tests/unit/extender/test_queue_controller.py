@@ -73,7 +73,7 @@ async def test_a_pod_unschedulable_for_long_enough_stops_counting(bench: Bench, 
     for number in range(3):
         bench.api.add(gpu_pod(f"p{number}", unschedulable=True))
     assert await release(bench, controller) == []
-    assert controller.pods.next_time(Seconds(bench.clock[0])) == bench.clock[0] + 30.0
+    assert controller.queue.next_end(Seconds(bench.clock[0])) == bench.clock[0] + 30.0
     bench.clock[0] += 30.0
     assert await release(bench, controller) == ["p3"]
 
@@ -117,12 +117,13 @@ async def test_pods_of_another_scheduler_do_not_fill_beta(bench: Bench, controll
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
-    controller: QueueController, turns: int
+    bench: Bench, controller: QueueController, turns: int
 ) -> None:
-    controller.clock = lambda: Seconds(asyncio.get_running_loop().time())
+    controller.queue.clock = lambda: Seconds(asyncio.get_running_loop().time())
     task = asyncio.create_task(controller.run())
     await asyncio.sleep(0.01)  # its first look is done: it waits for an event or the next look
-    controller._wake.set()  # as `wake` does while pods wait
+    add_gated(bench, 1)
+    bench.show()
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()

@@ -12,7 +12,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import RETRY_AFTER, SEEN_WITHIN
+from hetserve_extender.queue.waiting_pod import RETRY_AFTER, SEEN_WITHIN
 from queue_scene import GATED, SlowApi, add_gated, release, turns_until
 
 
@@ -58,7 +58,7 @@ async def test_a_gated_pod_that_cannot_be_read_is_told_why_once(bench: Bench, co
     bench.show()
     for _ in range(3):
         controller.start_round()
-        await asyncio.gather(*controller._patches)
+        await asyncio.gather(*controller.tasks)
     (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
     assert (event["reason"], event["involvedObject"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
     assert event["message"].endswith("it counts MiB: write 16384")
@@ -107,7 +107,7 @@ async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(
     bench.api.add(gpu_pod("stuck", unschedulable=True))
     add_gated(bench, 2)
     bench.show()
-    controller.pods.take_over()
+    controller.queue.take_over()
     slow = SlowApi(bench.api)
     controller.api = slow
     patches = controller.start_round()
@@ -127,16 +127,14 @@ async def test_nothing_is_remembered_of_pods_that_are_gone(bench: Bench, control
     bench.api.add(gpu_pod("stuck", unschedulable=True))
     bench.api.add(gpu_pod("held", gates=("other", names.QUEUE_GATE)))
     bench.show()
-    controller.pods.take_over()
+    controller.queue.take_over()
     await release(bench, controller)
     bench.show()
     for raw in bench.api.listing("/api/v1/pods"):
         bench.api.remove(raw)
     bench.show()
-    pods = controller.pods
-    left = (pods.lifted, pods.resting, pods.stuck, pods._held_by_others, pods._ours_alone_since)
-    assert not any((*left, pods._refused, pods._counts_until, pods._counting))
-    assert len(pods.line) == 0
+    queue = controller.queue
+    assert not any((queue.pods, queue.unschedulable, queue.patches, queue.line))
 
 
 async def test_the_metrics_forget_queues_whose_pods_were_deleted(bench: Bench, controller: QueueController) -> None:
@@ -147,7 +145,7 @@ async def test_the_metrics_forget_queues_whose_pods_were_deleted(bench: Bench, c
     await release(bench, controller)
     length = bench.metrics.registry.get_sample_value
     if length("hetserve_queue_length", {"queue": "0", "priority": "0"}):
-        assert controller._next_time() == bench.clock[0] + 1.0, "nobody would look again"
+        assert controller.queue.next_decision(controller.clock()) == bench.clock[0] + 1.0, "nobody would look again"
     bench.clock[0] += 1.0
     await release(bench, controller)
     assert length("hetserve_queue_length", {"queue": "0", "priority": "0"}) is None

@@ -11,7 +11,7 @@ from extender_bench import Bench
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.queue.gated import SEEN_WITHIN
+from hetserve_extender.queue.waiting_pod import SEEN_WITHIN
 from queue_scene import add_gated, patched, release
 
 UNSCHEDULABLE_AFTER = 30.0
@@ -29,7 +29,7 @@ def again(bench: Bench, controller: QueueController) -> QueueController:
         clock=controller.clock,
         wall=controller.wall,
     )
-    made.pods.take_over()
+    made.queue.take_over()
     return made
 
 
@@ -87,9 +87,9 @@ async def test_what_a_new_leader_finds_without_a_gate_counts_for_a_while_and_onc
     assert await release(bench, leader) == []
     bench.clock[0] += UNSCHEDULABLE_AFTER - 1.0
     add_direct(bench, 20, unschedulable=True)  # the scheduler says by now that they fit nowhere
-    leader.pods.take_over()  # its Lease had lapsed, and nobody else led
+    leader.queue.take_over()  # its Lease had lapsed, and nobody else led
     assert await release(bench, leader) == []
-    assert leader.pods.next_time(Seconds(bench.clock[0])) == bench.clock[0] + 1.0
+    assert leader.queue.next_end(Seconds(bench.clock[0])) == bench.clock[0] + 1.0
     bench.clock[0] += 1.0
     assert await release(bench, leader) == ["p0", "p1"], "every take-over would stop the queues for good"
 
@@ -163,7 +163,7 @@ async def test_a_gate_that_goes_long_after_a_take_over_was_lifted_by_hand(
     leader = again(bench, controller)
     bench.clock[0] += SEEN_WITHIN
     if looks:
-        leader.pods.tidy(leader.clock())
+        leader.queue.elapse(leader.clock())
     _lift_behind_its_back(bench, 0, 1)
     assert leader.outstanding(leader.clock()) == 0
     assert await release(bench, leader) == ["p2", "p3"]
@@ -188,7 +188,7 @@ async def test_each_pod_that_stops_counting_is_noticed_when_it_does(bench: Bench
         bench.clock[0] += 2.0
     ends = [start + UNSCHEDULABLE_AFTER + 2.0 * number for number in range(3)]
     for end in ends:
-        assert controller.pods.next_time(controller.clock()) == end
+        assert controller.queue.next_end(controller.clock()) == end
         bench.clock[0] = end
-    assert controller.pods.next_time(controller.clock()) is None
+    assert controller.queue.next_end(controller.clock()) is None
     assert controller.outstanding(controller.clock()) == 0

@@ -17,13 +17,16 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.queue.waiting_pod import WaitingState
 from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
+from queue_scene import in_state
 from virtual_time import virtually
 
 GATED = (names.QUEUE_GATE,)
 WAITING = 1000
+ON_ITS_WAY = (WaitingState.RELEASING, WaitingState.PATCHED)
 
 
 @dataclass
@@ -78,12 +81,12 @@ class Busy:
         )
         self.placer.on_change = self.controller.wake
         self.server.shown = self._show
-        self.server.rounds = lambda: len(self.controller._patches)
+        self.server.rounds = lambda: len(self.controller.tasks)
         self.server.pods.add(gpu_pod("stuck", unschedulable=True))
         for number in range(WAITING):
             self.server.pods.add(gpu_pod(f"p{number:04d}", gates=GATED))
         PodSink(self.placer).replace(self.server.pods.listing("/api/v1/pods"))
-        self.controller.pods.take_over()
+        self.controller.queue.take_over()
 
     def _show(self, name: str) -> None:
         """The scheduler finds no place for it either."""
@@ -171,20 +174,20 @@ def test_pods_whose_turn_never_comes_are_back_in_line(how: str) -> None:
 
     async def end() -> None:
         busy = Busy(server, 4)
-        pods = busy.controller.pods
+        queue = busy.controller.queue
         patches = busy.controller.start_round()
         assert patches is not None
         await asyncio.sleep(0.5)
-        assert len(pods.lifted) == 3
+        assert len(in_state(queue, *ON_ITS_WAY)) == 3
         if how == "cancelled":
             patches.cancel()
         else:
             server.shown = _slip
         await asyncio.wait({patches})
         await asyncio.sleep(11.0)
-        pods.tidy(Seconds(asyncio.get_running_loop().time()))
-        assert not pods.lifted
-        assert len(pods.line) == WAITING, "nothing but a new list would bring them back"
+        queue.elapse(Seconds(asyncio.get_running_loop().time()))
+        assert not in_state(queue, *ON_ITS_WAY)
+        assert len(queue.line) == WAITING, "nothing but a new list would bring them back"
 
     virtually(end())
 
@@ -210,15 +213,15 @@ def test_one_patch_that_slips_does_not_put_those_beside_it_back_in_line() -> Non
 
     async def slip() -> None:
         busy = Busy(server, 4)
-        pods = busy.controller.pods
+        queue = busy.controller.queue
         busy.placer.forget("uid-stuck")  # where all find a place the patches go side by side
         busy.controller.api = Slip(server)
         patches = busy.controller.start_round()
         assert patches is not None
         await asyncio.sleep(30.0)
-        pods.tidy(Seconds(asyncio.get_running_loop().time()))
+        queue.elapse(Seconds(asyncio.get_running_loop().time()))
         assert server.patched.total() == 3
-        assert len(pods.lifted) == 4, "they would be patched a second time beside their first patch"
+        assert len(in_state(queue, *ON_ITS_WAY)) == 4, "they would be patched a second time beside their first patch"
         assert not patches.done()
         with pytest.raises(KeyError, match="a slip"):
             await patches

@@ -8,7 +8,8 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.queue.controller import FAIL_OPEN_AT_ONCE, QueueController
+from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.queue.release_queue import FAIL_OPEN_AT_ONCE
 from queue_scene import GATED, SlowApi, fill_beta, release, turns_until
 
 
@@ -40,12 +41,12 @@ async def test_a_round_that_fails_loses_no_pod_that_the_watchdog_took(
         raise KeyError("a slip")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(controller.pods.line), "round", fail)
+        patched.setattr(type(controller.queue.line), "round", fail)
         with pytest.raises(KeyError):
             controller.start_round()
     bench.clock[0] += 11.0
-    controller.pods.tidy(Seconds(bench.clock[0]))
-    assert [pod.name for pod in controller.pods.line] == ["old"], "nothing but a new list would bring it back"
+    controller.queue.elapse(Seconds(bench.clock[0]))
+    assert [pod.name for pod in controller.queue.line] == ["old"], "nothing but a new list would bring it back"
 
 
 async def test_the_watchdog_leaves_connections_to_the_binds(bench: Bench, controller: QueueController) -> None:
@@ -61,7 +62,7 @@ async def test_the_watchdog_leaves_connections_to_the_binds(bench: Bench, contro
         await turns_until(lambda: len(slow.under_way) == FAIL_OPEN_AT_ONCE)
         bench.clock[0] += 1.0
     slow.answer.set()
-    await turns_until(lambda: not controller._patches)
+    await turns_until(lambda: not controller.tasks)
     assert len(await release(bench, controller)) == FAIL_OPEN_AT_ONCE, "they go on when those are answered"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Mode
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve_extender.requeue.requeuer import ANSWERED_WITHIN
+from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN
+from queue_scene import turns_until
 from recall_scene import Scene
 
 
@@ -17,9 +19,9 @@ async def test_a_pod_that_was_refused_before_the_watch_showed_the_free_gpu_is_re
     scene = Scene()
     assert not scene.filter(scene.pod("p"))
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"], "once: what follows is the scheduler's answer to it"
     assert scene.outcomes == ["written"]
 
@@ -29,10 +31,10 @@ async def test_a_pod_that_still_does_not_fit_is_left_alone() -> None:
     scene.filter(scene.pod("large", 40000))
     scene.filter(scene.pod("elsewhere"), "n1")
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == []
     scene.end("b")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["elsewhere"], "of the nodes that were offered one has room now"
 
 
@@ -44,10 +46,10 @@ async def test_a_pod_that_waits_for_a_closed_node_is_recalled_once_it_is_open(st
     PodSink(scene.placer).apply("ADDED", stranger)
     scene.end("a")
     assert not scene.filter(scene.pod("p"))
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == [], "its node is closed"
     PodSink(scene.placer).apply("DELETED", stranger)
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -55,7 +57,7 @@ async def test_a_node_that_was_offered_before_we_knew_it_counts_as_offered() -> 
     scene = Scene()
     assert not scene.filter(scene.pod("p"), "n1", "new")
     NodeSink(scene.placer).apply("ADDED", gpu_node("new", gpus=1))
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -68,10 +70,10 @@ async def test_nodes_that_were_withheld_stay_so_whatever_other_nodes_come_and_go
         PodSink(scene.placer).apply("ADDED", scene.api.pod(f"x{number}"))
     scene.end("a")
     NodeSink(scene.placer).apply("DELETED", gpu_node("a3", gpus=1))
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == []
     scene.end("b")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -81,7 +83,7 @@ async def test_a_pod_that_the_scheduler_tried_again_by_itself_is_left_alone() ->
     assert not scene.filter(raw)
     scene.end("a")
     assert scene.filter(raw)
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == []
 
 
@@ -89,16 +91,16 @@ async def test_of_equal_pods_one_is_asked_at_a_time_the_longest_refused_first() 
     scene = Scene()
     pods = scene.equals(3)
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p0"]
     scene.end("b")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p0"], "the scheduler still has to try the first"
     assert scene.filter(pods[0])
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p0", "p1"]
     assert scene.filter(pods[1])
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p0", "p1"], "both GPUs are taken now"
 
 
@@ -106,13 +108,13 @@ async def test_of_equal_pods_the_next_has_its_turn_where_the_scheduler_does_not_
     scene = Scene()
     scene.equals(3)
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     for name in ("p1", "p2"):
         scene.clock[0] += ANSWERED_WITHIN
-        await scene.recall.recall()
+        await scene.requeuer.requeue()
         assert scene.recalled()[-1] == name
     scene.clock[0] += ANSWERED_WITHIN
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p0", "p1", "p2", "p0"], "and it is not lost itself"
 
 
@@ -123,7 +125,7 @@ async def test_a_reservation_that_ends_lets_the_next_be_recalled() -> None:
     assert not scene.filter(scene.pod("next", 32768))
     scene.clock[0] = 31.0
     scene.placer.overdue()
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["next"]
 
 
@@ -131,21 +133,28 @@ async def test_a_node_whose_gpus_are_others_by_now_is_looked_at_again() -> None:
     """As many and as large as before, so that the sums say nothing."""
     scene = Scene()
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     scene.filter(scene.pod("p", product="A100"))
     NodeSink(scene.placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="A100"))
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
 async def test_a_recalled_pod_that_was_placed_wakes_the_next() -> None:
     scene = Scene()
+    scene.requeuer.sleep = lambda _seconds: asyncio.sleep(0)
     pods = scene.equals(2)
+    task = asyncio.create_task(scene.requeuer.run())
     scene.end("a")
-    await scene.recall.recall()
-    scene.recall._wake.clear()
+    await turns_until(lambda: scene.recalled() == ["p0"])
+    scene.end("b")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert scene.recalled() == ["p0"]
     assert scene.filter(pods[0])
-    assert scene.recall._wake.is_set()
+    await turns_until(lambda: scene.recalled() == ["p0", "p1"])
+    task.cancel()
+    await asyncio.wait({task})
 
 
 async def test_a_pod_that_the_watch_shows_after_its_refusal_is_recalled_all_the_same() -> None:
@@ -153,9 +162,9 @@ async def test_a_pod_that_the_watch_shows_after_its_refusal_is_recalled_all_the_
     raw = gpu_pod("p")
     scene.filter(raw)
     scene.end("a")
-    assert await scene.recall.due() == []
+    assert await scene.requeuer.due() == []
     scene.pod("p", model="resnet")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -163,10 +172,10 @@ async def test_a_pod_that_was_changed_is_judged_by_what_it_asks_now() -> None:
     scene = Scene()
     scene.filter(scene.pod("p", 40000))
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     scene.pod("p", 4096)
     scene.end("b")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -180,7 +189,7 @@ async def test_a_place_that_another_got_and_gave_meanwhile_is_not_overlooked() -
     assert not scene.filter(raw)
     scene.end("a")
     assert scene.filter(scene.pod("c", 16384, model="c"), "n0")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
 
@@ -195,7 +204,7 @@ async def test_a_place_that_another_gets_by_its_bind_alone_is_not_overlooked() -
     assert not scene.filter(refused)
     scene.end(first["metadata"]["name"])
     scene.placer.fix_gpus(scene.placer.pods[other["metadata"]["uid"]].request, "n0")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["p"], "it waits for the scheduler's five minutes, and fits"
 
 
@@ -206,7 +215,7 @@ async def test_what_the_watch_shows_of_pods_that_are_booked_already_is_no_change
     assert scene.filter(bound, "n0")
     scene.placer.fix_gpus(scene.placer.pods[bound["metadata"]["uid"]].request, "n0")
     assert not scene.filter(scene.pod("p", 30000, model="p"))
-    before = scene.recall._changes.state
+    before = scene.requeuer.refused.changes.state
     scene.pod("c", 16384, model="c", node="n0", gpu="0")
-    await scene.recall.recall()
-    assert scene.recall._changes.state == before, "all refused pods are decided again for each bind"
+    await scene.requeuer.requeue()
+    assert scene.requeuer.refused.changes.state == before, "all refused pods are decided again for each bind"

@@ -11,8 +11,9 @@ import pytest
 from hetserve.api import names
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.requeue import requeuer as module
-from hetserve_extender.requeue.requeuer import LONGEST_UID, REMEMBERED, SEEN_WITHIN, SETTLE
+from hetserve_extender.requeue import refused_pods
+from hetserve_extender.requeue.refused_pods import LONGEST_UID, REMEMBERED, SEEN_WITHIN
+from hetserve_extender.requeue.requeuer import SETTLE
 from hetserve_shell.tasks import slices
 from hetserve_shell.tasks.supervisor import kept_up
 from recall_scene import Scene
@@ -27,10 +28,10 @@ async def test_pods_that_ended_or_were_placed_are_forgotten_and_unknown_ones_in_
     scene.pod("ending", terminating=True)
     scene.pod("bound", node="n0", gpu="0")
     scene.pod("spoilt", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
-    await scene.recall.due()
+    await scene.requeuer.due()
     assert scene.remembered() == ["uid-gone", "uid-bound", "uid-never-seen"], "what the watch may still show"
     scene.clock[0] += SEEN_WITHIN + 1.0
-    await scene.recall.due()
+    await scene.requeuer.due()
     assert scene.remembered() == []
 
 
@@ -39,7 +40,7 @@ async def test_no_more_pods_are_kept_in_mind_than_stated() -> None:
     for number in range(REMEMBERED + 50):
         scene.filter(scene.pod(f"p{number}", 1 + number))
     scene.end("a")
-    due = await scene.recall.due()
+    due = await scene.requeuer.due()
     assert len(due) == REMEMBERED
     assert due[0][1].name == "p50"
 
@@ -50,9 +51,9 @@ async def test_what_is_kept_of_a_refused_pod_does_not_grow_with_what_the_request
     offered = tuple(f"{number:0250d}" for number in range(10_000))
     scene.filter(gpu_pod("p", uid="u" * LONGEST_UID), *offered)
     scene.filter(gpu_pod("q", uid="u" * (LONGEST_UID + 1)), *offered)
-    (kept,) = scene.recall._refused.values()
-    assert len(kept.uid) + len(kept.withheld[1]) <= LONGEST_UID + 1
-    assert scene.placer.ledger.index.node_row.keys() == scene.recall._nodes._numbers.keys()
+    (kept,) = scene.requeuer.refused.pods.values()
+    assert len(kept.uid) + len(kept.excluded.bits) <= LONGEST_UID + 1
+    assert scene.placer.ledger.index.node_row.keys() == scene.requeuer.refused.nodes.names
 
 
 async def test_nodes_that_come_and_go_leave_no_trace_for_ever() -> None:
@@ -62,8 +63,8 @@ async def test_nodes_that_come_and_go_leave_no_trace_for_ever() -> None:
     for generation in range(40):
         fresh = [gpu_node(f"g{generation}-{number}", gpus=1) for number in range(100)]
         NodeSink(scene.placer).replace([*fresh, gpu_node("n0", gpus=1), gpu_node("n1", gpus=1)])
-        await scene.recall.due()
-    assert len(scene.recall._nodes._numbers) <= 2 * 102 + 1024 + 102
+        await scene.requeuer.due()
+    assert len(scene.requeuer.refused.nodes.names) <= 2 * 102 + 1024 + 102
 
 
 async def test_events_that_give_nothing_back_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,15 +75,15 @@ async def test_events_that_give_nothing_back_decide_nothing(monkeypatch: pytest.
         decided.append(request.name)
         return False
 
-    monkeypatch.setattr(module, "fits", fits)
+    monkeypatch.setattr(refused_pods, "fits", fits)
     scene.filter(scene.pod("p"))
     scene.filter(scene.pod("q"))
     scene.pod("p", unschedulable=True)
-    await scene.recall.due()
+    await scene.requeuer.due()
     assert decided == [], "the scheduler writes a condition to every pod that it refuses"
     scene.end("a")
-    await scene.recall.due()
-    await scene.recall.due()
+    await scene.requeuer.due()
+    await scene.requeuer.due()
     assert decided == ["p", "q"]
 
 
@@ -95,11 +96,11 @@ async def test_a_long_round_gives_way_in_between(monkeypatch: pytest.MonkeyPatch
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    scene.recall.sleep = sleep
+    scene.requeuer.sleep = sleep
     for number in range(20):
         scene.filter(scene.pod(f"p{number}", 40000 + number))
     scene.end("a")
-    await scene.recall.due()
+    await scene.requeuer.due()
     assert len(slept) == 20
 
 
@@ -110,8 +111,8 @@ async def test_the_task_waits_for_a_change_and_gives_the_scheduler_time() -> Non
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    scene.recall.sleep = sleep
-    task = asyncio.create_task(scene.recall.run())
+    scene.requeuer.sleep = sleep
+    task = asyncio.create_task(scene.requeuer.run())
     scene.filter(scene.pod("p"))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -127,11 +128,11 @@ async def test_the_task_waits_for_a_change_and_gives_the_scheduler_time() -> Non
 
 async def test_an_error_that_nobody_foresaw_is_logged_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    scene.recall.sleep = lambda _seconds: asyncio.sleep(0)
+    scene.requeuer.sleep = lambda _seconds: asyncio.sleep(0)
     scene.filter(scene.pod("p"))
-    scene.recall.stamp = lambda: next(iter(()))
+    scene.requeuer.stamp = lambda: next(iter(()))
     told: list[str] = []
-    task = asyncio.create_task(kept_up("recall", scene.recall.run, told.append, scene.recall.sleep))
+    task = asyncio.create_task(kept_up("recall", scene.requeuer.run, told.append, scene.requeuer.sleep))
     scene.end("a")
     for _ in range(10):
         await asyncio.sleep(0)
@@ -144,8 +145,8 @@ async def test_an_error_that_nobody_foresaw_is_logged_and_ends_nothing(caplog: p
 async def test_the_task_wakes_when_a_pod_has_rested() -> None:
     scene = Scene()
     loop = asyncio.get_running_loop()
-    scene.recall.clock = lambda: loop.time() * 100.0  # a second of rest is 10 ms here, and is waited out
-    scene.recall.sleep = lambda _seconds: asyncio.sleep(0)
+    scene.requeuer.refused.clock = lambda: loop.time() * 100.0  # a second of rest is 10 ms here, and is waited out
+    scene.requeuer.sleep = lambda _seconds: asyncio.sleep(0)
     scene.filter(scene.pod("p"))
     scene.api.faults["PATCH"] = deque(["lost before"])
     written = asyncio.Event()
@@ -155,8 +156,8 @@ async def test_the_task_wakes_when_a_pod_has_rested() -> None:
         if outcome == "written":
             written.set()
 
-    scene.recall.on_recall = told
-    task = asyncio.create_task(scene.recall.run())
+    scene.requeuer.on_requeue = told
+    task = asyncio.create_task(scene.requeuer.run())
     scene.end("a")
     async with asyncio.timeout(10):
         await written.wait()
@@ -168,10 +169,10 @@ async def test_the_task_wakes_when_a_pod_has_rested() -> None:
 async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(turns: int) -> None:
     scene = Scene()
     scene.filter(scene.pod("p"))
-    scene.recall._rest(scene.recall._refused["uid-p"])  # it waits with a time limit
-    task = asyncio.create_task(scene.recall.run())
+    scene.requeuer.refused.answered(scene.requeuer.refused.pods["uid-p"], "refused")  # it waits with a time limit
+    task = asyncio.create_task(scene.requeuer.run())
     await asyncio.sleep(0.01)
-    scene.recall.wake()
+    scene.requeuer.wake()
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()

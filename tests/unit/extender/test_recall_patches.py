@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender.requeue.requeuer import ANSWERED_WITHIN, AT_ONCE, RETRY_AFTER, RETRY_AFTER_AT_MOST, SEEN_WITHIN
+from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN, RETRY_AFTER, RETRY_AFTER_AT_MOST, SEEN_WITHIN
+from hetserve_extender.requeue.requeuer import AT_ONCE
 from hetserve_shell.kube.client import Answer
 from recall_scene import Scene
 
@@ -21,10 +22,10 @@ async def test_an_api_server_that_does_not_answer_is_not_asked_for_everybody() -
         scene.filter(scene.pod(f"p{number}"))
     scene.end("a")
     scene.api.faults["PATCH"] = deque(["lost before"])
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert len(scene.patched()) == AT_ONCE
     scene.clock[0] += RETRY_AFTER
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert len(set(scene.recalled())) == 3 * AT_ONCE
 
 
@@ -33,7 +34,7 @@ async def test_a_pod_of_the_same_name_that_came_meanwhile_is_not_touched() -> No
     scene.filter(scene.pod("p"))
     scene.api.add(gpu_pod("p", uid="another"))
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == []
     assert scene.outcomes == ["refused"]
 
@@ -44,13 +45,13 @@ async def test_of_equal_pods_the_next_is_asked_at_once_where_the_first_is_gone()
     scene.api.remove(scene.api.pod("p0"))
     scene.end("p1")
     scene.end("a")
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.patched() == ["p0", "p2"], (
         "one of which the watch does not know yet that it is gone, one of which it does"
     )
     assert scene.outcomes == ["gone", "written"]
     scene.clock[0] += SEEN_WITHIN + 1.0
-    await scene.recall.due()
+    await scene.requeuer.due()
     assert scene.remembered() == ["uid-p2"]
 
 
@@ -61,11 +62,11 @@ async def test_a_patch_that_is_refused_loses_neither_the_pod_nor_the_others(faul
     scene.filter(scene.pod("q", 2048))
     scene.end("a")
     scene.api.faults["PATCH"] = deque([fault])
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled() == ["q", "p1"]
     assert scene.patched() == ["p0", "q", "p1"]
     scene.clock[0] += ANSWERED_WITHIN
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.patched()[-1] == "p0", "tried again later"
 
 
@@ -76,13 +77,13 @@ async def test_a_patch_that_is_lost_is_tried_again_ever_later() -> None:
     scene.api.faults["PATCH"] = deque(["lost before"] * 12)
     pauses, last = [], 0.0
     for _ in range(12):
-        await scene.recall.recall()
-        rests = scene.recall._refused["uid-p"].rests_until
+        await scene.requeuer.requeue()
+        rests = scene.requeuer.refused.pods["uid-p"].until
         pauses.append(rests - last)
         scene.clock[0] = last = rests
     assert pauses[:3] == [RETRY_AFTER, 2 * RETRY_AFTER, 4 * RETRY_AFTER]
     assert pauses[-1] == RETRY_AFTER_AT_MOST
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.recalled()[-1] == "p"
 
 
@@ -94,9 +95,9 @@ async def test_a_pod_that_the_scheduler_tries_while_it_is_written_ends_nothing(s
     for raw in pods:
         assert not scene.filter(raw)
     scene.end("a")
-    scene.recall.api = Hasty(scene, pods[1])
+    scene.requeuer.api = Hasty(scene, pods[1])
     scene.api.faults["PATCH"] = deque([200, status])
-    await scene.recall.recall()
+    await scene.requeuer.requeue()
     assert scene.remembered() == ["uid-p"]
 
 

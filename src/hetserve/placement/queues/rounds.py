@@ -1,12 +1,9 @@
 """Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
 
 Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`, kept stable
-by `partition`); line 3 picks up to beta of them by weight (`Weights`), paid out by credits.
-
-**Bound on waiting.** The last of every p releases of a priority (`oldest_every`, 2) goes to whoever waits longest
-there. So a pod with n older ones of its priority is released within p x (n + 1) releases of that priority,
-whatever arrives, however shapes and queues change, and however many pods are outstanding or stuck: those
-decide when there is a release, not whose it is. Higher priorities go first, without a bound for lower ones.
+by `partition`); line 3 picks up to beta of them by weight (`Weights`), paid out by credits. The last of every p
+releases of a priority (`oldest_every`) goes to its longest waiting pod, which bounds how long a pod waits: the bound
+and its proof are in docs/queues.md.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from hetserve.placement.queues.weights import Weights, weight
 from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
-"""Every how many releases of a priority the longest waiting pod has its turn: the p of the waiting bound."""
+"""Every how many releases of a priority the longest waiting pod is released: the p of the bound in docs/queues.md."""
 OUT_OF_TURN: Final = -1
 """The queue of a release that no queue decided."""
 
@@ -86,8 +83,8 @@ class Queue:
 class Release:
     """A pod to release, and why it is its turn.
 
-    A `WaitingLine`, which knows since when the pod waits, also says which release of its priority this is, and by which
-    one the pod is due by the bound on waiting.
+    A `WaitingLine` sets `number`, which release of its priority this is, and `due`, the last number at which the bound
+    on waiting allows it.
     """
 
     pod: Waiting
@@ -139,7 +136,7 @@ def next_round(
     settings: QueueSettings,
     fairness: Fairness | None = None,
 ) -> Round:
-    """Pods to release now, so that at most beta are released and not yet bound.
+    """Chooses the pods to release now, so that at most beta are released and not yet bound.
 
     `outstanding` counts the released and unbound pods (those that stay unschedulable excluded); `now` is on
     the clock of `Waiting.since`; `largest_gpu` scales the memory feature. Higher priorities go first.

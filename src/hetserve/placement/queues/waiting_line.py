@@ -1,8 +1,6 @@
-"""The rounds of `queues.next_round` without sorting every waiting pod for each of them.
+"""Makes the rounds of `rounds.next_round`, which is the definition, over pods that are kept sorted as they come and go.
 
-Pods are kept sorted as they come and go, so a round costs what its queues and releases cost. With 10,000 pods
-and a place that frees up every few milliseconds this is what keeps the scheduler busy. `next_round` stays the
-definition: `tests/properties/test_placement_queues.py` holds the two together.
+A round costs what its queues and releases cost, not a sort of all waiting pods: decision 0034.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from hetserve.placement.queues.rounds import (
 from hetserve.units import MiB, Seconds
 
 MANY: Final = 64
-"""New pods from which it is cheaper to sort all than to look for the place of each."""
+"""New pods from which it is cheaper to sort all than to search for the rank of each."""
 
 
 @dataclass(slots=True)
@@ -55,13 +53,13 @@ class _Level:
         if line is not None:
             _remove(line, entry(pod))
 
-    def older(self, pod: Waiting) -> int:
+    def rank(self, pod: Waiting) -> int:
         """How many pods have waited longer."""
         return sum(bisect_left(held, entry(pod)) for held in self.shapes.values())
 
-    def ages(self) -> dict[str, int]:
-        """The same of every pod, by UID."""
-        return {pod.uid: older for older, (*_, pod) in enumerate(sorted(chain(*self.shapes.values())))}
+    def ranks(self) -> dict[str, int]:
+        """The rank of every pod, by UID."""
+        return {pod.uid: rank for rank, (*_, pod) in enumerate(sorted(chain(*self.shapes.values())))}
 
     def follow(self, partition: Partition) -> None:
         """Sort the pods into the queues of a new partition."""
@@ -85,19 +83,26 @@ class _Level:
         return self.lines.setdefault(self.partition.queue_of[shape], [])
 
 
+@dataclass(slots=True, eq=False)
+class _InLine:
+    """A waiting pod; `due`: by which release of its priority it is released, None before its first round."""
+
+    pod: Waiting
+    due: int | None = None
+
+
 @dataclass(slots=True)
 class WaitingLine:
-    """The waiting pods, and what the last round left to the next."""
+    """The waiting pods, and the state that a round leaves to the next."""
 
     settings: QueueSettings
     fairness: Fairness = field(default_factory=Fairness)
-    _pods: dict[str, Waiting] = field(default_factory=dict)
+    _pods: dict[str, _InLine] = field(default_factory=dict)
     _levels: dict[int, _Level] = field(default_factory=dict)
     _released: dict[int, int] = field(default_factory=dict)
     """How many releases of each priority were decided."""
-    _due: dict[str, int] = field(default_factory=dict)
-    """By which release of its priority each waiting pod is out, by the bound when it was first in a round."""
-    _new: set[str] = field(default_factory=set)
+    _new: set[_InLine] = field(default_factory=set)
+    """Those that came since the last round."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -106,38 +111,35 @@ class WaitingLine:
         return uid in self._pods
 
     def __iter__(self) -> Iterator[Waiting]:
-        return iter(self._pods.values())
+        return (held.pod for held in self._pods.values())
 
     def put(self, pod: Waiting) -> None:
-        """Take a pod, or take it as it is now."""
+        """Adds a pod, or replaces it by what it is now; its due release stays unless its priority changes."""
         known = self._pods.get(pod.uid)
-        if known == pod:
+        if known is not None and known.pod == pod:
             return
-        promised = self._due.get(pod.uid) if known is not None and known.priority == pod.priority else None
+        due = known.due if known is not None and known.pod.priority == pod.priority else None
         if known is not None:
             self.discard(pod.uid)
-        self._pods[pod.uid] = pod
+        held = self._pods[pod.uid] = _InLine(pod, due)
         self._levels.setdefault(pod.priority, _Level()).put(pod)
-        if promised is None:
-            self._new.add(pod.uid)
-        else:
-            self._due[pod.uid] = promised
+        if due is None:
+            self._new.add(held)
 
     def discard(self, uid: str) -> None:
-        """Forget a pod, if it is here."""
-        pod = self._pods.pop(uid, None)
-        if pod is None:
+        """Removes a pod, if it is here."""
+        held = self._pods.pop(uid, None)
+        if held is None:
             return
-        self._due.pop(uid, None)
-        self._new.discard(uid)
-        level = self._levels[pod.priority]
-        level.discard(pod)
+        self._new.discard(held)
+        level = self._levels[held.pod.priority]
+        level.discard(held.pod)
         if not level.shapes:
-            del self._levels[pod.priority]
+            del self._levels[held.pod.priority]
 
     def round(self, *, outstanding: int, now: Seconds, largest_gpu: MiB) -> Round:
         """The round of `next_round` over the pods here; its releases stay here until they are discarded."""
-        self._promise()
+        self._set_due()
         slots = max(self.settings.beta - outstanding, 0)
         turns = RoundInProgress(now, self.settings, slots, self.fairness)
         for priority in sorted(self._levels, reverse=True):
@@ -149,21 +151,22 @@ class WaitingLine:
         self.fairness = made.fairness
         return replace(made, releases=tuple(map(self._numbered, made.releases)))
 
-    def _promise(self) -> None:
-        """Note for each new pod when it is out at the latest: period x (older pods + 1) releases from now."""
-        many = len(self._new) >= MANY
-        ages = [level.ages() for level in self._levels.values()] if many else []
-        older = {uid: count for level in ages for uid, count in level.items()}
-        for uid in self._new:
-            pod = self._pods[uid]
-            count = older[uid] if many else self._levels[pod.priority].older(pod)
-            self._due[uid] = self._released.get(pod.priority, 0) + self.settings.oldest_every * (count + 1)
+    def _set_due(self) -> None:
+        """Fixes for each new pod by which release it is due: docs/queues.md, the bound on waiting."""
+        levels = self._levels.values() if len(self._new) >= MANY else ()
+        ranks = {uid: rank for level in levels for uid, rank in level.ranks().items()}
+        for held in self._new:
+            priority = held.pod.priority
+            rank = ranks[held.pod.uid] if ranks else self._levels[priority].rank(held.pod)
+            held.due = self._released.get(priority, 0) + self.settings.oldest_every * (rank + 1)
         self._new.clear()
 
     def _numbered(self, release: Release) -> Release:
-        priority = release.pod.priority
+        priority, due = release.pod.priority, self._pods[release.pod.uid].due
+        if due is None:
+            raise RuntimeError(f"pod {release.pod.uid} was released by a round that it was not in")
         number = self._released[priority] = self._released.get(priority, 0) + 1
-        return replace(release, number=number, due=self._due[release.pod.uid])
+        return replace(release, number=number, due=due)
 
 
 def _remove(pods: list[Entry], gone: Entry) -> None:

@@ -1,0 +1,268 @@
+"""All pods on their way through our scheduling gate: a state machine without requests, its clocks injected.
+
+Events come in: the watch shows a pod, a patch is answered, time passes, a term begins or ends. Patches that may be sent
+go out; the controller sends them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Final
+
+from hetserve.placement import PodView, QueueSettings, Round, Waiting
+from hetserve.placement.pods.scheduling_gate import waiting
+from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
+from hetserve.placement.queues.waiting_line import WaitingLine
+from hetserve.units import MiB, Seconds
+from hetserve_extender.queue.patch_order import Patch, PatchOrder
+from hetserve_extender.queue.scheduling_gate import PatchOutcome
+from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between rounds for the metrics and the watchdog, while no event comes or no slot is free."""
+FAIL_OPEN_AT_ONCE: Final = 32
+"""Unanswered patches of the watchdog: half of the connections are left to the binds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """A round, how many pods occupy a slot after it, and its patches, those out of turn first."""
+
+    round: Round
+    outstanding: int
+    patches: tuple[Patch, ...]
+
+
+@dataclass(slots=True)
+class ReleaseQueue:
+    """Each pod is one `WaitingPod`; all else is an index of them.
+
+    `unschedulable_after` as in `Moment`; `clock` is monotonic, `wall` the time of day of creation timestamps;
+    `is_bound` tells of a UID whether the ledger knows its bind, which the watch may not show yet.
+    """
+
+    settings: QueueSettings
+    unschedulable_after: float
+    clock: Callable[[], Seconds]
+    wall: Callable[[], Seconds]
+    is_bound: Callable[[str], bool] = lambda _uid: False
+    line: WaitingLine = field(init=False)
+    """The GATED pods."""
+    patches: PatchOrder = field(default_factory=PatchOrder)
+    _pods: dict[str, WaitingPod] = field(default_factory=dict)
+    _releasing: set[str] = field(default_factory=set)
+    _patched: dict[str, Seconds] = field(default_factory=dict)
+    """When each of them is GATED again; as a rule they are few."""
+    _released: set[str] = field(default_factory=set)
+    _unschedulable: set[str] = field(default_factory=set)
+    _ends: list[tuple[Seconds, str]] = field(default_factory=list)
+    """Heap of the times at which the other states end, with those of states that a pod has left."""
+    _leads: bool = False
+    _found_until: Seconds = Seconds(-math.inf)
+    """Until when the pods that the last take-over found without a gate occupy slots."""
+    _predecessor_until: Seconds = Seconds(-math.inf)
+    """Until when the watch may show a patch of the previous leader."""
+    _looked: Seconds = Seconds(-math.inf)
+
+    def __post_init__(self) -> None:
+        self.line = WaitingLine(self.settings)
+
+    @property
+    def pods(self) -> Mapping[str, WaitingPod]:
+        """Every known pod without a node, by UID."""
+        return MappingProxyType(self._pods)
+
+    @property
+    def unschedulable(self) -> AbstractSet[str]:
+        """Released pods that the scheduler reports it cannot place, whether they occupy a slot or not."""
+        return self._unschedulable
+
+    def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
+        """Pods that occupy a slot; counted up to `limit`, since a take-over may find ten thousand."""
+        count = len(self._releasing) + len(self._patched)
+        for uid in self._released:
+            if count >= limit:
+                break
+            count += now < self._pods[uid].until and not self.is_bound(uid)
+        return count
+
+    # What the watch shows
+
+    def shown(self, view: PodView) -> None:
+        """The watch shows a pod without a node."""
+        uid = view.uid
+        before = self._pods.get(uid)
+        pod = first_shown(view) if before is None else before.shown(view, self._moment())
+        if pod.state is WaitingState.GATED and uid in self.patches:  # it was out of sight for a while
+            pod = pod.chosen()
+        self._put(uid, pod)
+
+    def gone(self, uid: str) -> None:
+        """A pod is bound, finished or deleted."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._drop(uid, pod)
+
+    # Terms
+
+    def begin_term(self) -> None:
+        """Takes over, unless the last term did not end: a run that failed continues it."""
+        if not self._leads:
+            self.take_over()
+        self._leads = True
+
+    def take_over(self) -> None:
+        """Counts every pod without a gate once: nobody knows which of them the previous leader released."""
+        at = self._moment()
+        self._found_until = Seconds(at.now + self.unschedulable_after)
+        self._predecessor_until = Seconds(at.now + SEEN_WITHIN)
+        for uid, pod in list(self._pods.items()):
+            self._put(uid, pod.found(self._found_until, at))
+
+    def end_term(self) -> None:
+        """Deposed: another may lead and release; the patches in flight may still land."""
+        self._leads = False
+        for patch in self.patches:
+            self.answered(patch, "lost")
+
+    # Releases and their patches
+
+    def decide(self, largest_gpu: MiB, fail_open_after: float | None = None) -> Releases | None:
+        """A round, if a slot is free and a pod waits, or if `LOOK_EVERY` has passed; else None.
+
+        Pods that only our gate has held for longer than `fail_open_after` [s] are released out of turn, beyond beta.
+        """
+        now, beta = self.clock(), self.settings.beta
+        self.elapse(now)
+        look = now - self._looked >= LOOK_EVERY
+        outstanding = self.outstanding(now, math.inf if look else beta)
+        if not look and (outstanding >= beta or not self.line):
+            return None
+        overdue: list[Release] = []
+        if look:
+            self._looked = now
+            overdue = self._overdue(fail_open_after)
+        decided = self._round(outstanding, overdue, largest_gpu)
+        releases = (*overdue, *decided.releases)
+        return Releases(decided, outstanding + len(releases), self.release(releases))
+
+    def release(self, releases: Sequence[Release]) -> tuple[Patch, ...]:
+        """Takes GATED pods out of line and orders their patches."""
+        for release in releases:
+            uid = release.pod.uid
+            self._put(uid, self._pods[uid].chosen())
+        return self.patches.add(releases, one_by_one=bool(self._unschedulable))
+
+    def needed(self, patch: Patch) -> bool:
+        """Whether to send a patch in its turn; not if the pod, or its gate, went meanwhile."""
+        pod = self._pods.get(patch.uid)
+        return pod is not None and pod.state is WaitingState.RELEASING and self.patches.holds(patch)
+
+    def answered(self, patch: Patch, outcome: PatchOutcome) -> list[Patch]:
+        """A patch is answered, or never will be ("lost"); returns those that may be sent now."""
+        pod = self._pods.get(patch.uid)
+        if pod is not None and self.patches.holds(patch):
+            now = self.clock()
+            self._put(patch.uid, pod.refused(now) if outcome == "refused" else pod.patched(now))
+        return self.patches.answered(patch)
+
+    # Time
+
+    def elapse(self, now: Seconds) -> None:
+        """Ends the states whose time is over."""
+        ended = [uid for uid, until in self._patched.items() if until <= now]
+        while self._ends and self._ends[0][0] <= now:
+            ended.append(heappop(self._ends)[1])
+        for uid in ended:
+            if uid in self._pods:
+                self._put(uid, self._pods[uid].elapsed(now))
+
+    def next_end(self, now: Seconds) -> Seconds | None:
+        """When the next state ends without an event."""
+        self.elapse(now)
+        while self._ends and self._left(*self._ends[0]):
+            heappop(self._ends)
+        ends = [*self._patched.values(), *(until for until, _ in self._ends[:1])]
+        return min(ends, default=None)
+
+    def _left(self, until: Seconds, uid: str) -> bool:
+        """Whether a pod has left the state that ends at `until`."""
+        return uid not in self._pods or self._pods[uid].until != until
+
+    def next_decision(self, now: Seconds) -> Seconds:
+        """When to decide again if no event comes."""
+        look = Seconds(max(self._looked + LOOK_EVERY, now))
+        end = self.next_end(now)
+        return look if end is None else min(look, end)
+
+    def _round(self, outstanding: int, overdue: Sequence[Release], largest_gpu: MiB) -> Round:
+        """A round without the overdue pods."""
+        for release in overdue:
+            self.line.discard(release.pod.uid)
+        try:
+            return self.line.round(outstanding=outstanding + len(overdue), now=self.wall(), largest_gpu=largest_gpu)
+        except Exception:
+            for release in overdue:
+                self.line.put(release.pod)
+            raise
+
+    def _overdue(self, limit: float | None) -> list[Release]:
+        """Pods that only our gate has held for longer than `limit`, the oldest first."""
+        if limit is None:
+            return []
+        now, wall = self.clock(), self.wall()
+        late = sorted((pod.since, pod.uid, pod) for pod in self.line if self._gated_for(pod, now, wall) > limit)
+        reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
+        room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
+        return [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:room]]
+
+    def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
+        """Seconds for which only our gate has held a pod: since it was created, if there was no other gate."""
+        since = self._pods[pod.uid].alone_since
+        return wall - pod.since if since is None else now - since
+
+    def _moment(self) -> Moment:
+        now = self.clock()
+        found_until = self._found_until if now < self._predecessor_until else None
+        return Moment(now, self.unschedulable_after, found_until)
+
+    def _put(self, uid: str, pod: WaitingPod) -> None:
+        """Keeps the next value of a pod, and the indices true."""
+        before = self._pods.get(uid)
+        if pod is before:
+            return
+        same = before is not None and before.state is pod.state
+        if before is not None and not (same and pod.state is WaitingState.GATED):  # in line it keeps its due release
+            self._drop(uid, before)
+        self._pods[uid] = pod
+        if pod.state is WaitingState.GATED:
+            self.line.put(waiting(pod.view))
+        elif pod.state is WaitingState.RELEASING:
+            self._releasing.add(uid)
+        elif pod.state is WaitingState.PATCHED:
+            self._patched[uid] = pod.until
+            return
+        elif pod.state is WaitingState.RELEASED:
+            self._released.add(uid)
+        if pod.unschedulable:
+            self._unschedulable.add(uid)
+        if pod.until < NEVER and not (same and before is not None and before.until == pod.until):
+            heappush(self._ends, (pod.until, uid))
+
+    def _drop(self, uid: str, pod: WaitingPod) -> None:
+        """Takes a value out of the indices."""
+        if pod.state is WaitingState.GATED:
+            self.line.discard(uid)
+        elif pod.state is WaitingState.RELEASING:
+            self._releasing.discard(uid)
+        elif pod.state is WaitingState.PATCHED:
+            del self._patched[uid]
+        elif pod.state is WaitingState.RELEASED:
+            self._released.discard(uid)
+        if pod.unschedulable:
+            self._unschedulable.discard(uid)

@@ -1,0 +1,214 @@
+"""Pods that filter refused, each a value with named states: a state machine without requests, its clock injected.
+
+    REFUSED -> ASKED -> (tried: placed, or REFUSED anew)
+       |         | not tried in time
+       +---> BACKING_OFF ---> due again
+
+A pod that is placed, ends or is gone is forgotten. Why and when a pod is asked for again: decision 0037.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, Literal
+
+from hetserve.objects.fields import InvalidObjectError
+from hetserve.placement.decision.decide import fits
+from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.values import value
+from hetserve_extender.requeue.excluded_nodes import ExcludedNodes, NodeNumbers
+
+RequeueOutcome = Literal["written", "gone", "refused", "lost"]
+"""What a patch did: the pod has it, the pod is gone, the API server refused it, or there is no answer."""
+
+REMEMBERED: Final = 512
+"""Refused pods that are kept, the latest; the queues let far fewer wait in the scheduler at a time."""
+LONGEST_UID: Final = 128
+"""Characters of a UID that is kept; those of Kubernetes have 36."""
+SEEN_WITHIN: Final = 10.0
+"""Seconds in which the watch must show a pod that was refused, or there is none."""
+ANSWERED_WITHIN: Final = 2.0
+"""Seconds that the scheduler has to try an asked pod (0.2 as measured); then the next equal one is asked."""
+RETRY_AFTER: Final = 1.0
+RETRY_AFTER_AT_MOST: Final = 60.0
+NEVER: Final = math.inf
+
+
+class RefusedState(Enum):
+    """What the scheduler does about a refused pod."""
+
+    REFUSED = "refused"
+    """It waits for an event that it hears of."""
+    ASKED = "asked"
+    """It was asked to try the pod, and has until `until` to do so."""
+    BACKING_OFF = "backing off"
+    """Its patch failed or it did not try the pod; it is asked again after `until`, later with each failure."""
+
+
+@value(frozen=True, slots=True)
+class RefusedPod:
+    """A pod as it was last refused, at time `at`; what it asks for is what the watch shows now.
+
+    `judged`: state of the GPUs (`GpuChanges`) in which it fitted nowhere.
+    """
+
+    uid: str
+    excluded: ExcludedNodes
+    judged: int
+    at: float
+    state: RefusedState = RefusedState.REFUSED
+    until: float = NEVER
+    """When ASKED or BACKING_OFF ends without an event."""
+    failures: int = 0
+
+    def judge(self, state: int) -> RefusedPod:
+        """It fits nowhere in this state of the GPUs."""
+        return RefusedPod(self.uid, self.excluded, state, self.at, self.state, self.until, self.failures)
+
+    def ask(self, now: float) -> RefusedPod:
+        """The scheduler is asked to try it."""
+        return self._until(RefusedState.ASKED, now + ANSWERED_WITHIN, self.failures)
+
+    def back_off(self, now: float) -> RefusedPod:
+        """The patch failed, or the scheduler did not try the pod in time."""
+        pause = min(RETRY_AFTER * 2.0 ** min(self.failures, 16), RETRY_AFTER_AT_MOST)
+        return self._until(RefusedState.BACKING_OFF, now + pause, self.failures + 1)
+
+    def may_be_asked(self, now: float) -> bool:
+        """Whether the scheduler has not been asked, or long enough ago."""
+        return self.state is RefusedState.REFUSED or self.until <= now
+
+    def _until(self, state: RefusedState, until: float, failures: int) -> RefusedPod:
+        return RefusedPod(self.uid, self.excluded, self.judged, self.at, state, until, failures)
+
+
+class GpuChanges:
+    """Counts the changes of GPUs and of what is on them, by a hash of the content: most events change neither.
+
+    Sums of memory would not do: a pod may leave, and another of its size come.
+    """
+
+    def __init__(self) -> None:
+        self.state = 0
+        self._index: GpuIndex | None = None
+        self._content = 0
+
+    def look(self, index: GpuIndex) -> int:
+        """The number of the state of the index: another one unless its GPUs hold what they held."""
+        if index is not self._index or index.content != self._content:
+            self.state += 1
+        self._index, self._content = index, index.content
+        return self.state
+
+
+@dataclass(slots=True)
+class RefusedPods:
+    """The refused pods, the longest refused first; those that back off are behind those that were not asked."""
+
+    placer: Placer
+    clock: Callable[[], float]
+    nodes: NodeNumbers = field(default_factory=NodeNumbers)
+    changes: GpuChanges = field(default_factory=GpuChanges)
+    _pods: dict[str, RefusedPod] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    @property
+    def pods(self) -> Mapping[str, RefusedPod]:
+        """Every refused pod, by UID."""
+        return MappingProxyType(self._pods)
+
+    def refused(self, uid: str, offered: Sequence[str]) -> None:
+        """Filter refused a pod on the offered nodes."""
+        self._pods.pop(uid, None)
+        if len(uid) > LONGEST_UID:
+            return
+        index = self.placer.ledger.index
+        state = self.changes.look(index)
+        self._pods[uid] = RefusedPod(uid, self.nodes.excluded(index, offered), state, self.clock())
+        if len(self._pods) > REMEMBERED:
+            del self._pods[next(iter(self._pods))]
+
+    def placed(self, uid: str) -> bool:
+        """Filter placed a pod; returns whether it was asked for, so that the next equal one may be."""
+        pod = self._pods.pop(uid, None)
+        return pod is not None and pod.state is RefusedState.ASKED
+
+    def answered(self, pod: RefusedPod, outcome: RequeueOutcome) -> None:
+        """The patch of a pod is answered; no matter if the scheduler tried the pod meanwhile."""
+        if self._pods.get(pod.uid) is not pod:
+            return
+        if outcome == "written":
+            self._pods[pod.uid] = pod.ask(self.clock())
+        elif outcome == "gone":
+            del self._pods[pod.uid]
+        else:
+            self._back_off(pod)
+
+    def due(self) -> Iterator[tuple[RefusedPod, GpuRequest] | None]:
+        """Decides pod by pod, None for each that is not to be asked: one of each kind that fits now, none of a kind
+        of which the scheduler still has one to try. Pods may change between two steps."""
+        state = self.changes.look(self.placer.ledger.index)
+        fitting = dict.fromkeys(self._kinds_asked(), True)
+        for pod in list(self._pods.values()):
+            request = self._request(pod)
+            is_due = request is not None and self._is_due(pod, request, fitting, state)
+            yield (pod, request) if request is not None and is_due else None
+
+    def next_end(self) -> float | None:
+        """When the next state ends without an event."""
+        now = self.clock()
+        return min((pod.until for pod in self._pods.values() if now < pod.until < NEVER), default=None)
+
+    def _kinds_asked(self) -> list[Hashable]:
+        """Kinds of which the scheduler has a pod to try; those that it did not try in time back off."""
+        kinds, now = [], self.clock()
+        for pod in [pod for pod in self._pods.values() if pod.state is RefusedState.ASKED]:
+            if pod.until <= now:
+                self._back_off(pod)
+            elif (request := self._request(pod)) is not None:
+                kinds.append(_kind(request, pod))
+        return kinds
+
+    def _is_due(self, pod: RefusedPod, request: GpuRequest, fitting: dict[Hashable, bool], state: int) -> bool:
+        """Whether to ask for a pod now; `fitting`: kinds decided already, and whether one of each fits."""
+        if pod.judged == self.changes.state or not pod.may_be_asked(self.clock()):
+            return False
+        kind = _kind(request, pod)
+        if kind not in fitting:
+            index = self.placer.ledger.index
+            fitting[kind] = fits(index, request, self.nodes.not_excluded(index, pod.excluded))
+            if fitting[kind]:
+                return True
+        if not fitting[kind]:
+            self._pods[pod.uid] = pod.judge(state)
+        return False
+
+    def _request(self, pod: RefusedPod) -> GpuRequest | None:
+        """What a pod asks for now; None, and it is forgotten, if it is on a GPU, ends or is gone."""
+        if self._pods.get(pod.uid) is not pod:  # tried again meanwhile
+            return None
+        shown = self.placer.pods.get(pod.uid)
+        if shown is not None and not shown.terminating and self.placer.ledger.booking(pod.uid) is None:
+            with contextlib.suppress(InvalidObjectError):  # a wish that cannot be read by now
+                return shown.placeable()
+        if shown is not None or self.clock() - pod.at > SEEN_WITHIN:  # else the watch may not have shown it yet
+            del self._pods[pod.uid]
+        return None
+
+    def _back_off(self, pod: RefusedPod) -> None:
+        del self._pods[pod.uid]
+        self._pods[pod.uid] = pod.back_off(self.clock())
+
+
+def _kind(request: GpuRequest, pod: RefusedPod) -> Hashable:
+    """What is equal of equal pods: all that decides whether they fit."""
+    return request.claim, pod.excluded
