@@ -13,9 +13,10 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any, Final
 
+from hetserve_extender.leader.fencing import Fence
+
 from hetserve.placement import Booking, GpuRequest, PodView, State
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.leader.fencing import Fence
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from modelcheck.process import HOLD, Memory, Process

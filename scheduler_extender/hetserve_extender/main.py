@@ -25,10 +25,10 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
 from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
-from hetserve_extender.leader.fence import FencedApi, Revisions, listed_pod
+from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
 from hetserve_extender.leader.label import LeaderLabel
-from hetserve_extender.leader.leadership import Leadership
+from hetserve_extender.leader.leader import Leader
 from hetserve_extender.observe.drift import DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
@@ -36,6 +36,7 @@ from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
@@ -132,10 +133,10 @@ class Extender:
         self.kept_out = ""  # why we have waited in vain for our port; empty where we have not
         self.leadership = self._leadership(api, lease_api or api, pod) if settings.leader_election.enabled else None
         # Without an election too: what is bound must be what was looked at.
-        alone = FencedApi(api, self.revisions, lambda: 1, str, self.placer.changed)
+        alone = LeaderFence(self.revisions, lambda: 1, str)
         self.binder = Binder(
-            self.leadership.fenced() if self.leadership else alone,
-            self.placer,
+            api,
+            Binds(self.placer, self.leadership.fence() if self.leadership else alone),
             on_error=lambda kind: self.metrics.bind_errors.labels(kind).inc(),
         )
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
@@ -273,12 +274,12 @@ class Extender:
         log.info("%s on %s:%d", what, *self.addresses[what])
         return listener
 
-    def _leadership(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leadership:
+    def _leadership(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
         options = self.settings.leader_election
         who = options.identity or pod or socket.gethostname()
         candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
-        return Leadership(elector, api, self.pods, self.revisions, self.placer)
+        return Leader(elector, api, self.pods, self.revisions, self.placer)
 
     def _queue(self, api: ApiServer) -> QueueController:
         options = self.settings.queue

@@ -16,6 +16,20 @@ from hetserve.api import names
 from hetserve_shell.kube.client import NOT_SENT, Answer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError, RawObject
 
+
+class Unfenced:
+    """What binds meet where nobody is elected: nothing, so that they name no resourceVersion."""
+
+    def term(self) -> int | None:
+        return 1
+
+    def revision(self, uid: str) -> str | None:  # noqa: ARG002
+        return ""
+
+    def over(self, term: int | None) -> str:  # noqa: ARG002
+        return ""
+
+
 Fault = Literal["lost before", "lost after"] | int
 """What happens to a request: its answer is lost before or after it is carried out, or this status is answered."""
 ANNOTATIONS_AT_MOST: Final = 256 << 10
