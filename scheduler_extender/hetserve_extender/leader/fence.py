@@ -71,11 +71,6 @@ class Revisions:
     unbound: dict[str, Unbound] = field(default_factory=dict)
     on_seen: Callable[[str | None], None] = nobody
 
-    def get(self, uid: str) -> str | None:
-        """Last resourceVersion seen of a pod that could be bound."""
-        pod = self.unbound.get(uid)
-        return pod.revision if pod is not None else None
-
     def replace(self, objects: Sequence[RawObject]) -> None:
         found = ((raw, raw.unbound if isinstance(raw, ListedPod) else _bindable(raw)) for raw in objects)
         self.unbound = {_uid(raw): pod for raw, pod in found if pod is not None}
@@ -110,7 +105,8 @@ class LeaderFence:
 
     def revision(self, uid: str) -> str | None:
         """Last resourceVersion seen of a pod that could be bound."""
-        return self.revisions.get(uid)
+        pod = self.revisions.unbound.get(uid)
+        return None if pod is None else pod.revision
 
     def over(self, term: int | None) -> str:
         """Why nothing decided in that term may be sent any more; empty while it lasts."""

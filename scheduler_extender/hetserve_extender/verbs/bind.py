@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,12 +28,13 @@ class Binder:
     binds: Binds
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
-    _tasks: dict[Bind, asyncio.Task[Ended]] = field(default_factory=dict)
+    _tasks: dict[Bind, asyncio.Task[Ended | Exception]] = field(default_factory=dict)
     """asyncio alone would let them be garbage-collected while they run."""
 
     async def bind(self, args: BindArgs) -> str:
         """Bind a pod to a node; empty text on success, else what went wrong."""
         bind = self.binds.called(args)
+        ended: Ended | Exception
         if isinstance(bind.state, Ended):
             ended = bind.state
         else:
@@ -43,6 +44,8 @@ class Binder:
                 self.on_error("slow")
                 return f"bind to node {args.node} is still under way"
             ended = task.result()
+        if isinstance(ended, Exception):
+            raise ended
         if ended.kind:
             self.on_error(ended.kind)
             log.warning("bind %s/%s to %s: %s", args.namespace, args.name, args.node, ended.text)
@@ -50,7 +53,8 @@ class Binder:
 
     def verify_overdue(self) -> None:
         """Begin to read the pods of binds that the watch has not confirmed in time."""
-        self._verify(self.binds.verify_overdue())
+        for bind in self.binds.verify_overdue():
+            self._start(bind)
 
     async def drain(self, within: float) -> None:
         """Let binds under way finish before the process ends."""
@@ -58,30 +62,28 @@ class Binder:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within)
 
-    def _verify(self, binds: list[Bind]) -> None:
-        for bind in binds:
-            self._start(bind).add_done_callback(lambda _task, bind=bind: self._verified(bind))  # type: ignore[misc]
-
-    def _verified(self, bind: Bind) -> None:
-        if isinstance(bind.state, Ended) and bind.state.kind:
-            args = bind.args
-            log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, bind.state.text)
-        self._verify(self.binds.next_reads())
-
-    def _start(self, bind: Bind) -> asyncio.Task[Ended]:
+    def _start(self, bind: Bind) -> asyncio.Task[Ended | Exception]:
         task = asyncio.create_task(self._run(bind), name=f"bind {bind.args.namespace}/{bind.args.name}")
         self._tasks[bind] = task
-        task.add_done_callback(lambda done: self._finished(bind, done))
         return task
 
-    def _finished(self, bind: Bind, task: asyncio.Task[Ended]) -> None:
-        del self._tasks[bind]
-        # Asking for the exception also keeps asyncio from complaining if nobody is left to await it.
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s", task.get_name(), exc_info=error)
+    async def _run(self, bind: Bind) -> Ended | Exception:
+        """Send one request after another until the bind has ended.
 
-    async def _run(self, bind: Bind) -> Ended:
-        """Send one request after another until the bind has ended."""
+        An error that nobody foresaw is logged and returned, for nobody may be left to await it.
+        """
+        try:
+            ended: Ended | Exception = await self._perform(bind)
+        except Exception as error:
+            log.exception("bind %s/%s", bind.args.namespace, bind.args.name)
+            ended = error
+        finally:
+            del self._tasks[bind]
+        if bind.verifies:
+            self._verified(bind)
+        return ended
+
+    async def _perform(self, bind: Bind) -> Ended:
         while not isinstance(bind.state, Ended):
             try:
                 answer = await self._send(bind.args, bind.request())
@@ -94,13 +96,20 @@ class Binder:
                 self.binds.answered(bind, answer)
         return bind.state
 
-    async def _send(self, args: BindArgs, request: ReadPod | SendBinding) -> Answer:
+    def _verified(self, bind: Bind) -> None:
+        if isinstance(bind.state, Ended) and bind.state.kind:
+            args = bind.args
+            log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, bind.state.text)
+        for following in self.binds.next_reads():
+            self._start(following)
+
+    def _send(self, args: BindArgs, request: ReadPod | SendBinding) -> Awaitable[Answer]:
         if isinstance(request, ReadPod):
-            return await self.api.request("GET", pod_path(args.namespace, args.name))
+            return self.api.request("GET", pod_path(args.namespace, args.name))
         term, over = request.term, self.binds.fence.over
         # Asked again when a connection is had: a bind that waits for one could go out terms later, and for a pod
         # that could not be fenced the next leader counts LANDED_BY from its own beginning.
-        return await self.api.request(
+        return self.api.request(
             "POST",
             pod_path(args.namespace, args.name, "binding"),
             body=request.body,

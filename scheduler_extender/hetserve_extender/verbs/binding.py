@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from hetserve.api import names
 from hetserve.objects.resources import names_gpu
@@ -44,8 +44,7 @@ class BindFence(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """GPUs booked for a bind (None: it needs none), and in which term.
 
     `in_doubt`: an earlier request of this pod may land yet, so that a refusal of this one frees nothing.
@@ -107,18 +106,18 @@ class Ended:
 
 
 BindState = ReadingPod | ReadingRevision | Sent | Conflicting | Settling | Ended
+_BOUND: Final = Ended()
+_UNKNOWN: Final = ReadingPod()
 
 
 # The requests of a bind
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPod:
+class ReadPod(NamedTuple):
     """GET of the pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendBinding:
+class SendBinding(NamedTuple):
     """POST of the Binding, not to be sent once `term` is over."""
 
     body: dict[str, object]
@@ -168,7 +167,7 @@ class Binds:
         """The scheduler asks for a bind: the one under way, a new one, or one that has ended at once."""
         known = self.running.get(args.uid)
         if known is None:
-            return self._begin(Bind(args, ReadingPod()))
+            return self._begin(Bind(args, _UNKNOWN))
         if known.args.node == args.node:
             return known
         return Bind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
@@ -263,7 +262,7 @@ class Binds:
             return self._book(args, _placeable(self.placer.pods[args.uid]))
         if held is not None:  # filter knew the pod before our watch: who sends the bind reads it, and compares
             return self._book(args, held.request)
-        return ReadingPod()
+        return _UNKNOWN
 
     def _pod_read(self, args: BindArgs, answer: Answer | None, words: str) -> BindState:
         if answer is None:
@@ -334,7 +333,7 @@ class Binds:
         if answer.ok:
             self.placer.ledger.confirm_bind(args.uid, Seconds(self.placer.clock() + VERIFY_AFTER))
             self.placer.on_change()
-            return Ended()
+            return _BOUND
         if answer.status == 409 and state.tries < TRIES:
             return Conflicting(state.decided, state.revision, state.tries, answer.message)
         return self._refused(args, state.decided, answer.status, answer.message)
@@ -415,4 +414,4 @@ def _placeable(pod: PodView) -> GpuRequest:
 
 def _on_node(node: str, args: BindArgs) -> Ended:
     """The end of a bind of a pod that is on `node`."""
-    return Ended() if node == args.node else Ended("elsewhere", f"pod is already bound to node {node}")
+    return _BOUND if node == args.node else Ended("elsewhere", f"pod is already bound to node {node}")
