@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
-from hetserve_extender import main as extender
-from hetserve_extender.app import Verbs
+from hetserve_extender import extender
+from hetserve_extender.verbs.handlers import Verbs
 
 _times: defaultdict[str, list[float]] = defaultdict(list)
 _steps: ContextVar[list[float]] = ContextVar("steps")

@@ -25,7 +25,7 @@ import asyncio, socket, sys, time, orjson, uvloop
 from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.app import Verbs
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_shell.leader.elector import Elector

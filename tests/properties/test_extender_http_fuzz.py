@@ -22,11 +22,11 @@ from hetserve.placement.event_handlers import NodeSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.app import Verbs
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.main import Extender
+from hetserve_extender.extender import Extender
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.gated import Gated
 from hetserve_extender.requeue.requeuer import Recall

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from hetserve_extender import main
+from hetserve_extender import extender
+from hetserve_extender.extender import Extender, listen
 from hetserve_extender.leader import fitness
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.main import Extender, listen
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
@@ -192,8 +192,8 @@ async def test_a_leader_that_never_gets_its_port_lets_another_lead_and_is_fit_ag
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fitness, "EVERY", 0.02)
-    monkeypatch.setattr(main, "PORT_AWAITED", 0.2)
-    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.02)
+    monkeypatch.setattr(extender, "PORT_AWAITED", 0.2)
+    monkeypatch.setattr(extender, "PORT_PAUSE_AT_MOST", 0.02)
     api = cluster()
     foreign = listen("127.0.0.1", 0)
     port = foreign.getsockname()[1]

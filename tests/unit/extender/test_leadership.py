@@ -9,10 +9,10 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender import main
+from hetserve_extender import extender
+from hetserve_extender.extender import Extender, listen
 from hetserve_extender.leader import leader
 from hetserve_extender.leader.label import LeaderLabel
-from hetserve_extender.main import Extender, listen
 from hetserve_extender.settings import LeaderElectionOptions
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.leader.elector import Elector, boot_clock
@@ -73,9 +73,9 @@ async def test_a_port_that_a_paused_leader_keeps_is_complained_of_once_and_taken
         tries.append(port)
         return listen(host, port)
 
-    monkeypatch.setattr(main, "listen", counted)
-    monkeypatch.setattr(main, "PORT_PAUSE", 0.001)
-    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.01)
+    monkeypatch.setattr(extender, "listen", counted)
+    monkeypatch.setattr(extender, "PORT_PAUSE", 0.001)
+    monkeypatch.setattr(extender, "PORT_PAUSE_AT_MOST", 0.01)
     paused = listen("127.0.0.1", 0)
     port: int = paused.getsockname()[1]
     async with running(Extender(settings(port), cluster())) as a:

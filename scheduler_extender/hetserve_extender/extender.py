@@ -24,7 +24,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
-from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
 from hetserve_extender.leader.label import LeaderLabel
@@ -37,6 +36,7 @@ from hetserve_extender.requeue.requeuer import Recall
 from hetserve_extender.settings import Settings
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.handlers import NOT_SYNCED, Probes, Verbs
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.guard import BACKLOG, Guard, GuardLimits
