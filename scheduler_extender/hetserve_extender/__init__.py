@@ -7,4 +7,4 @@ from hetserve.extras import run_main
 
 def start() -> None:
     """Entry point of the console script."""
-    run_main("hetserve_extender.extender", "extender")
+    run_main("hetserve_extender.main", "extender")

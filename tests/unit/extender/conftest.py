@@ -18,11 +18,12 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
 from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.probes import NOT_SYNCED, Probes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
-from hetserve_extender.verbs.handlers import NOT_SYNCED, Probes, Verbs
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
 from hetserve_shell.http.server import HttpServer
 from http_clients import LIMITS, Served, until

@@ -112,7 +112,7 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
         return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})
 
     for term in (1, 2):
-        duties = asyncio.create_task(extender._duties())
+        duties = asyncio.create_task(extender.duties())
         async with asyncio.timeout(5.0):
             while failures() != term:  # noqa: ASYNC110  (nothing tells when a duty has failed)
                 await asyncio.sleep(0)

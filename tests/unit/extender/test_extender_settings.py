@@ -12,7 +12,7 @@ from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.queues.rounds import QueueSettings
 from hetserve.placement.queues.weights import Weights
-from hetserve_extender.extender import main
+from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
 from hetserve_shell.leader.lease import Terms
 from hetserve_shell.settings import SettingsError, load_settings

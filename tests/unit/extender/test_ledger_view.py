@@ -15,7 +15,7 @@ from hetserve.units import Seconds
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.verbs.handlers import Probes
+from hetserve_extender.observe.probes import Probes
 from hetserve_shell.tasks.slices import SLICE, Slices
 
 

@@ -24,9 +24,9 @@ from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.observe.probes import Probes
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
-from hetserve_extender.verbs.handlers import Probes
 from hetserve_shell.tasks.slices import SLICE, Slices
 
 STEP = 50_000

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from kubernetes.aio.config import ConfigException
 
-from hetserve_extender.extender import main as extender
+from hetserve_extender.main import main as extender
 from hetserve_operator.main import main as operator
 from hetserve_shell.logs import AT_MOST
 from hetserve_shell.process import log_to_stderr, run_or_exit, settings_or_exit, stop_on_signals

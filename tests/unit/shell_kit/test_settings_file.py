@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hetserve_extender.extender import main as extender
+from hetserve_extender.main import main as extender
 from hetserve_operator.main import main as operator
 from hetserve_shell.settings import Port, SettingsError, SettingsModel, load_settings
 
