@@ -86,7 +86,7 @@ def _due(booking: Booking) -> tuple[float, str]:
 
 def _bind(memory: Memory, uid: str) -> Any:
     bind = memory.binds.running.get(uid)
-    return None if bind is None else (bind.args.node, bind.verifies, _text(bind.state))
+    return None if bind is None else (bind.args.node, bind.verifies, _text((type(bind.state).__name__, bind.state)))
 
 
 def _waits_to_be_read(memory: Memory, uid: str, booking: Booking | None) -> list[tuple[int, bool]]:

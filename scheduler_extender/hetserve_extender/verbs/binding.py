@@ -58,20 +58,17 @@ class Decided(NamedTuple):
 # The states of a bind
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingPod:
+class ReadingPod(NamedTuple):
     """The watch has not shown the pod; it is read for what it asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingRevision:
+class ReadingRevision(NamedTuple):
     """The GPUs are booked; the pod is read for its resourceVersion."""
 
     decided: Decided
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """The Binding is at the API server, for the `tries`-th time."""
 
     decided: Decided
@@ -79,8 +76,7 @@ class Sent:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicting:
+class Conflicting(NamedTuple):
     """The API server answered 409 with `words`; the pod is read for a newer resourceVersion."""
 
     decided: Decided
@@ -89,16 +85,14 @@ class Conflicting:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settling:
+class Settling(NamedTuple):
     """The pod is read for the outcome. `lost`: the request may still land; `words`: what went wrong."""
 
     lost: bool
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """The answer: `kind` labels the metric and is empty on success; `text` goes to the scheduler's event."""
 
     kind: str = ""
