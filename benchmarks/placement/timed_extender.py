@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
-from hetserve_extender import main as extender
-from hetserve_extender.app import Verbs
+from hetserve_extender.main import main as extender_main
+from hetserve_extender.verbs.handlers import Verbs
 
 _times: defaultdict[str, list[float]] = defaultdict(list)
 _steps: ContextVar[list[float]] = ContextVar("steps")
@@ -102,7 +102,7 @@ def main() -> None:
     out, *arguments = sys.argv[1:]
     _time_the_verbs()
     try:
-        extender.main(arguments, standalone_mode=False)
+        extender_main(arguments, standalone_mode=False)
     finally:
         Path(out).write_text(json.dumps(_times))
 

@@ -1,10 +1,8 @@
 """What a process does with each input, worked out once: its states and the steps between them, as a table.
 
-The same few states of a process meet again in many states of the world. Two are one where their portraits are equal
+The same few states of a process meet again in many states of the world. Two are one if their fingerprints are equal
 (modelcheck.state_fingerprint), and what a state does with an input is a function of both: the shipped code runs once
 for each.
-Coroutines cannot be copied: a state is kept as bytes of the last state without any and the inputs since, some as
-processes that wait for their next input.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from typing import Final, NamedTuple
 
 from hetserve.placement import Booking
 from modelcheck.copying import dumps, loads
-from modelcheck.laws import broken_within
-from modelcheck.process import Input, Memory, Process, Sent
-from modelcheck.state_fingerprint import Portrait, numbered, portrait
+from modelcheck.process import Input, Memory, Process, SentRequest
+from modelcheck.process_laws import broken_within
+from modelcheck.state_fingerprint import Fingerprint, fingerprint, numbered
 from modelcheck.truth import Scope
 
 LIVE: Final = 3_000
@@ -30,38 +28,36 @@ class Known:
     """A state of a process: what the rest of the world may ask of it, and how it is made again."""
 
     number: int
-    portrait: Portrait
-    bookings: Mapping[str, Booking]
-    unbound: frozenset[str]
-    running: frozenset[str]
-    """UIDs of the pods that a task of the Binder is about."""
-    ready: bool
-    serves: bool
-    taking_over: bool
-    giving_up: bool
-    gave_up: bool
+    fingerprint: Fingerprint
+    bookings: Mapping[str, Booking] = field(default_factory=dict)
+    unbound: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+    """UIDs of the pods that have a bind under way."""
+    ready: bool = False
+    serves: bool = False
+    giving_up: bool = False
+    gave_up: bool = False
     """Whether it gives the Lease up as it ends, and has."""
-    due: bool
-    later: float | None
+    due: bool = False
+    later: float | None = None
     """Seconds until the next deadline that is not due."""
-    wrong: tuple[str, ...]
-    memory: bytes
-    inputs: tuple[Input, ...]
+    wrong: tuple[str, ...] = ()
+    memory: bytes = b""
     code: int = field(init=False)
     codes: tuple[int, ...] = field(init=False)
-    """Numbers of the portrait's parts: all but the pods, and each pod."""
+    """Numbers of the fingerprint's parts: all but the pods, and each pod."""
     live: Process | None = None
 
     def __post_init__(self) -> None:
-        whole, pods = self.portrait
+        whole, pods = self.fingerprint
         self.code, self.codes = numbered(whole), tuple(numbered(part) for part in pods)
 
 
-class Outcome(NamedTuple):
+class Reaction(NamedTuple):
     """What an input leads to: the next state, the requests that left the process, whether it asked for a list."""
 
     state: Known
-    sent: tuple[Sent, ...]
+    sent: tuple[SentRequest, ...]
     asked: bool
 
 
@@ -72,38 +68,36 @@ class Automaton:
     scope: Scope
     who: int
     remember: bool = True
-    _states: dict[Portrait, Known] = field(default_factory=dict)
-    _after: dict[tuple[int, Input], Outcome] = field(default_factory=dict)
+    _states: dict[Fingerprint, Known] = field(default_factory=dict)
+    _after: dict[tuple[int, Input], Reaction] = field(default_factory=dict)
     _count: int = 0
     _live: int = 0
 
     def fresh(self) -> Known:
         """A process that has just started and knows nothing."""
-        process = Process(self.scope, self.who, Memory.empty(self.scope.mode, self.who))
-        return self._known(process, dumps(process.memory), ())
+        return self._known(Process(self.scope, Memory.empty(self.scope, self.who)))
 
-    def after(self, state: Known, what: Input) -> Outcome:
+    def after(self, state: Known, what: Input) -> Reaction:
         """What an input does to a state; raises what the shipped code raises."""
         key = state.number, what
-        outcome = self._after.get(key)
-        if outcome is None:
+        reaction = self._after.get(key)
+        if reaction is None:
             process = self._process(state)
             process.take(what)
-            memory, inputs = (b"", ()) if process.quiet else (state.memory, (*state.inputs, what))
-            outcome = Outcome(self._known(process, memory, inputs), tuple(process.sent), process.asked)
+            reaction = Reaction(self._known(process), tuple(process.sent), process.asked)
             if self.remember:
-                self._after[key] = outcome
-        return outcome
+                self._after[key] = reaction
+        return reaction
 
     @property
     def states(self) -> int:
         return self._count
 
-    def _known(self, process: Process, memory: bytes, inputs: tuple[Input, ...]) -> Known:
-        seen = portrait(process)
+    def _known(self, process: Process) -> Known:
+        seen = fingerprint(process)
         state = self._states.get(seen) if self.remember else None
         if state is None:
-            state = _described(self._count, seen, process, memory or dumps(process.memory), inputs)
+            state = _described(self._count, seen, process)
             self._count += 1
             if self.remember:
                 self._states[seen] = state
@@ -114,56 +108,34 @@ class Automaton:
 
     def _process(self, state: Known) -> Process:
         """A process in that state, which nobody else uses."""
-        if state.live is not None:
-            self._live -= 1
-            process, state.live = state.live, None
-            return process
-        process = Process(self.scope, self.who, loads(state.memory))
-        for what in state.inputs:
-            process.take(what)
+        if state.live is None:
+            return Process(self.scope, loads(state.memory))
+        self._live -= 1
+        process, state.live = state.live, None
         return process
 
 
-def _described(number: int, seen: Portrait, process: Process, memory: bytes, inputs: tuple[Input, ...]) -> Known:
+def _described(number: int, seen: Fingerprint, process: Process) -> Known:
     kept = process.memory
     due, at = kept.deadlines()
     return Known(
         number=number,
-        portrait=seen,
+        fingerprint=seen,
         bookings=dict(kept.placer.ledger.bookings()),
         unbound=frozenset(kept.placer.pods),
-        running=frozenset(process.binder._running),
+        running=frozenset(kept.binds.running),
         ready=kept.ready,
-        serves=process.serves,
-        taking_over=process.taking_over,
-        giving_up=process.takeover is not None and process.takeover.giving_up,
-        gave_up=process.takeover is not None and process.takeover.election.gave_up,
+        serves=kept.serves,
+        giving_up=kept.giving_up,
+        gave_up=kept.gave_up,
         due=due,
         later=None if at is None else at - kept.clock.now,
         wrong=tuple(broken_within(process)),
-        memory=memory,
-        inputs=inputs,
+        memory=dumps(kept),
     )
 
 
 @cache
 def retired(pods: int) -> Known:
-    """What is left of a process that is followed no further: nothing that anybody asks of it."""
-    nobody = frozenset[str]()
-    return Known(
-        number=-1,
-        portrait=("retired", ("",) * pods),
-        bookings={},
-        unbound=nobody,
-        running=nobody,
-        ready=False,
-        serves=False,
-        taking_over=False,
-        giving_up=False,
-        gave_up=False,
-        due=False,
-        later=None,
-        wrong=(),
-        memory=b"",
-        inputs=(),
-    )
+    """A process that is followed no further: nothing that anybody asks of it."""
+    return Known(number=-1, fingerprint=("retired", ("",) * pods))

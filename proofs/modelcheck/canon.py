@@ -1,6 +1,6 @@
 """The key of a state: equal keys mean equal futures, up to the names of pods that ask for the same.
 
-Per pod: its truth, and of every process its part of the portrait, what is on its way about it, and its requests.
+Per pod: its truth, and of every process its part of the fingerprint, what is on its way about it, and its requests.
 Pods that ask for the same are interchangeable, because no decision looks at a pod's name: their parts are sorted.
 GPUs are not interchangeable: ties go by their order. Parts that never change are numbered, so that a key is short.
 """

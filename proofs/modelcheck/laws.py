@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hetserve.placement import Booking, State
 from hetserve.placement.ledger.bookings import UNNAMED
-from modelcheck.process import Process
+from modelcheck.automaton import Known
 from modelcheck.truth import PodTruth, places
-
-if TYPE_CHECKING:
-    from modelcheck.automaton import Known
-    from modelcheck.world import World
+from modelcheck.world import World
 
 
 def broken(world: World) -> str | None:
     """The first law that this state breaks."""
     return next(_broken(world), None)
-
-
-def broken_within(process: Process) -> Iterator[str]:
-    """The laws that a process breaks whatever the cluster is."""
-    yield from _never_ends(process)
-    yield from _search_structure(process)
-    yield from process.loop.errors
 
 
 def _broken(world: World) -> Iterator[str]:
@@ -50,28 +39,6 @@ def _says(booking: Booking, pod: PodTruth) -> bool:
     """Whether a booking keeps what the pod holds; of one that no longer says where it runs, the node being closed."""
     closed = pod.stripped and (str(pod.node), UNNAMED) in booking.places
     return closed or tuple(booking.places) == places(pod)
-
-
-def _never_ends(process: Process) -> Iterator[str]:
-    """Whatever is booked and not confirmed ends by a deadline or by a task that runs."""
-    memory = process.memory
-    ledger = memory.placer.ledger
-    timed = {tuple(entry) for entry in ledger._deadlines}
-    for uid, booking in ledger.bookings().items():
-        if booking.confirmed or uid in process.binder._running or any(b is booking for b in process.binder._overdue):
-            continue
-        if booking.deadline is None or (booking.deadline, uid) not in timed:
-            yield f"the booking of {uid} ({booking.state.value}) leaks: nothing will ever end or confirm it"
-
-
-def _search_structure(process: Process) -> Iterator[str]:
-    """What decisions look at equals the bookings."""
-    ledger = process.memory.placer.ledger
-    index = ledger.index
-    for use in ledger.gpus():
-        row = index.row[use.node, use.gpu.id]
-        if int(index.free[row]) != use.free_mib or bool(index.idle[row]) != (not use.bookings):
-            yield f"GPU {use.gpu.id} of {use.node}: index {int(index.free[row])} MiB, bookings {use.free_mib} MiB"
 
 
 def _not_at_rest(world: World, who: int, process: Known) -> Iterator[str]:

@@ -1,28 +1,26 @@
-"""One extender process: the shipped Placer, sinks, Binder and Leadership, told one thing at a time.
+"""One extender process: the shipped Placer, sinks, Binds, Leadership and Candidate, told one thing at a time.
 
 All that reaches a process is an input (an event, a verb, an answer, time), all that leaves it a request that it
-sends or a list that it asks for. What it does in between depends on nothing else.
+sends or a list that it asks for. What it does in between depends on nothing else. The check performs what the state
+machines ask for, as `verbs.bind` and `leader.leader` do in the product.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.placement import LedgerError
 from hetserve.placement.event_handlers import NodeSink, PodSink
-from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
-from hetserve_extender.leader.fence import FencedApi, Revisions
-from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
+from hetserve_extender.leader.leadership import Leadership, LeadershipState
+from hetserve_extender.testing import Unfenced
+from hetserve_extender.verbs.binding import Bind, BindFence, Binds, Ended, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
-from hetserve_shell.kube.client import Answer, ApiServer
-from hetserve_shell.kube.connection import ApiUnreachableError
-from modelcheck.election import Contender, Election, identity
-from modelcheck.loop import StepLoop
-from modelcheck.takeover import Takeover
+from hetserve_shell.kube.client import Answer
+from modelcheck.election import NOBODY, Clock, Election, identity
 from modelcheck.truth import NodeTruth, PodTruth, Scope
 
 Input = tuple[Any, ...]
@@ -36,9 +34,9 @@ SHORT: Final = 1.0
 
 
 class Ticket(NamedTuple):
-    """By what a process knows the request that a task waits for: each task waits for one.
+    """By what a process knows the answer to a request.
 
-    `owner`: UID of the pod whose bind or reading it is; empty: the change of leader.
+    `owner`: UID of the pod whose bind or reading it is; empty: the fence.
     """
 
     owner: str
@@ -46,7 +44,7 @@ class Ticket(NamedTuple):
     slot: int
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A request as it left the process."""
 
     ticket: Ticket
@@ -56,43 +54,72 @@ class Sent(NamedTuple):
     version: str
 
 
-class Clock:
-    """What a process reads as the time."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def read(self) -> Seconds:
-        return Seconds(self.now)
-
-
 def _nothing(*_: object) -> None:
     """A callback that can be pickled."""
 
 
+def _first_term() -> int:
+    """The term where nobody is elected."""
+    return 1
+
+
+def _no_words() -> str:
+    """Why nothing is sent is told nobody here."""
+    return ""
+
+
+def _no_secret() -> str:
+    """No tenant guesses here, and states that differ by a random text alone would never meet."""
+    return ""
+
+
+@dataclass(slots=True)
+class Listing:
+    """The pods' Reflector: how many lists have begun, and which of them was the last to arrive.
+
+    Lists that the Reflector begins of itself are not counted here: they could only save the process one of its own.
+    """
+
+    lists: int = 0
+    taken: int = 0
+
+
 @dataclass(slots=True)
 class Memory:
-    """All that a process is where none of its coroutines is under way, and no take-over is to be gone on with."""
+    """All that a process is."""
 
     clock: Clock
     placer: Placer
     sink: Revisions
-    contender: Contender
+    binds: Binds
+    listing: Listing
+    election: Election
+    leadership: Leadership | None
     ready: bool = False
-    serving: int = 0
+    giving_up: bool = False
+    """Whether it ends and the Lease is about to be given up."""
+    gave_up: bool = False
+    """Whether it has given up a Lease that was its own."""
 
     @classmethod
-    def empty(cls, mode: Mode, who: int) -> Memory:
+    def empty(cls, scope: Scope, who: int) -> Memory:
         clock = Clock()
         placer = Placer(
-            clock=clock.read,
+            clock=clock.read,  # type: ignore[arg-type]
             hold=Seconds(HOLD),
-            mode=mode,
+            mode=scope.mode,
             on_change=_nothing,
             on_pod=_nothing,
             on_expired=_nothing,
         )
-        return cls(clock, placer, Revisions(PodSink(placer)), Contender(identity(who)))
+        sink, listing, election = Revisions(PodSink(placer)), Listing(), Election(identity(who), scope.fenced)
+        leadership: Leadership | None = None
+        fence: BindFence = LeaderFence(sink, _first_term, _no_words)
+        if scope.processes > 1:
+            leadership = Leadership(election.candidate, election.clock.read, listing, sink, placer, _no_secret)
+            fence = LeaderFence(sink, leadership.serving, _no_words) if scope.fenced else Unfenced()
+        # One read of a bind in doubt at a time, so that of two the second waits: there are no 17 pods here.
+        return cls(clock, placer, sink, Binds(placer, fence, read_at_once=1), listing, election, leadership)
 
     def deadlines(self) -> tuple[bool, float | None]:
         """(something is due now, the next time at which something else will be)."""
@@ -100,103 +127,82 @@ class Memory:
         now = self.clock.now
         return any(at <= now for at in times), min((at for at in times if at > now), default=None)
 
-
-@dataclass(slots=True)
-class Process:
-    """A process that runs. It is its own API server's client: requests wait in `waiting` until they are answered."""
-
-    scope: Scope
-    who: int
-    memory: Memory
-    loop: StepLoop = field(default_factory=StepLoop)
-    waiting: dict[Ticket, asyncio.Future[Answer]] = field(default_factory=dict)
-    sent: list[Sent] = field(default_factory=list)
-    asked: bool = False
-    """Whether it has asked for a list since it was told something."""
-    binder: Binder = field(init=False)
-    takeover: Takeover | None = None
-    callers: set[asyncio.Task[str]] = field(default_factory=set)
-    fenced: list[tuple[int, int]] = field(default_factory=list)
-    """(pod, status or 0) of the fence's own requests, while it takes over."""
-
-    def __post_init__(self) -> None:
-        placer, sink = self.memory.placer, self.memory.sink
-        if self.scope.processes == 1:
-            self.binder = self._binder(FencedApi(self, sink, lambda: 1, str, placer.changed))
-            return
-        election = Election(self.memory.contender, self.scope.fenced)
-        self.takeover = Takeover.made(election, self, sink, placer, self._list_again)
-        self.takeover.leadership._serving = self.memory.serving
-        self.binder = self._binder(self.takeover.fenced() if self.scope.fenced else self)
-
-    def _binder(self, api: ApiServer) -> Binder:
-        """One read of a bind in doubt at a time, so that of two the second waits: there are no 17 pods here.
-
-        Two that are read beside each other are what two binds are whose answers are lost.
-        """
-        return Binder(api, self.memory.placer, read_at_once=1)
-
-    def take(self, what: Input) -> None:
-        """Do what an input asks for and let every coroutine run until it waits again."""
-        self.sent, self.asked = [], False
-        kind, *about = what
-        getattr(self, kind)(*about)
-        self.loop.settle()
-        if self.takeover is not None:
-            self.memory.serving = self.takeover.leadership._serving
-        if not self.taking_over:
-            self.fenced.clear()
-
-    # How it stands
+    @property
+    def fence(self) -> Fence | None:
+        """The fence of the take-over under way, or of one to be gone on with."""
+        known = None if self.leadership is None else self.leadership.take_over
+        return None if known is None else known.fence
 
     @property
-    def taking_over(self) -> bool:
-        return self.takeover is not None and self.takeover.under_way
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no coroutine is under way and none is to be gone on with, so that its memory is all there is."""
-        return not self.binder._running and (self.takeover is None or self.takeover.quiet)
+    def list_awaited(self) -> bool:
+        wanted = None if self.leadership is None else self.leadership.wanted_list()
+        return wanted is not None and self.listing.taken <= wanted
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the verbs; who ends takes no more calls, whatever it believes."""
-        return self.memory.ready and (self.takeover is None or self.takeover.serves)
+        """Whether it answers the verbs."""
+        return self.ready and (self.leadership is None or self.leadership.serving() is not None)
 
-    # What its coroutines ask for
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,  # noqa: ARG002
-        body: Any = None,
-        content_type: str = "",  # noqa: ARG002
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109
-        unless: object = None,  # noqa: ARG002  (asked before it is sent; the check makes everything happen after)
-    ) -> Answer:
-        """Send a request and wait until the check answers it."""
-        name = path.partition("/pods/pod")[2].split("/")[0]
-        metadata = body["metadata"] if body else {}
-        # A Binding writes annotations, the fence a label.
-        notes = tuple(sorted((metadata.get("annotations", {}) | metadata.get("labels", {})).items()))
-        node = body["target"]["name"] if method == "POST" else ""
-        ticket = Ticket(self._owner(), method, int(name))
-        assert ticket not in self.waiting, "a task waits for one request"
-        self.sent.append(Sent(ticket, metadata.get("uid", ""), node, notes, metadata.get("resourceVersion", "")))
-        self.waiting[ticket] = self.loop.create_future()
-        return await self.waiting[ticket]
+@dataclass(slots=True)
+class Process:
+    """A process that runs. `sent` and `asked` say what its last input has led to."""
 
-    def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        raise NotImplementedError("watches are delivered event by event")
+    scope: Scope
+    memory: Memory
+    sent: list[SentRequest] = field(default_factory=list)
+    asked: bool = False
+    """Whether it has asked for a list."""
 
-    def _owner(self) -> str:
-        task = asyncio.current_task(self.loop)
-        return next((uid for uid, (_, running) in self.binder._running.items() if running is task), "")
+    def take(self, what: Input) -> None:
+        """Do what an input asks for and all that follows until the next input."""
+        self.sent, self.asked = [], False
+        kind, *about = what
+        getattr(self, kind)(*about)
+        if self.memory.leadership is not None:
+            self._take_over(self.memory.leadership)
 
-    def _list_again(self) -> None:
-        self.asked = True
+    # What the machines ask for
+
+    def _take_over(self, leadership: Leadership) -> None:
+        """Lists and writes of a take-over; pauses change nothing here, and the watch is never given up."""
+        listing, clock = self.memory.listing, self.memory.election.clock
+        while (wanted := leadership.wanted_list()) is not None:
+            if listing.taken > wanted:
+                leadership.listed()
+                continue
+            if listing.lists <= wanted:
+                listing.lists, self.asked = listing.lists + 1, True
+            return
+        fence = self.memory.fence
+        if leadership.state is LeadershipState.FENCING and fence is not None:
+            fence.write_again(clock.now)
+            while (write := fence.next_write(clock.now)) is not None:
+                notes = tuple(sorted(write.body["metadata"]["labels"].items()))
+                self.sent.append(SentRequest(Ticket("", "PATCH", _slot(write.name)), write.uid, "", notes, ""))
+            leadership.fenced()
+
+    def _send(self, bind: Bind) -> None:
+        args, request = bind.args, bind.request()
+        if isinstance(request, SendBinding):
+            metadata: Any = request.body["metadata"]
+            notes = tuple(sorted(metadata.get("annotations", {}).items()))
+            ticket = Ticket(args.uid, "POST", _slot(args.name))
+            sent = SentRequest(ticket, metadata.get("uid", ""), args.node, notes, metadata.get("resourceVersion", ""))
+        else:
+            sent = SentRequest(Ticket(args.uid, "GET", _slot(args.name)), "", "", (), "")
+        self.sent.append(sent)
+
+    def _go_on(self, bind: Bind) -> None:
+        """A bind has followed an answer."""
+        if not isinstance(bind.state, Ended):
+            self._send(bind)
+        elif bind.verifies:
+            self._read(self.memory.binds.next_reads())
+
+    def _read(self, binds: list[Bind]) -> None:
+        for bind in binds:
+            self._send(bind)
 
     # Inputs
 
@@ -207,34 +213,40 @@ class Process:
             return
 
     def bind(self, pod: PodTruth, node: str) -> None:
-        task = self.loop.create_task(self.binder.bind(BindArgs(pod.name, "default", pod.uid, node)))
-        self.callers.add(task)
-        task.add_done_callback(self.callers.discard)
-
-    def hang_up(self, pod: PodTruth, node: str) -> None:
-        self.bind(pod, node)
-        self.loop.settle()
-        for caller in list(self.callers):
-            caller.cancel()
+        binds = self.memory.binds
+        joins = pod.uid in binds.running
+        bind = binds.called(BindArgs(pod.name, "default", pod.uid, node))
+        if not joins and not isinstance(bind.state, Ended):
+            self._send(bind)
 
     def answer(self, ticket: Ticket, answer: Answer) -> None:
-        self._note(ticket, answer.status)
-        waiting = self.waiting.pop(ticket)
-        if not waiting.done():
-            waiting.set_result(answer)
+        if ticket.owner:
+            bind = self.memory.binds.running[ticket.owner]
+            self.memory.binds.answered(bind, answer)
+            self._go_on(bind)
+        else:
+            fence, uid = self._written(ticket)
+            fence.answered(uid, answer)
 
     def lose(self, ticket: Ticket) -> None:
-        self._note(ticket, 0)
-        waiting = self.waiting.pop(ticket)
-        if not waiting.done():
-            waiting.set_exception(ApiUnreachableError("no answer"))
+        if ticket.owner:
+            bind = self.memory.binds.running[ticket.owner]
+            self.memory.binds.lost(bind, "no answer")
+            self._go_on(bind)
+        else:
+            fence, uid = self._written(ticket)
+            fence.lost(uid, "no answer")
 
-    def _note(self, ticket: Ticket, status: int) -> None:
-        if ticket.method == "PATCH":
-            self.fenced.append((ticket.slot, status))
+    def _written(self, ticket: Ticket) -> tuple[Fence, str]:
+        """The fence whose write a ticket is, and the pod's UID."""
+        fence = self.memory.fence
+        assert fence is not None
+        (uid,) = (uid for uid in fence.in_flight if _slot(uid.partition("-")[0]) == ticket.slot)
+        return fence, uid
 
     def hear_pod(self, kind: str, pod: PodTruth) -> None:
         self.memory.sink.apply(kind, self.scope.shape.pod(pod))
+        self._shown(pod.uid)
 
     def hear_node(self, kind: str, node: NodeTruth) -> None:
         NodeSink(self.memory.placer).apply(kind, self.scope.shape.node(node))
@@ -243,51 +255,54 @@ class Process:
         NodeSink(self.memory.placer).replace([self.scope.shape.node(node) for node in nodes])
 
     def take_pods(self, pods: tuple[PodTruth, ...]) -> None:
-        self.memory.sink.replace([self.scope.shape.pod(pod) for pod in pods])
-        self.memory.ready = True
-        if self.takeover is not None:
-            self.takeover.pods.arrived()
+        memory = self.memory
+        memory.sink.replace([self.scope.shape.pod(pod) for pod in pods])
+        memory.ready, memory.listing.taken = True, memory.listing.lists
+        self._shown(None)
+
+    def _shown(self, uid: str | None) -> None:
+        if self.memory.fence is not None and self.memory.fence.state is not FenceState.DOWN:
+            self.memory.fence.shown(uid)
 
     def tidy(self) -> None:
-        self.loop.call_soon(self.binder.verify_overdue)
+        self._read(self.memory.binds.verify_overdue())
 
     def begin_serving(self, term: int) -> None:
-        """It leads from the start of the world on."""
-        if self.takeover is not None:
-            self.takeover.serve(term)
+        """It leads from the start of the world on, and has nothing to take over."""
+        leadership = self.memory.leadership
+        if leadership is not None:
+            self.memory.election.win(term, NOBODY)
+            leadership.term = leadership.served = term
+            leadership.state = LeadershipState.SERVING
 
     def lead(self, term: int, holder: str) -> None:
         """The Lease, which names `holder`, is its own from now on: it takes over, or goes on."""
-        assert self.takeover is not None
-        self.takeover.lead(self.loop, term, holder)
+        self.memory.election.win(term, holder)
+        self._leadership.won(term)
 
     def lapse(self) -> None:
         """It could not renew the Lease in time; a take-over under way ends."""
-        assert self.takeover is not None
-        self.takeover.election.lapse()
-        self._stop()
+        self.memory.election.lapse()
+        self._leadership.over()
 
     def follow(self) -> None:
         """Another leads."""
-        assert self.takeover is not None
-        self.takeover.election.lose()
-        self._stop()
-
-    def _stop(self) -> None:
-        assert self.takeover is not None
-        self.takeover.stop()
-        self.loop.settle()
-        self.waiting = {ticket: future for ticket, future in self.waiting.items() if not future.cancelled()}
+        self.memory.election.lose()
+        self._leadership.over()
 
     def end(self) -> None:
-        """It is told to end, answers no more verbs, and the time is over in which it waits for binds under way."""
-        assert self.takeover is not None
-        self.takeover.end(self.loop)
+        """It is to end, and the time is over in which it waits for binds under way. Giving the Lease up takes longer:
+        a renewal is under way."""
+        self.memory.giving_up = self._leadership.end().gives_up
 
     def give_up(self) -> None:
         """The Lease can be written again, and is."""
-        assert self.takeover is not None
-        self.takeover.election.end_renewal()
+        self.memory.giving_up, self.memory.gave_up = False, self.memory.election.give_up()
+
+    @property
+    def _leadership(self) -> Leadership:
+        assert self.memory.leadership is not None
+        return self.memory.leadership
 
     def wait_for_reservations(self, seconds: float) -> None:
         """So little time that it ends no request."""
@@ -298,3 +313,8 @@ class Process:
     def wait_for_doubts(self, seconds: float) -> None:
         """So much time that every deadline of its scale has come."""
         self.memory.clock.now += seconds + SHORT
+
+
+def _slot(name: str) -> int:
+    """The number of a pod in its name."""
+    return int(name.removeprefix("pod"))

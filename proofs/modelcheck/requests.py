@@ -8,7 +8,7 @@ from functools import cache
 import orjson
 
 from hetserve_shell.kube.client import Answer
-from modelcheck.process import Sent, Ticket
+from modelcheck.process import SentRequest, Ticket
 from modelcheck.truth import PodTruth, Shape
 
 
@@ -20,7 +20,7 @@ class Request:
     """
 
     who: int
-    sent: Sent
+    sent: SentRequest
     answer: Answer | None = None
     saw: PodTruth | None = None
     waits: bool = True
@@ -38,7 +38,7 @@ class Request:
         return self.sent.ticket.method
 
 
-def refused(sent: Sent, pod: PodTruth) -> int:
+def refused(sent: SentRequest, pod: PodTruth) -> int:
     """With which status the API server refuses a request; 0: it does not. What a request does not name is no condition.
 
     A pod's version and its incarnation only grow, and it is neither bound nor terminating once only: a refusal lasts.

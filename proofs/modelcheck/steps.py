@@ -110,7 +110,8 @@ def _bind(world: World, slot: int, incarnation: int, node: str) -> None:
 
 
 def _hang_up(world: World, slot: int, incarnation: int, node: str) -> None:
-    world.tell(world.leader, "hang_up", PodTruth(slot, incarnation), node)
+    """The caller's leaving is no input of a bind (`verbs.bind` holds it back); the scheduler does not hear the end."""
+    _bind(world, slot, incarnation, node)
 
 
 # What becomes of requests

@@ -147,14 +147,16 @@ class World:
         """Give an input to a process, and take what it sends."""
         if who in self.retired:
             return
-        outcome = self.automata[who].after(self.processes[who], what)
+        reaction = self.automata[who].after(self.processes[who], what)
         if who != self.leader and self.scope.fenced:
-            assert all(sent.ticket.method == "GET" for sent in outcome.sent), f"process {who} writes and does not lead"
-        if self.scope.fenced and not outcome.state.serves:
-            assert all(sent.ticket.method != "POST" for sent in outcome.sent), f"process {who} binds and does not serve"
-        self.processes[who] = outcome.state
-        self.requests += [Request(who, sent) for sent in outcome.sent]
-        if outcome.asked:
+            assert all(sent.ticket.method == "GET" for sent in reaction.sent), f"process {who} writes and does not lead"
+        if self.scope.fenced and not reaction.state.serves:
+            assert all(sent.ticket.method != "POST" for sent in reaction.sent), (
+                f"process {who} binds and does not serve"
+            )
+        self.processes[who] = reaction.state
+        self.requests += [Request(who, sent) for sent in reaction.sent]
+        if reaction.asked:
             self.begin_list(who)
             self.wire(who).asked = True
 

@@ -13,7 +13,21 @@ from hetserve_shell.testing.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer,
 
 FakeApi = FakeApiServer
 
-__all__ = ["ANNOTATIONS_AT_MOST", "BusyApi", "FakeApi", "Fault", "released_lease"]
+
+class Unfenced:
+    """The fence of a binder without an election: binds name no resourceVersion."""
+
+    def term(self) -> int | None:
+        return 1
+
+    def revision(self, uid: str) -> str | None:  # noqa: ARG002
+        return ""
+
+    def over(self, term: int | None) -> str:  # noqa: ARG002
+        return ""
+
+
+__all__ = ["ANNOTATIONS_AT_MOST", "BusyApi", "FakeApi", "Fault", "Unfenced", "released_lease"]
 
 
 @dataclass

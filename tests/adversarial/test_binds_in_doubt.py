@@ -11,8 +11,9 @@ from hetserve.placement import NodeSink, Placer, PodSink
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 
@@ -53,7 +54,7 @@ async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
     placer = api.placer
     NodeSink(placer).replace(api.listing("/api/v1/nodes"))
     PodSink(placer).replace(api.listing("/api/v1/pods"))
-    binder = Binder(api, placer)
+    binder = Binder(api, Binds(placer, Unfenced()))
     api.faults["POST"] = deque(["lost after"])
     await binder.bind(ARGS)
 
@@ -72,7 +73,7 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
     api.add(gpu_pod("p0"))
     NodeSink(placer).replace(api.listing("/api/v1/nodes"))
     PodSink(placer).replace(api.listing("/api/v1/pods"))
-    binder = Binder(api, placer)
+    binder = Binder(api, Binds(placer, Unfenced()))
     api.faults = {"POST": deque(["lost after", 429]), "GET": deque([503])}
     await binder.bind(ARGS)
     assert api.pod("p0")["spec"]["nodeName"] == "n0"
@@ -104,7 +105,7 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
     PodSink(placer).replace(api.listing("/api/v1/pods"))
     api.faults["POST"] = deque([409])
 
-    await Binder(api, placer).bind(ARGS)
+    await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
 
     assert placer.ledger.booking("uid-p0") is not None, "the ledger forgot a pod that the watch had shown on its GPU"
 
@@ -120,7 +121,7 @@ async def test_a_gpu_that_shrank_after_filter_is_not_bound(now: list[float]) -> 
     assert placer.filter(pod, ["n0"]).passed == ("n0",)
 
     NodeSink(placer).apply("MODIFIED", gpu_node("n0", listed=[listed[0] | {"memoryMiB": 16384}]))
-    error = await Binder(api, placer).bind(ARGS)
+    error = await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
 
     assert "30000 MiB" in error, f"a pod of 30,000 MiB is bound to a GPU of 16,384: {error!r}"
     assert "nodeName" not in api.pod("p0")["spec"]

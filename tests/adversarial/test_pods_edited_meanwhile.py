@@ -17,9 +17,10 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Cluster, Kind, compare
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.leader.fence import FencedApi, Revisions
+from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.testing import FakeApi
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 
@@ -48,8 +49,8 @@ class Leader:
             self.api.add(pod)
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
         self.revisions = Revisions(PodSink(self.placer))
-        fenced = FencedApi(self.api, self.revisions, lambda: 1, lambda: "", self.placer.changed)
-        self.binder = Binder(fenced, self.placer)
+        fence = LeaderFence(self.revisions, lambda: 1, str)
+        self.binder = Binder(self.api, Binds(self.placer, fence))
         self.show()
 
     def show(self) -> None:

@@ -19,9 +19,10 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Revisions
-from hetserve_extender.leader.leadership import Leadership
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.leader.leader import Leader
+from hetserve_extender.testing import FakeApi, Unfenced, released_lease
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
@@ -87,8 +88,9 @@ class Replica:
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS)
         candidate = Candidate(self.name, Terms())
         elector = Elector(api, SYSTEM_NAMESPACE, "hetserve-extender", candidate, clock, lambda: 0.0)
-        self.leadership = Leadership(elector, api, self.pods, self.revisions, self.placer)
-        self.binder = Binder(self.leadership.fenced() if self.election else api, self.placer)
+        self.leader = Leader(elector, api, self.pods, self.revisions, self.placer)
+        fence = self.leader.fence() if self.election else Unfenced()
+        self.binder = Binder(api, Binds(self.placer, fence))
         self.watch()
 
     def watch(self) -> None:
@@ -97,7 +99,7 @@ class Replica:
         self.revisions.replace(self.attack.api.listing("/api/v1/pods"))
 
     def refusal(self) -> str:
-        return self.leadership.refusal() if self.election else ""
+        return self.leader.refusal() if self.election else ""
 
     def filter(self, pod: dict[str, object], nodes: list[str]) -> str:
         passed = () if self.refusal() else self.placer.filter(pod, nodes).passed
@@ -107,11 +109,11 @@ class Replica:
         return self.refusal() or await self.binder.bind(BindArgs(name, "default", f"uid-{name}", node))
 
     async def step(self) -> None:
-        await self.leadership.elector.step()
-        term = self.leadership.elector.term()
+        await self.leader.elector.step()
+        term = self.leader.elector.term()
         if term is not None and term != self.term:
             watch = asyncio.create_task(self.pods.run())  # at other times it lags
-            await self.leadership.take_over(term)
+            await self.leader.take_over(term)
             watch.cancel()
             await asyncio.wait([watch])
         self.term = term

@@ -25,13 +25,14 @@ import asyncio, socket, sys, time, orjson, uvloop
 from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.app import Verbs
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import FakeApi, Unfenced, released_lease
 
 longest = 0.0
 
@@ -50,7 +51,7 @@ async def main():
     elector = Elector(api, "hetserve-system", "hetserve-extender", Candidate("me", Terms(3.0, 2.0, 0.5)))
     tasks = [asyncio.create_task(watch_the_loop()), asyncio.create_task(elector.run())]
     await elector.won()
-    verbs = Verbs(placer, Binder(api, placer), Metrics(placer), lambda: "").routes()
+    verbs = Verbs(placer, Binder(api, Binds(placer, Unfenced())), Metrics(placer), lambda: "").routes()
     state = lambda body: orjson.dumps({"blocked": longest, "term": elector.term()})
     server = HttpServer({**verbs, b"/state": state})
     listener = socket.create_server(("127.0.0.1", 0))

@@ -22,10 +22,11 @@ from hetserve.placement.event_handlers import NodeSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.app import Verbs
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
 
@@ -77,7 +78,7 @@ streams = st.lists(lines | st.binary(max_size=40), max_size=12).map(b"".join)
 async def serving() -> AsyncIterator[tuple[HttpServer, int, Placer]]:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1")])
-    binder = Binder(FakeApi(), placer)
+    binder = Binder(FakeApi(), Binds(placer, Unfenced()))
     server = HttpServer(Verbs(placer, binder, Metrics(placer), lambda: "").routes(), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)

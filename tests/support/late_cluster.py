@@ -174,7 +174,7 @@ class LateCluster:
 
     def _revision(self, uid: str) -> str | None:
         """What the Binding names: the revision that the watch showed, else that of the pod read now and looked at."""
-        known = self.pod_sink.get(uid)
+        known = pod.revision if (pod := self.pod_sink.unbound.get(uid)) is not None else None
         raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
         if known is not None or raw is None or raw["spec"].get("nodeName") or self.placer.changed(raw):
             return known

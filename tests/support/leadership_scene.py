@@ -11,7 +11,8 @@ import httpx
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.main import Extender, listen
+from hetserve_extender.extender import Extender
+from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import FakeApi, released_lease
 

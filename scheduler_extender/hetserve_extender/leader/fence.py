@@ -1,28 +1,32 @@
 """The fence between two leaders: no bind of an earlier leader lands after the next one has counted the GPUs.
 
 Time alone cannot hold back a request that is under way, or a process that is paused between its check and its
-send. So every Binding names the resourceVersion of the pod as we knew it while we provably led, and a new leader
-writes to every pod that could still be bound (`fencing`), which moves the resourceVersion. An earlier leader's
+send. So every Binding names the resourceVersion of the pod as we knew it while we provably led (`LeaderFence`), and a
+new leader writes to every pod that could still be bound (`Fence`), which moves the resourceVersion. An earlier leader's
 Binding has landed before that write, or is refused by the API server for ever.
+
+The pods to write are those that a list of the new leader's own term shows without a node or a gate. Whatever an earlier
+leader may still send names a version from before that list, so it can only be about one of them in the version
+listed. The watch reports a pod's changes in their order: a bind that landed before our write comes before it.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
-
-import orjson
+from enum import Enum
+from typing import Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.placement.placer import Placer
+from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
-from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer
-from hetserve_shell.kube.connection import JSON, RawObject
+from hetserve_shell.kube.client import Answer, pod_path
+from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import Sink
 
-TRIES: Final = 3
+LANDED_BY: Final = VERIFY_AFTER
+"""Seconds after which no request of an earlier leader can land any more."""
 
 
 class Unbound(NamedTuple):
@@ -67,11 +71,6 @@ class Revisions:
     unbound: dict[str, Unbound] = field(default_factory=dict)
     on_seen: Callable[[str | None], None] = nobody
 
-    def get(self, uid: str) -> str | None:
-        """Last resourceVersion seen of a pod that could be bound."""
-        pod = self.unbound.get(uid)
-        return pod.revision if pod is not None else None
-
     def replace(self, objects: Sequence[RawObject]) -> None:
         found = ((raw, raw.unbound if isinstance(raw, ListedPod) else _bindable(raw)) for raw in objects)
         self.unbound = {_uid(raw): pod for raw, pod in found if pod is not None}
@@ -94,78 +93,180 @@ class Revisions:
 
 
 @dataclass(slots=True)
-class FencedApi:
-    """The API server as the leader's binds see it: refuses them while we do not lead, fences those it sends.
+class LeaderFence:
+    """What the leader's binds meet: the resourceVersion last seen of their pod, and a term that goes on.
 
-    `term` is that of the elector; `refusal` says in words why there is none. `changed` says why a pod as it is now
-    cannot have what was booked for it: a revision is only worth as much as the look at what stands in it.
+    `term` is the term in which we serve; `refusal` says in words why there is none.
     """
 
-    api: ApiServer
     revisions: Revisions
     term: Callable[[], int | None]
     refusal: Callable[[], str]
-    changed: Callable[[RawObject], str] = lambda _raw: ""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content_type: str = JSON,
-        timeout: float | None = None,  # noqa: ASYNC109  (the transport's own)
-        unless: Callable[[], str] | None = None,
-    ) -> Answer:
-        """As the API server's own; a Binding is fenced."""
-        if method == "POST" and path.endswith("/binding"):
-            return await self._bind(path, body, timeout)
-        return await self.api.request(
-            method, path, query=query, body=body, content_type=content_type, timeout=timeout, unless=unless
-        )
+    def revision(self, uid: str) -> str | None:
+        """Last resourceVersion seen of a pod that could be bound."""
+        pod = self.revisions.unbound.get(uid)
+        return None if pod is None else pod.revision
 
-    def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        return self.api.watch(path, query)
-
-    async def _bind(self, path: str, body: Any, limit: float | None) -> Answer:
-        term = self.term()  # read with no pause since the GPU was booked: the booking is of this term
-        uid = str(body["metadata"]["uid"])
-        revision, wrong = self.revisions.get(uid), ""
-        if revision is None:
-            revision, wrong = await self._read(path, uid)
-        for attempt in range(TRIES):
-            if wrong:
-                return _answer(409, wrong)
-            # After the revision is in hand, not before: only so is it known to be older than the next term's fence.
-            if words := self._over(term):
-                return _answer(NOT_SENT, words)
-            # Asked again when a connection is had: a bind that waits for one could go out terms later, and for a pod
-            # that could not be fenced the next leader counts LANDED_BY from its own beginning.
-            answer = await self.api.request(
-                "POST", path, body=_at(body, revision), timeout=limit, unless=lambda: self._over(term)
-            )
-            if answer.status != 409 or attempt == TRIES - 1:
-                return answer
-            sent = revision
-            revision, wrong = await self._read(path, uid)
-            if revision in ("", sent):
-                return answer  # the conflict is not about the revision
-        raise AssertionError("unreachable")
-
-    def _over(self, term: int | None) -> str:
-        """Why nothing may be bound in that term any more; empty while it lasts."""
+    def over(self, term: int | None) -> str:
+        """Why nothing decided in that term may be sent any more; empty while it lasts."""
         if term is not None and self.term() == term:
             return ""
         return self.refusal() or "the leader has changed meanwhile"
 
-    async def _read(self, path: str, uid: str) -> tuple[str, str]:
-        """(the pod's revision now, empty where it is bound, gone or another; why it must not be bound so)."""
-        answer = await self.api.request("GET", path.removesuffix("/binding"))
-        raw = answer.json() if answer.ok else {}
-        if _uid(raw) != uid or not is_unbound(raw) or not (revision := revision_of(raw)):
-            return "", "the pod is bound, gone or cannot be read"
-        return revision, self.changed(raw)
+
+class FenceState(Enum):
+    """How far a fence is."""
+
+    DOWN = "not begun, or interrupted by the end of a term"
+    WRITING = "its pods are being written"
+    PAUSING = "some pods could not be written and are written again after a pause"
+    WRITTEN = "all are written, and the watch has not shown all of them"
+    UP = "the watch has shown that each carries the stamp, is bound or is gone"
+    UNKNOWN = "a pod could not be written, or the watch is silent: only a new list can tell"
+
+
+class FenceWrite(NamedTuple):
+    """A merge patch of one pod; its UID is a precondition."""
+
+    uid: str
+    namespace: str
+    name: str
+    stamp: str
+
+    @property
+    def path(self) -> str:
+        return pod_path(self.namespace, self.name)
+
+    @property
+    def body(self) -> RawObject:
+        return {"metadata": {"uid": self.uid, "labels": {names.LABEL_FENCE: self.stamp}}}
+
+
+@dataclass(slots=True)
+class Fence:
+    """The fence of one take-over as a state machine; it sends nothing.
+
+    `stamp` is what it writes, never written before. `unshown`: UIDs of the pods of which the watch has not shown yet
+    that they carry the stamp, are bound or are gone. Times are of one monotonic clock [s].
+    """
+
+    pods: Revisions
+    stamp: str
+    state: FenceState = FenceState.DOWN
+    began: float | None = None
+    unshown: set[str] = field(default_factory=set)
+    to_write: list[str] = field(default_factory=list)
+    """Of this round, the next one last."""
+    in_flight: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+    """Those that the next round writes again."""
+    logged: set[tuple[str, int]] = field(default_factory=set)
+    """(pod, status or 0) that the log names already: each pod is tried five times a second."""
+
+    def put_up(self, uids: Iterable[str], now: float) -> None:
+        """Begin with these pods; a fence that a lapse has interrupted goes on with those that were unshown."""
+        if self.began is None:
+            self.began, self.unshown = now, set(uids)
+        self.shown(None)
+        self.to_write = sorted(self.unshown, reverse=True)
+        self.state = FenceState.WRITING
+        self._end_round()
+
+    def next_write(self, now: float) -> FenceWrite | None:
+        """The next pod to write; None if none is to be written now.
+
+        A pod that cannot be written (a policy refuses it) is waited out: `LANDED_BY` after the beginning no request of
+        an earlier leader is left.
+        """
+        write = None
+        while self.to_write and write is None:
+            if self._too_late(now):
+                self.failed += self.to_write
+                self.to_write = []
+                break
+            uid = self.to_write.pop()
+            pod = self.pods.unbound.get(uid)
+            if uid in self.unshown and pod is not None:
+                self.in_flight.add(uid)
+                write = FenceWrite(uid, pod.namespace, pod.name, self.stamp)
+        self._end_round()
+        return write
+
+    def answered(self, uid: str, answer: Answer) -> str:
+        """The API server answered a write; what to log, empty if nothing."""
+        if answer.status == 404:  # gone
+            self.unshown.discard(uid)
+        elif not answer.ok:  # 409 too: another pod of the name, which the watch shows, or one that changes all the time
+            return self.lost(uid, answer.message, answer.status)
+        self.in_flight.discard(uid)
+        self._end_round()
+        return ""
+
+    def lost(self, uid: str, words: str, status: int = 0) -> str:
+        """A write was not answered, or was refused with `status`; what to log, empty if it was logged before."""
+        self.in_flight.discard(uid)
+        self.failed.append(uid)
+        self._end_round()
+        new = (uid, status) not in self.logged
+        self.logged.add((uid, status))
+        return words if new else ""
+
+    def write_again(self, now: float) -> None:
+        """The pause is over."""
+        if self.state is not FenceState.PAUSING:
+            return
+        if self._too_late(now):
+            self.state = FenceState.UNKNOWN
+            return
+        self.state = FenceState.WRITING
+        self.to_write, self.failed = self.failed[::-1], []
+        self._end_round()
+
+    def shown(self, uid: str | None) -> None:
+        """The watch has shown a pod, or a list (None) all of them."""
+        for one in list(self.unshown) if uid is None else self.unshown & {uid}:
+            pod = self.pods.unbound.get(one)
+            if pod is None or pod.stamp == self.stamp:
+                self.unshown.discard(one)
+        self._end_round()
+
+    def silent(self) -> None:
+        """The watch takes too long to show the last writes."""
+        if self.state is FenceState.WRITTEN:
+            self.state = FenceState.UNKNOWN
+
+    def interrupt(self) -> None:
+        """The term is over; answers to what is under way come to nobody."""
+        self.state = FenceState.DOWN
+        self.to_write, self.in_flight, self.failed = [], set(), []
+
+    def _end_round(self) -> None:
+        if self.state is FenceState.WRITING and not self.to_write and not self.in_flight:
+            self.state = FenceState.PAUSING if self.failed else FenceState.WRITTEN
+        if self.state is FenceState.WRITTEN and not self.unshown:
+            self.state = FenceState.UP
+
+    def _too_late(self, now: float) -> bool:
+        return self.began is not None and now - self.began >= LANDED_BY
+
+
+def stamp_of(identity: str, term: int, secret: str) -> str:
+    """A label's value for a term: of 32 characters, however long the identity is, and never written before.
+
+    An identity is of one process and a term is won once. Events expose both to tenants, and a pod that carries the
+    stamp passes for fenced; `secret` stops a tenant from forging it. Who copies the stamp from a fenced pod writes
+    later than all that an earlier leader can know.
+    """
+    return hashlib.blake2b(f"{identity}/{term}/{secret}".encode(), digest_size=16).hexdigest()
+
+
+def bindable(pods: Revisions, placer: Placer) -> list[str]:
+    """UIDs of the pods that an extender could bind now; of one we cannot read another version of ours could."""
+    unreadable = placer.unreadable
+    return sorted(
+        uid for uid, pod in pods.unbound.items() if uid in placer.pods or f"{pod.namespace}/{pod.name}" in unreadable
+    )
 
 
 def can_be_bound(raw: RawObject) -> bool:
@@ -193,13 +294,3 @@ def _bindable(raw: RawObject) -> Unbound | None:
     labels = metadata.get("labels")
     stamp = labels.get(names.LABEL_FENCE) if isinstance(labels, Mapping) else None
     return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))
-
-
-def _at(body: Any, revision: str) -> RawObject:
-    fenced: RawObject = copy.copy(body)
-    fenced["metadata"] = body["metadata"] | {"resourceVersion": revision}
-    return fenced
-
-
-def _answer(status: int, text: str) -> Answer:
-    return Answer(status, orjson.dumps({"message": text}))

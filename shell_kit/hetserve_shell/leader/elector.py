@@ -46,12 +46,11 @@ class Elector:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     unfit: Callable[[], str] = str
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _released: bool = False
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _complaint: str = ""
 
     def leads(self) -> bool:
-        return not self._released and self.candidate.leads(self.clock())
+        return self.candidate.leads(self.clock())
 
     def term(self) -> int | None:
         """Number of our present term; None while we do not lead. A term never comes back."""
@@ -59,7 +58,7 @@ class Elector:
 
     def continues(self, term: int) -> bool:
         """Whether nobody else can have led since that term of ours."""
-        return term >= self.candidate.origin
+        return self.candidate.continues(term)
 
     def leader(self) -> str:
         """Who holds the Lease, in words."""
@@ -68,7 +67,7 @@ class Elector:
 
     def why_not(self) -> str:
         """Why we do not lead, in words."""
-        if self._released:
+        if self.candidate.given_up:
             return "not the leader any more: this process is ending"
         if words := self.unfit():
             return f"not the leader: {words}"
@@ -98,7 +97,7 @@ class Elector:
     async def step(self) -> None:
         """Read the Lease unless it is ours, then write what the rules allow."""
         async with self._writing:
-            if self._released:
+            if self.candidate.given_up:
                 return
             try:
                 if not self.candidate.fresh(self.clock()):
@@ -114,7 +113,7 @@ class Elector:
     async def release(self) -> None:
         """Give the Lease up, so that the next need not wait: only when no bind of ours can land any more."""
         async with self._writing:
-            self._released = True
+            self.candidate.given_up = True
             self._tell()
             body = self.candidate.released(self.namespace, self.name, self._stamp())
             if body is None:

@@ -75,11 +75,14 @@ class Candidate:
     """Whether the present term began with a Lease that the last holder had given up in order."""
     origin: int = 0
     """First term since which the Lease has been ours alone: the later ones only followed a lapse."""
+    ours_since_won: bool = False
+    """Whether nobody else has had the Lease since our last term began, as far as we know."""
+    given_up: bool = False
+    """Whether this process leads no more, whatever the Lease says: it is ending."""
     _seen_at: float = math.inf
     _until: float = NEVER
     _from: float = NEVER
     _past_unknown: bool = False
-    _ours_since: bool = False
 
     def observe(self, lease: Lease | None, at: float) -> None:
         """Take what was read (None: there is no Lease), the answer in hand at `at`."""
@@ -91,7 +94,7 @@ class Candidate:
         elif not self.mine:
             self._past_unknown = False
         if not self.mine:
-            self._until, self._ours_since = NEVER, False
+            self._until, self.ours_since_won = NEVER, False
 
     def wrote(self, lease: Lease, sent: float, at: float, *, created: bool = False) -> None:
         """Our write was accepted: `lease` is the result, sent at `sent`, the answer in hand at `at`.
@@ -103,13 +106,13 @@ class Candidate:
         # By when the answer is there, not when the write was sent: between the two we have said that we do not lead.
         if created or at >= self._until:
             self.term += 1
-            if created or not self._ours_since:
+            if created or not self.ours_since_won:
                 self.origin = self.term
             self.handed_over = before is not None and before.used and not before.holder
             wait = max(self.terms.duration, lease.duration) if self._past_unknown else 0.0
             self._from = max(self._from, at + wait)
             self._past_unknown = False
-        self._until, self._ours_since = sent + self.terms.renew_deadline, True
+        self._until, self.ours_since_won = sent + self.terms.renew_deadline, True
 
     @property
     def mine(self) -> bool:
@@ -123,7 +126,11 @@ class Candidate:
 
     def leads(self, now: float) -> bool:
         """Whether nobody else can lead at `now`."""
-        return self.mine and self._from <= now < self._until
+        return not self.given_up and self.mine and self._from <= now < self._until
+
+    def continues(self, term: int) -> bool:
+        """Whether nobody else can have led since that term of ours."""
+        return term >= self.origin
 
     def fresh(self, now: float) -> bool:
         """Whether the Lease is ours so surely that it can be written without being read."""
@@ -134,8 +141,8 @@ class Candidate:
         return self._from
 
     def next_write(self, now: float) -> Write | None:
-        """What to write now; None while another holds the Lease or nothing has been read."""
-        if self._seen_at == math.inf:
+        """What to write now; None while another holds the Lease, nothing has been read, or the Lease is given up."""
+        if self.given_up or self._seen_at == math.inf:
             return None
         if self.seen is None:
             return "create"

@@ -17,11 +17,13 @@ from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
-from hetserve_extender.app import NOT_SYNCED, Probes, Verbs
 from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.probes import NOT_SYNCED, Probes
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
 from hetserve_shell.http.server import HttpServer
 from http_clients import LIMITS, Served, until
@@ -40,7 +42,7 @@ async def bench() -> AsyncIterator[Bench]:
         api.add(gpu_node(name))
     placer = Placer(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))
     metrics = Metrics(placer)
-    binder = Binder(api, placer, on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
+    binder = Binder(api, Binds(placer, Unfenced()), on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
     placer.on_expired = metrics.expired.inc
     verbs = Verbs(placer, binder, metrics, lambda: "" if ready[0] else NOT_SYNCED)
     server = HttpServer(verbs.routes(), Limits(body=100_000))

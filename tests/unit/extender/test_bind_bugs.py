@@ -12,8 +12,9 @@ from hetserve.placement import NodeSink, Placer, PodSink, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi
+from hetserve_extender.testing import FakeApi, Unfenced
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 
@@ -52,7 +53,7 @@ async def test_after_a_bug_in_the_middle_of_a_bind_its_gpu_is_held_and_the_pod_i
 ) -> None:
     api, now = BrokenApi(landed=landed), [0.0]
     placer = placed(api, now)
-    binder = Binder(api, placer)
+    binder = Binder(api, Binds(placer, Unfenced()))
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError, match="a bug of the client"):
         await binder.bind(ARGS)
     assert "bind default/p0" in caplog.text
@@ -79,7 +80,7 @@ async def test_after_a_bug_in_the_middle_of_a_bind_the_next_attempt_goes_through
 ) -> None:
     api, now = BrokenApi(), [0.0]
     placer = placed(api, now)
-    binder = Binder(api, placer)
+    binder = Binder(api, Binds(placer, Unfenced()))
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError):
         await binder.bind(ARGS)
     assert await binder.bind(ARGS) == ""

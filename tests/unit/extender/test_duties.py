@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.main import Extender
+from hetserve_extender.extender import Extender
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Requeuer
@@ -112,7 +112,7 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
         return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})
 
     for term in (1, 2):
-        duties = asyncio.create_task(extender._duties())
+        duties = asyncio.create_task(extender.duties())
         async with asyncio.timeout(5.0):
             while failures() != term:  # noqa: ASYNC110  (nothing tells when a duty has failed)
                 await asyncio.sleep(0)

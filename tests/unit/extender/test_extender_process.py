@@ -10,7 +10,7 @@ import httpx
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.main import Extender
+from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
 

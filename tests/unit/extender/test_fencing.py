@@ -17,10 +17,18 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.leader import fencing
-from hetserve_extender.leader.fence import Revisions, listed_pod
-from hetserve_extender.leader.fencing import LANDED_BY, Fence, bindable, stamp_of
-from hetserve_extender.leader.leadership import Leadership
+from hetserve_extender.leader import fence_writer
+from hetserve_extender.leader.fence import (
+    LANDED_BY,
+    Fence,
+    FenceState,
+    Revisions,
+    bindable,
+    listed_pod,
+    stamp_of,
+)
+from hetserve_extender.leader.fence_writer import FenceWriter
+from hetserve_extender.leader.leader import Leader
 from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
@@ -52,8 +60,14 @@ class Successor:
         """How many pods were fenced; None where only another list can tell what became of them."""
         await self.pods.relist()
         found = bindable(self.revisions, self.placer)
-        shown = await Fence(self.api, self.revisions, stamp, lambda: self.now, self.pass_time).put_up(found)
-        return len(found) if shown else None
+        return len(found) if await self.put_up(found, stamp) else None
+
+    async def put_up(self, uids: list[str], stamp: str = "next-1") -> bool:
+        """Whether the watch has shown the fence."""
+        fence = Fence(self.revisions, stamp)
+        fence.put_up(uids, self.now)
+        await FenceWriter(self.api, lambda: self.now, self.pass_time).put_up(fence)
+        return fence.state is FenceState.UP
 
     async def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -95,8 +109,7 @@ async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_th
     late = {"metadata": metadata | {"annotations": {names.ANNOTATION_GPU: "0"}}, "target": {"name": "n0"}}
     await successor.pods.relist()
     lines = LateLines(api)
-    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
-    standing = asyncio.create_task(fence.put_up(bindable(successor.revisions, successor.placer)))
+    standing = asyncio.create_task(successor.put_up(bindable(successor.revisions, successor.placer)))
 
     def land(method: str) -> None:
         api.happening = lambda _method: None
@@ -180,9 +193,9 @@ async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fe
     async def fenced_by(api: FakeApi) -> str:
         successor = Successor(api)
         elector = Elector(api, names.SYSTEM_NAMESPACE, "lease", Candidate("standby_c14b1c0d", Terms()))
-        leadership = Leadership(elector, api, successor.pods, successor.revisions, successor.placer)
+        leader = Leader(elector, api, successor.pods, successor.revisions, successor.placer)
         watch = asyncio.create_task(successor.pods.run())
-        await asyncio.wait_for(leadership.take_over(1), 5.0)
+        await asyncio.wait_for(leader.take_over(1), 5.0)
         watch.cancel()
         await asyncio.wait([watch])
         return str(api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE])
@@ -266,24 +279,22 @@ async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_lon
         api.add(gpu_pod(f"p{number}"))
 
     def slow(_method: str) -> None:
-        successor.now += 10.0 / fencing.AT_ONCE
+        successor.now += 10.0 / fence_writer.AT_ONCE
 
     api.faults["PATCH"] = deque([403] * 10_000)
     await successor.pods.relist()
     api.happening = slow
-    fence = Fence(api, successor.revisions, "next-1", lambda: successor.now, successor.pass_time)
-    assert not await fence.put_up(bindable(successor.revisions, successor.placer))
+    assert not await successor.put_up(bindable(successor.revisions, successor.placer))
     assert LANDED_BY <= successor.now < LANDED_BY + 11.0
 
 
 async def test_where_the_watch_is_silent_another_list_must_tell(
     api: FakeApi, successor: Successor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fencing, "SHOWN_WITHIN", 0.01)
+    monkeypatch.setattr(fence_writer, "SHOWN_WITHIN", 0.01)
     await successor.pods.relist()
     LateLines(api)
-    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
-    assert not await fence.put_up(bindable(successor.revisions, successor.placer))
+    assert not await successor.put_up(bindable(successor.revisions, successor.placer))
     assert api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE] == "next-1"
 
 
@@ -293,5 +304,4 @@ async def test_a_pod_that_the_server_says_is_gone_need_not_be_shown_by_the_watch
     await successor.pods.relist()
     LateLines(api)
     api.remove(api.pod("p0"))
-    fence = Fence(api, successor.revisions, "next-1", lambda: 0.0)
-    assert await fence.put_up(bindable(successor.revisions, successor.placer))
+    assert await successor.put_up(bindable(successor.revisions, successor.placer))

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from hetserve_extender import main
-from hetserve_extender.leader import fitness
+from hetserve_extender.extender import Extender
+from hetserve_extender.leader import fitness, shared_port
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.main import Extender, listen
+from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
@@ -192,8 +192,8 @@ async def test_a_leader_that_never_gets_its_port_lets_another_lead_and_is_fit_ag
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fitness, "EVERY", 0.02)
-    monkeypatch.setattr(main, "PORT_AWAITED", 0.2)
-    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.02)
+    monkeypatch.setattr(shared_port, "PORT_AWAITED", 0.2)
+    monkeypatch.setattr(shared_port, "PORT_PAUSE_AT_MOST", 0.02)
     api = cluster()
     foreign = listen("127.0.0.1", 0)
     port = foreign.getsockname()[1]
@@ -216,10 +216,10 @@ async def test_a_leader_waits_a_while_for_a_port_that_is_freed(monkeypatch: pyte
         async with running(Extender(settings(port), cluster())) as one:
             await until(lambda: leads(one.extender))
             await asyncio.sleep(0.3)
-            term = one.extender.leadership.elector.term()  # type: ignore[union-attr]
+            term = one.extender.leader.elector.term()  # type: ignore[union-attr]
             before.close()
             await until(lambda: "verbs" in one.extender.addresses)
-            assert one.extender.leadership.elector.term() == term  # type: ignore[union-attr]
+            assert one.extender.leader.elector.term() == term  # type: ignore[union-attr]
             assert not one.extender.fitness.unfit()
 
 

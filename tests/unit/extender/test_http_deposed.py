@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from hetserve_extender.main import Extender
+from hetserve_extender.extender import Extender
 from hetserve_extender.testing import released_lease
 from http_clients import post
 from leadership_scene import FILTER, SYSTEM, cluster, leads, running, settings, until

@@ -13,9 +13,10 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.leader.fence import TRIES, FencedApi, Revisions
+from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.testing import BusyApi, FakeApi
 from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import TRIES, Binds
 from hetserve_extender.verbs.wire import BindArgs
 
 
@@ -29,8 +30,8 @@ class Replica:
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
         self.revisions = Revisions(PodSink(self.placer))
-        fenced = FencedApi(self.api, self.revisions, lambda: self.term[0], lambda: "not the leader (leader is other)")
-        self.binder = Binder(fenced, self.placer)
+        fence = LeaderFence(self.revisions, lambda: self.term[0], lambda: "not the leader (leader is other)")
+        self.binder = Binder(self.api, Binds(self.placer, fence))
         self.show()
 
     def show(self) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
-from hetserve_extender import main
-from hetserve_extender.leader import leadership
+from hetserve_extender.extender import Extender
+from hetserve_extender.leader import leader, shared_port
 from hetserve_extender.leader.label import LeaderLabel
-from hetserve_extender.main import Extender, listen
+from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions
 from hetserve_extender.testing import FakeApi, released_lease
-from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.leader.lease import Candidate, Terms
 from leadership_scene import BIND, FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 
@@ -73,9 +73,9 @@ async def test_a_port_that_a_paused_leader_keeps_is_complained_of_once_and_taken
         tries.append(port)
         return listen(host, port)
 
-    monkeypatch.setattr(main, "listen", counted)
-    monkeypatch.setattr(main, "PORT_PAUSE", 0.001)
-    monkeypatch.setattr(main, "PORT_PAUSE_AT_MOST", 0.01)
+    monkeypatch.setattr("hetserve_extender.extender.listen", counted)
+    monkeypatch.setattr(shared_port, "PORT_PAUSE", 0.001)
+    monkeypatch.setattr(shared_port, "PORT_PAUSE_AT_MOST", 0.01)
     paused = listen("127.0.0.1", 0)
     port: int = paused.getsockname()[1]
     async with running(Extender(settings(port), cluster())) as a:
@@ -124,11 +124,13 @@ async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_aga
     api.add(gpu_pod())
     async with running(Extender(settings(), api)) as a:
         await until(lambda: leads(a.extender))
-        candidate = a.extender.leadership.elector.candidate  # type: ignore[union-attr]
+        elector = a.extender.leader.elector  # type: ignore[union-attr]
+        candidate = elector.candidate
         a.extender.placer.filter(api.pod("p0"), ["n0"])
         a.extender.placer.ledger.begin_bind("uid-p0")
         before, asked = candidate.term, len(api.calls)
-        candidate._until = 0.0  # as if no renewal had been answered for a while
+        # As if no renewal had been answered for a while.
+        elector.clock = a.extender.leader.leadership.clock = lambda: boot_clock() + Terms().renew_deadline  # type: ignore[union-attr]
         await until(lambda: candidate.term > before and leads(a.extender))
         later = [path for method, path, _ in api.calls[asked:] if "/pods" in path]
         assert later == [], "a moment of a busy machine would cost a whole change of leader"
@@ -156,7 +158,7 @@ async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_proce
     lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the elector would win the Lease again, nobody would serve, and nothing would be seen to be wrong."""
-    monkeypatch.setattr(leadership, "ENDS_WITHIN", 0.02)
+    monkeypatch.setattr(leader, "ENDS_WITHIN", 0.02)
     came = list[asyncio.CancelledError]()
 
     async def stubborn() -> None:
@@ -170,10 +172,10 @@ async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_proce
     leading, over = asyncio.create_task(stubborn()), asyncio.create_task(asyncio.sleep(0))
     await asyncio.sleep(0)
     if lost < 2:
-        await leadership._end(leading, over)
+        await leader.end_both(leading, over)
     else:
         with pytest.raises(RuntimeError, match="does not end"):
-            await leadership._end(leading, over)
+            await leader.end_both(leading, over)
         leading.cancel()
         await asyncio.wait([leading])
     assert leading.cancelled()

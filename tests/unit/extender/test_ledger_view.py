@@ -12,10 +12,10 @@ import pytest
 from hetserve.placement import NodeSink, Placer, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
-from hetserve_extender.app import Probes
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
 from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.probes import Probes
 from hetserve_shell.tasks.slices import SLICE, Slices
 
 

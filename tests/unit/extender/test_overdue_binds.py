@@ -10,8 +10,9 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi
-from hetserve_extender.verbs.bind import READ_AT_ONCE, Binder
+from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import READ_AT_ONCE, Binds
 from hetserve_shell.kube.client import Answer
 from virtual_time import virtually
 
@@ -50,11 +51,11 @@ def overdue(api: SlowApi, pods: int) -> Binder:
         placer.filter(api.pod(f"p{number}"), [f"n{number}"])
         placer.ledger.begin_bind(f"uid-p{number}")
         placer.ledger.verify(f"uid-p{number}", Seconds(loop.time() + VERIFY_AFTER))
-    return Binder(api, placer)
+    return Binder(api, Binds(placer, Unfenced()))
 
 
 def in_doubt(binder: Binder) -> set[str]:
-    return {booking.request.name for booking in binder.placer.ledger.bookings().values()}
+    return {booking.request.name for booking in binder.binds.placer.ledger.bookings().values()}
 
 
 def test_one_read_that_is_answered_late_holds_up_no_other() -> None:
@@ -73,7 +74,7 @@ def test_one_read_that_is_answered_late_holds_up_no_other() -> None:
 def test_what_comes_due_while_a_read_takes_its_time_is_read_in_its_own() -> None:
     async def scene() -> None:
         binder = overdue(SlowApi({"p0"}), pods=2)
-        binder.placer.ledger.verify("uid-p1", Seconds(VERIFY_AFTER + 3))
+        binder.binds.placer.ledger.verify("uid-p1", Seconds(VERIFY_AFTER + 3))
         await asyncio.sleep(VERIFY_AFTER + 1)
         binder.verify_overdue()
         await asyncio.sleep(3)
@@ -106,11 +107,11 @@ def test_a_bind_that_is_in_doubt_anew_when_its_turn_comes_keeps_its_gpu() -> Non
 
     async def scene() -> None:
         binder = overdue(SlowApi({"p0"}), pods=2)
-        binder.read_at_once = 1
+        binder.binds.read_at_once = 1
         await asyncio.sleep(VERIFY_AFTER + 1)
         binder.verify_overdue()
-        binder.placer.ledger.begin_bind("uid-p1")
-        binder.placer.ledger.verify("uid-p1", Seconds(2 * VERIFY_AFTER))
+        binder.binds.placer.ledger.begin_bind("uid-p1")
+        binder.binds.placer.ledger.verify("uid-p1", Seconds(2 * VERIFY_AFTER))
         await asyncio.sleep(SLOW + 1)
         assert in_doubt(binder) == {"p1"}
         await asyncio.sleep(VERIFY_AFTER)

@@ -12,9 +12,9 @@ from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.app import Probes
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.observe.probes import Probes
 
 
 def started(limit: int = 1 << 20, **settings: Any) -> tuple[PlacementLog, JournaledPlacer]:

@@ -19,12 +19,12 @@ from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.app import Probes
+from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
-from hetserve_extender.main import Extender
 from hetserve_extender.observe import placement_log
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.observe.probes import Probes
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import FakeApi, released_lease
 from hetserve_shell.tasks.slices import SLICE, Slices

@@ -18,17 +18,18 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.leader import fencing
-from hetserve_extender.leader.fence import ListedPod, Revisions, listed_pod
-from hetserve_extender.leader.fencing import LANDED_BY
-from hetserve_extender.leader.leadership import Leadership
+from hetserve_extender.leader import fence_writer
+from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
+from hetserve_extender.leader.leader import Leader
 from hetserve_extender.testing import FakeApi, released_lease
-from hetserve_shell.kube.client import NOT_SENT, Answer, pod_path
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.lease import NEVER, Candidate, Terms
+from hetserve_shell.leader.lease import Candidate, Terms
 
 TERMS: Final = Terms()
 SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN
@@ -68,11 +69,11 @@ class Machine:
         elector = Elector(
             self.api, names.SYSTEM_NAMESPACE, "hetserve-extender", Candidate("me", TERMS), clock, clock, self.sleep
         )
-        self.leadership = Leadership(elector, self.api, self.pods, revisions, placer, self.sleep)
+        self.leader = Leader(elector, self.api, self.pods, revisions, placer, self.sleep)
 
     @property
     def candidate(self) -> Candidate:
-        return self.leadership.elector.candidate
+        return self.leader.elector.candidate
 
     def read(self, raw: RawObject) -> ListedPod:
         self.now += self.slow
@@ -91,7 +92,7 @@ class Machine:
         """Let it run; time goes on only where everything waits for it. `each` is called whenever it does."""
         end, idle = self.now + within, 0
         while not holds():
-            assert self.now < end, f"not within {within:g} s: {self.leadership.refusal()}"
+            assert self.now < end, f"not within {within:g} s: {self.leader.refusal()}"
             await asyncio.sleep(0)
             idle += 1
             if self._timers and (self._timers[0][0] <= self.now or idle > TURNS):
@@ -104,11 +105,11 @@ class Machine:
     def lapse(self) -> None:
         """Every five seconds the machine stands still for too long."""
         if self.now >= self.lapses_at:
+            self.now += TERMS.renew_deadline
             self.lapses_at = self.now + 5.0
-            self.candidate._until = NEVER
 
     def serves(self) -> bool:
-        return self.leadership.refusal() == ""
+        return self.leader.refusal() == ""
 
     def stamps(self) -> list[str]:
         """Of the fences, in the order in which they began."""
@@ -120,7 +121,7 @@ class Machine:
 async def running(machine: Machine) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(machine.pods.run())]
     await machine.until(machine.pods.synced.is_set, 1e6)
-    tasks.append(asyncio.create_task(machine.leadership.run(machine.duties)))
+    tasks.append(asyncio.create_task(machine.leader.run(machine.duties)))
     try:
         yield
     finally:
@@ -168,7 +169,7 @@ async def test_a_pod_that_cannot_be_fenced_is_waited_out_once_however_often_the_
 
 
 async def test_the_list_after_a_fence_that_the_watch_does_not_show_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencing, "SHOWN_WITHIN", 0.001)
+    monkeypatch.setattr(fence_writer, "SHOWN_WITHIN", 0.0)
     machine = Machine(SilentApi(cluster(SLOW_LIST).objects), slow=SLOW / 5)
     async with running(machine):
         before = machine.pods.lists
@@ -187,7 +188,7 @@ async def test_a_take_over_begins_anew_where_another_may_have_led() -> None:
         await machine.until(lambda: len(machine.stamps()) == 1, 10.0)
         lists, term = machine.pods.lists, machine.candidate.term
         api.add(held_by("another"))
-        await machine.until(lambda: machine.leadership.elector.leader() == "another", 10.0)
+        await machine.until(lambda: machine.leader.elector.leader() == "another", 10.0)
         api.faults.clear()
         await machine.until(machine.serves, 10.0)
         assert machine.candidate.origin > term
@@ -202,7 +203,7 @@ async def test_a_leader_that_serves_again_after_another_led_lists_and_fences_aga
         await machine.until(machine.serves, 10.0)
         lists = machine.pods.lists
         machine.api.add(held_by("another"))
-        await machine.until(lambda: not machine.serves() and machine.leadership.elector.leader() == "another", 10.0)
+        await machine.until(lambda: not machine.serves() and machine.leader.elector.leader() == "another", 10.0)
         await machine.until(machine.serves, 10.0)
         assert machine.pods.lists == lists + 1
     assert len(machine.stamps()) == 2
@@ -221,8 +222,8 @@ async def test_a_leader_that_ends_in_its_take_over_gives_no_lease_away() -> None
     api.faults["PATCH"] = deque([403] * 100_000)
     machine = Machine(api)
     async with running(machine):
-        await machine.until(machine.leadership.elector.leads, 10.0)
-        await machine.leadership.hand_over()
+        await machine.until(machine.leader.elector.leads, 10.0)
+        await machine.leader.hand_over()
         assert holder(machine) == "me"
 
 
@@ -230,9 +231,10 @@ async def test_a_leader_that_ends_while_it_serves_gives_the_lease_away_and_binds
     machine = Machine(cluster())
     async with running(machine):
         await machine.until(machine.serves, 10.0)
-        await machine.leadership.hand_over()
+        await machine.leader.hand_over()
         assert holder(machine) == ""
-        assert (await bind(machine)).status == NOT_SENT
+        assert await bind(machine) != ""
+        assert not [method for method, _, _ in machine.api.calls if method == "POST"]
 
 
 async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over() -> None:
@@ -241,14 +243,14 @@ async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over()
     api.faults["PATCH"] = deque([403] * 100_000)
     machine = Machine(api)
     async with running(machine):
-        await machine.until(machine.leadership.elector.leads, 10.0)
-        assert (await bind(machine)).status == NOT_SENT
+        await machine.until(machine.leader.elector.leads, 10.0)
+        assert await bind(machine) != ""
+        assert not [method for method, _, _ in machine.api.calls if method == "POST"]
         api.faults.clear()
         await machine.until(machine.serves, LANDED_BY)
-        assert (await bind(machine)).ok
+        assert await bind(machine) == ""
 
 
-async def bind(machine: Machine) -> Answer:
-    metadata = {"name": "p0", "namespace": "default", "uid": "uid-p0"}
-    body = {"metadata": metadata, "target": {"kind": "Node", "name": "n0"}}
-    return await machine.leadership.fenced().request("POST", pod_path("default", "p0", "binding"), body=body)
+async def bind(machine: Machine) -> str:
+    binder = Binder(machine.api, Binds(machine.leader.placer, machine.leader.fence()))
+    return await binder.bind(BindArgs("p0", "default", "uid-p0", "n0"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 import pytest_asyncio
 
-from hetserve_extender.main import Extender
+from hetserve_extender.extender import Extender
 from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import FakeApi
 from hetserve_operator.metrics import OperatorMetrics

@@ -189,6 +189,10 @@ class Ledger:
     def bookings(self) -> Mapping[str, Booking]:
         return self._bookings
 
+    def deadlines(self) -> Sequence[tuple[float, str]]:
+        """(deadline, pod UID) of all that `expire` has not named yet, outdated entries included."""
+        return self._deadlines
+
     def node(self, name: str) -> NodeInventory | None:
         return self._shelves.nodes.get(name)
 

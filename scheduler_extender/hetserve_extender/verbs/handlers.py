@@ -1,4 +1,4 @@
-"""The two HTTP faces: the scheduler's verbs, and on a second port health, metrics and the ledger.
+"""The scheduler's verbs over HTTP.
 
 An answer that the scheduler should show to the user has status 200 and `Error`: it throws the body of any
 other status away. Requests that are not of the protocol get a 4xx.
@@ -6,27 +6,19 @@ other status away. Requests that are not of the protocol get a 4xx.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from prometheus_client import CONTENT_TYPE_LATEST, Histogram
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from prometheus_client import Histogram
 
 from hetserve.placement import LedgerError
 from hetserve.placement.placer import Placer
 from hetserve.sanitize import sanitize
-from hetserve_extender.observe.ledger_view import LedgerTexts
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.verbs import wire
 from hetserve_extender.verbs.bind import Binder
@@ -34,8 +26,6 @@ from hetserve_shell.http.limits import HttpError, LastAnswer, Routes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class Verbs:
     Its answer closes the connection: a Service chooses who is reached when a connection is made, and the scheduler
     keeps one for as long as pods wait.
     """
-    recall: Requeuer | None = None
+    requeuer: Requeuer | None = None
     _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
     _seconds: dict[str, Histogram] = field(default_factory=dict)
 
@@ -102,8 +92,8 @@ class Verbs:
             return self._error(str(error))
         except ValueError as error:
             return self._unreadable(args, str(error))
-        if self.recall is not None:
-            self.recall.answered(args.pod, args.names, placed=bool(outcome.passed))
+        if self.requeuer is not None:
+            self.requeuer.answered(args.pod, args.names, placed=bool(outcome.passed))
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
         if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request
@@ -145,66 +135,3 @@ def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
         return parse(body)
     except wire.WireError as error:
         raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Probes:
-    """Health, readiness, metrics, the ledger and the placement log (None: none is kept)."""
-
-    placer: Placer
-    metrics: Metrics
-    ready: Callable[[], bool]
-    placement_log: PlacementLog | None = None
-    _texts: LedgerTexts = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_texts", LedgerTexts(self.placer))
-
-    def app(self) -> Starlette:
-        return Starlette(
-            routes=[
-                Route("/healthz", self.healthz),
-                Route("/readyz", self.readyz),
-                Route("/metrics", self.scrape),
-                Route("/ledger", self.ledger),
-                Route("/log", self.log),
-            ]
-        )
-
-    async def healthz(self, _request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    async def readyz(self, _request: Request) -> Response:
-        if self.ready():
-            return PlainTextResponse("ok\n")
-        return PlainTextResponse(f"{NOT_SYNCED}\n", status_code=503)
-
-    async def scrape(self, _request: Request) -> Response:
-        return Response(await self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    async def ledger(self, _request: Request) -> Response:
-        return _Blocks(await self._texts.text(), "application/json")
-
-    async def log(self, _request: Request) -> Response:
-        if self.placement_log is None:
-            text = "no placement log is kept; the setting placementLog (such as 16Mi) makes one\n"
-            return PlainTextResponse(text, status_code=404)
-        return _Blocks(await self.placement_log.text(), "application/jsonl")
-
-
-class _Blocks(Response):
-    """A long text, sent block by block with turns for others: a socket takes megabytes without a pause.
-
-    Starlette's own stream watches for the caller's leaving by a task group, whose import takes 15 ms.
-    """
-
-    def __init__(self, blocks: Sequence[bytes], media_type: str) -> None:
-        super().__init__(headers={"content-length": str(sum(map(len, blocks)))}, media_type=media_type)
-        self._blocks = blocks
-
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for block in self._blocks:
-            await send({"type": "http.response.body", "body": block, "more_body": True})
-            await asyncio.sleep(0)
-        await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,228 @@
+"""All parts of the extender put together: watches, election, verbs, queue controller, probes, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.placer import Placer
+from hetserve.units import Seconds
+from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
+from hetserve_extender.leader.fitness import Fitness, reach
+from hetserve_extender.leader.label import LeaderLabel
+from hetserve_extender.leader.leader import Leader
+from hetserve_extender.leader.shared_port import SharedPort, listen
+from hetserve_extender.observe.drift import DriftCheck
+from hetserve_extender.observe.metrics import Metrics
+from hetserve_extender.observe.placement_log import PlacementLog
+from hetserve_extender.observe.probes import NOT_SYNCED, Probes, ProbeServer
+from hetserve_extender.queue.controller import QueueController
+from hetserve_extender.requeue.requeuer import Requeuer
+from hetserve_extender.settings import Settings
+from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.handlers import Verbs
+from hetserve_shell.descriptors import allotted
+from hetserve_shell.http.guard import Guard, GuardLimits
+from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.server import HttpServer
+from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.lease import Candidate
+from hetserve_shell.tasks.supervisor import kept_up
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING_EVERY: Final = 1.0
+DRAIN_WITHIN: Final = 5.0
+MEBIBYTE: Final = 1 << 20
+DEPOSED_WITHIN: Final = 0.5
+"""Seconds for answers under way when another leads: all that is left to say is that we do not."""
+
+
+class Extender:
+    """All parts put together.
+
+    `pod`: name of our own pod; None where we run as a process. `lease_api`: the elector's own way to the API server.
+    """
+
+    def __init__(
+        self, settings: Settings, api: ApiServer, pod: str | None = None, lease_api: ApiServer | None = None
+    ) -> None:
+        self.settings = settings
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self.log = PlacementLog(settings.placement_log * MEBIBYTE) if settings.placement_log else None
+        make = self.log.placer if self.log else Placer
+        self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
+        self.metrics = Metrics(self.placer)
+        self.revisions = Revisions(PodSink(self.placer))
+        listed = partial(listed_pod, placer=self.placer)
+        self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
+        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.fitness = Fitness(self._look)
+        self.leader = self._leader(api, lease_api or api, pod) if settings.leader_election.enabled else None
+        self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leader and pod else None
+        self.binder = self._binder(api)
+        self.requeuer = self._requeuer(api)
+        self.queue = self._queue(api)
+        self.drift = DriftCheck(api, self.placer, self.metrics.drift)
+        self.verbs, self.probes = self._servers()
+        # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
+        self.takes_turns = self.leader is not None and pod is None
+        self.port = SharedPort(settings.host, settings.port, self._serve_verbs)
+        self.metrics.leader.set_function(self._serves)
+        self.metrics.lease.set_function(lambda: self.leader is None or self.leader.elector.leads())
+        self.placer.on_change = self._changed
+        self.placer.on_expired = self._expired
+
+    def _changed(self) -> None:
+        self.queue.wake()
+        self.requeuer.wake()
+
+    def _expired(self, reservations: int) -> None:
+        self.metrics.expired.inc(reservations)
+        self.requeuer.wake()
+
+    def ready(self) -> bool:
+        return self.pods.synced.is_set() and self.nodes.synced.is_set()
+
+    def refusal(self) -> str:
+        """Why no verb is answered now; empty where they are."""
+        if not self.ready():
+            return NOT_SYNCED
+        return self.leader.refusal() if self.leader else ""
+
+    def _serves(self) -> bool:
+        """Whether the scheduler gets answers from us: a leader that takes over, or waits for its port, gives none."""
+        return "verbs" in self.addresses and not self.refusal()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
+        probes = ProbeServer(Probes(self.placer, self.metrics, self.ready, self.log), self.probes)
+        listener = self._listen("probes", self.settings.probe_port)
+        if not self.takes_turns:
+            await self._serve_verbs()
+        async with asyncio.TaskGroup() as group:
+            parts = [self.pods.run(), self.nodes.run(), self._keep_house(), self._lead()]
+            if self.log is not None:
+                parts.append(self.log.run())
+            work = [group.create_task(part) for part in parts]
+            group.create_task(probes.serve(sockets=[listener]))
+            if self.leader is not None:
+                work.append(group.create_task(self.fitness.run(stop)))
+            await stop.wait()
+            log.info("stopping")
+            probes.should_exit = True
+            await self.verbs.stop(DRAIN_WITHIN)
+            await self.binder.drain(DRAIN_WITHIN)
+            if self.leader is not None:
+                await self.leader.hand_over()
+            for task in work:
+                task.cancel()
+
+    async def _lead(self) -> None:
+        """Contend when both lists are known: before, every GPU looks idle and no pod released."""
+        await self.pods.synced.wait()
+        await self.nodes.synced.wait()
+        bookings, pods = self.placer.ledger.bookings(), self.placer.pods
+        log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
+        if self.leader is None:
+            await self.duties()
+        else:
+            await self.leader.run(self.duties)
+
+    async def duties(self) -> None:
+        """What only the leader does, until it is cancelled: be found, release pods from their queues, compare."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self.takes_turns:
+                    await self.port.take()
+                self.queue.wake()
+                duties = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.requeuer.run}
+                if self.label is not None:
+                    duties["label"] = self.label.keep
+                for name, duty in duties.items():
+                    group.create_task(kept_up(name, duty, lambda name: self.metrics.duty_failures.labels(name).inc()))
+        finally:
+            self.queue.deposed()
+            if self.takes_turns:
+                await self.verbs.stop(DEPOSED_WITHIN)
+                self.addresses.pop("verbs", None)
+            else:  # the Service leads the scheduler's next connection to the next leader, and those it keeps to us
+                self.verbs.part()
+            if self.label is not None:
+                await self.label.drop()
+
+    async def _serve_verbs(self) -> None:
+        await self.verbs.start(self._listen("verbs", self.settings.port))
+
+    async def _look(self) -> str:
+        """Why we cannot serve, empty if we can: a process that was kept out of its port cannot until it can be had."""
+        address = self.addresses.get("verbs")
+        if address is None and (words := self.port.look()):
+            return words
+        return await reach(address, self.settings.leader_election.renew_deadline)
+
+    def _listen(self, what: str, port: int) -> socket.socket:
+        listener = listen(self.settings.host, port)
+        self.addresses[what] = listener.getsockname()[:2]
+        log.info("%s on %s:%d", what, *self.addresses[what])
+        return listener
+
+    def _leader(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
+        options = self.settings.leader_election
+        who = options.identity or pod or socket.gethostname()
+        candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
+        elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
+        return Leader(elector, api, self.pods, self.revisions, self.placer)
+
+    def _binder(self, api: ApiServer) -> Binder:
+        # Without an election too: what is bound must be what was looked at.
+        fence = self.leader.fence() if self.leader else LeaderFence(self.revisions, lambda: 1, str)
+        errors = self.metrics.bind_errors
+        return Binder(api, Binds(self.placer, fence), on_error=lambda kind: errors.labels(kind).inc())
+
+    def _requeuer(self, api: ApiServer) -> Requeuer:
+        recalls = self.metrics.recalls
+        count = lambda outcome: recalls.labels(outcome).inc()  # noqa: E731
+        return Requeuer(api, self.placer, lambda: str(time.time()), on_requeue=count)
+
+    def _servers(self) -> tuple[HttpServer, Guard]:
+        """The verbs' server and the guard of the probes, which share the descriptors that there are."""
+        verbs, probes = Limits(), GuardLimits()
+        shares = allotted({"verbs": verbs.connections, "probes": probes.connections})
+        handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)
+        server = HttpServer(handlers.routes(), replace(verbs, connections=shares["verbs"]))
+        return server, Guard(replace(probes, connections=shares["probes"]), "probes")
+
+    def _queue(self, api: ApiServer) -> QueueController:
+        options = self.settings.queue
+        return QueueController(
+            api=api,
+            placer=self.placer,
+            settings=options.core,
+            unschedulable_after=options.unschedulable_after,
+            debounce=options.debounce,
+            fail_open_after=options.fail_open_after,
+            clock=_monotonic,
+            wall=lambda: Seconds(time.time()),
+            on_round=self.metrics.round,
+            on_lift=lambda outcome: self.metrics.lifts.labels(outcome).inc(),
+        )
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_EVERY)
+            self.binder.verify_overdue()
+
+
+def _monotonic() -> Seconds:
+    return Seconds(time.monotonic())

@@ -1,0 +1,411 @@
+"""A bind as a state machine: what each pod's bind waits for, and what follows from an answer. It sends nothing.
+
+One ``pods/binding`` call carries node, GPUs, the pod's UID and the resourceVersion that the bind was decided on. It is
+idempotent by UID: a repeated bind joins the one under way, or succeeds if the pod is on that node already. A call
+whose answer is lost is settled by reading the pod. While even that leaves it open, the GPU stays booked and a new
+attempt goes to the same GPU, so that a request that lands late does no harm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from hetserve.api import names
+from hetserve.objects.resources import names_gpu
+from hetserve.placement import Booking, GpuRequest, LedgerError, State
+from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.pods.view import PodView, unread_pod
+from hetserve.units import Seconds
+from hetserve_extender.leader.fence import is_unbound, revision_of
+from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.kube.client import NOT_SENT, Answer
+
+READ_AT_ONCE: Final = 16
+"""Pods of overdue binds read side by side: a quarter of the connections, the binds have the rest."""
+TRIES: Final = 3
+"""Bindings sent for one call if others change the pod meanwhile."""
+
+
+class BindFence(Protocol):
+    """What a Binding must meet, so that none lands after another leader has counted the GPUs."""
+
+    def term(self) -> int | None:
+        """The term in which binds may be sent now; None if none may."""
+        ...
+
+    def revision(self, uid: str) -> str | None:
+        """Last resourceVersion seen of a pod that could be bound; None if the pod must be read for it."""
+        ...
+
+    def over(self, term: int | None) -> str:
+        """Why nothing decided in `term` may be sent any more; empty while it may."""
+        ...
+
+
+class Decided(NamedTuple):
+    """GPUs booked for a bind (None: it needs none), and in which term.
+
+    `in_doubt`: an earlier request of this pod may land yet, so that a refusal of this one frees nothing.
+    """
+
+    booking: Booking | None
+    term: int | None
+    in_doubt: bool
+
+
+# The states of a bind
+
+
+class ReadingPod(NamedTuple):
+    """The watch has not shown the pod; it is read for what it asks for."""
+
+
+class ReadingRevision(NamedTuple):
+    """The GPUs are booked; the pod is read for its resourceVersion."""
+
+    decided: Decided
+
+
+class Sent(NamedTuple):
+    """The Binding is at the API server, for the `tries`-th time."""
+
+    decided: Decided
+    revision: str
+    tries: int
+
+
+class Conflicting(NamedTuple):
+    """The API server answered 409 with `words`; the pod is read for a newer resourceVersion."""
+
+    decided: Decided
+    revision: str
+    tries: int
+    words: str
+
+
+class Settling(NamedTuple):
+    """The pod is read for the outcome. `lost`: the request may still land; `words`: what went wrong."""
+
+    lost: bool
+    words: str
+
+
+class Ended(NamedTuple):
+    """The answer: `kind` labels the metric and is empty on success; `text` goes to the scheduler's event."""
+
+    kind: str = ""
+    text: str = ""
+
+
+BindState = ReadingPod | ReadingRevision | Sent | Conflicting | Settling | Ended
+_BOUND: Final = Ended()
+_UNKNOWN: Final = ReadingPod()
+
+
+# The requests of a bind
+
+
+class ReadPod(NamedTuple):
+    """GET of the pod."""
+
+
+class SendBinding(NamedTuple):
+    """POST of the Binding, not to be sent once `term` is over."""
+
+    body: dict[str, object]
+    term: int | None
+
+
+@dataclass(slots=True, eq=False)
+class Bind:
+    """One bind of one pod. `verifies`: it only reads the pod of an earlier bind in doubt."""
+
+    args: BindArgs
+    state: BindState
+    verifies: bool = False
+
+    def request(self) -> ReadPod | SendBinding:
+        """The request whose answer is awaited. Raises RuntimeError if the bind has ended."""
+        match self.state:
+            case Sent(decided, revision):
+                return SendBinding(binding(self.args, decided.booking, revision), decided.term)
+            case Ended():
+                raise RuntimeError("a bind that has ended sends nothing")
+            case _:
+                return ReadPod()
+
+
+class BindError(Exception):
+    """A bind that did not happen; `kind` and text as in `Ended`."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Binds:
+    """All binds under way, at most one per pod UID, and the binds in doubt whose pods are still to be read."""
+
+    placer: Placer
+    fence: BindFence
+    read_at_once: int = READ_AT_ONCE
+    running: dict[str, Bind] = field(default_factory=dict)
+    overdue: deque[Booking] = field(default_factory=deque)
+
+    # Inputs. Each leaves in the bind what comes next. One that raises has ended the bind, as `failed` does.
+
+    def called(self, args: BindArgs) -> Bind:
+        """The scheduler asks for a bind: the one under way, a new one, or one that has ended at once."""
+        known = self.running.get(args.uid)
+        if known is None:
+            return self._begin(Bind(args, _UNKNOWN))
+        if known.args.node == args.node:
+            return known
+        return Bind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
+
+    def answered(self, bind: Bind, answer: Answer) -> None:
+        """The API server answered the request of a bind."""
+        self._follow(bind, answer, "")
+
+    def lost(self, bind: Bind, words: str) -> None:
+        """No answer came, and none will; `words` say why."""
+        self._follow(bind, None, words)
+
+    def failed(self, bind: Bind) -> None:
+        """An error that nobody foresaw ended the bind; it is in doubt as after a lost answer."""
+        bind.state = Ended("lost", "an error of the extender")
+        self.running.pop(bind.args.uid, None)
+        self._doubt(bind.args.uid)
+
+    def verify_overdue(self) -> list[Bind]:
+        """Queue the binds that the watch has not confirmed in time; those whose pods are read now."""
+        self.overdue.extend(self.placer.overdue())
+        return self.next_reads()
+
+    def next_reads(self) -> list[Bind]:
+        """Begin to read the next pods in doubt, side by side, so that one late answer holds up no other."""
+        free = self.read_at_once - sum(bind.verifies for bind in self.running.values())
+        begun: list[Bind] = []
+        while self.overdue and len(begun) < free:
+            booking = self.overdue.popleft()
+            request = booking.request
+            if request.uid in self.running or self.placer.ledger.booking(request.uid) is not booking:
+                continue  # bound again while others were read: what of that is in doubt may land yet
+            args = BindArgs(request.name, request.namespace, request.uid, booking.node)
+            bind = Bind(args, Settling(lost=False, words="the bind never arrived"), verifies=True)
+            self.running[args.uid] = bind
+            begun.append(bind)
+        return begun
+
+    def stop_reading(self) -> None:
+        """Begin no more reads: the process ends, and the next one reads every pod."""
+        self.overdue.clear()
+
+    # From state to state
+
+    def _begin(self, bind: Bind) -> Bind:
+        self.running[bind.args.uid] = bind
+        try:
+            bind.state = self._called(bind.args)
+        except BindError as error:
+            bind.state = Ended(error.kind, str(error))
+        except Exception:
+            self.failed(bind)
+            raise
+        self._forget_ended(bind)
+        return bind
+
+    def _follow(self, bind: Bind, answer: Answer | None, words: str) -> None:
+        try:
+            bind.state = self._next(bind, answer, words)
+        except BindError as error:
+            bind.state = Ended(error.kind, str(error))
+        except Exception:
+            self.failed(bind)
+            raise
+        self._forget_ended(bind)
+
+    def _forget_ended(self, bind: Bind) -> None:
+        if isinstance(bind.state, Ended):
+            del self.running[bind.args.uid]
+
+    def _next(self, bind: Bind, answer: Answer | None, words: str) -> BindState:
+        """What follows a state when `answer` has come, or has been lost (None)."""
+        args, state = bind.args, bind.state
+        match state:
+            case Sent():
+                return self._sent(args, state, answer, words)
+            case ReadingPod():
+                return self._pod_read(args, answer, words)
+            case Settling():
+                return self._settled(args, state, answer, words)
+            case ReadingRevision() | Conflicting():
+                return self._revision_read(args, state, answer, words)
+            case Ended():
+                raise AssertionError("a bind that has ended waits for no answer")
+
+    def _called(self, args: BindArgs) -> BindState:
+        """Take what the pod asks for as the watch has it; a pod that it has not shown is read."""
+        held = self.placer.ledger.booking(args.uid)
+        if held is not None and held.state is State.BOUND:
+            return _on_node(held.node, args)
+        if args.uid in self.placer.pods:
+            return self._book(args, _placeable(self.placer.pods[args.uid]))
+        if held is not None:  # filter knew the pod before our watch: who sends the bind reads it, and compares
+            return self._book(args, held.request)
+        return _UNKNOWN
+
+    def _pod_read(self, args: BindArgs, answer: Answer | None, words: str) -> BindState:
+        if answer is None:
+            raise BindError("lost", f"reading the pod: {words}")
+        if not answer.ok:
+            raise BindError("gone" if answer.status == 404 else "api", answer.message)
+        raw = answer.json()
+        pod = self.placer.read(raw)
+        if pod is None:
+            raise BindError("refused", f"pod {args.namespace}/{args.name} cannot be read")
+        if pod.uid != args.uid:
+            raise BindError("gone", f"pod {args.name} has UID {pod.uid} now, not {args.uid}")
+        if pod.node is not None:
+            return _on_node(pod.node, args)
+        if not names_gpu(raw["spec"]):  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+            raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
+        # While it was read, the watch may have told more.
+        return self._book(args, _placeable(self.placer.pods.get(args.uid, pod)))
+
+    def _book(self, args: BindArgs, request: GpuRequest) -> BindState:
+        held = self.placer.ledger.booking(args.uid)
+        in_doubt = held is not None and held.state is State.BINDING
+        booking = None
+        if request.needs_gpu:
+            try:
+                booking = self.placer.fix_gpus(request, args.node)
+            except LedgerError as error:
+                raise BindError("refused", str(error)) from None
+        decided = Decided(booking, self.fence.term(), in_doubt)
+        revision = self.fence.revision(args.uid)
+        return ReadingRevision(decided) if revision is None else self._send(args, decided, revision, 1)
+
+    def _revision_read(
+        self, args: BindArgs, state: ReadingRevision | Conflicting, answer: Answer | None, words: str
+    ) -> BindState:
+        """Send the Binding with the resourceVersion that the pod has now, unless that is not what it lacked."""
+        if answer is None:
+            return Settling(lost=True, words=words)
+        revision, wrong = self._revision(args.uid, answer)
+        tries = 1
+        if isinstance(state, Conflicting):
+            if revision in ("", state.revision):  # the conflict is not about the resourceVersion
+                return self._refused(args, state.decided, 409, state.words)
+            tries = state.tries + 1
+        return (
+            self._refused(args, state.decided, 409, wrong)
+            if wrong
+            else self._send(args, state.decided, revision, tries)
+        )
+
+    def _revision(self, uid: str, answer: Answer) -> tuple[str, str]:
+        """(resourceVersion, empty if the pod is bound, gone or another; why it must not be bound in that version)."""
+        raw = answer.json() if answer.ok else {}
+        found = (raw.get("metadata") or {}).get("uid") == uid
+        if not found or not is_unbound(raw) or not (revision := revision_of(raw)):
+            return "", "the pod is bound, gone or cannot be read"
+        return revision, self.placer.changed(raw)
+
+    def _send(self, args: BindArgs, decided: Decided, revision: str, tries: int) -> BindState:
+        # After the revision is in hand, not before: only so is it known to be older than the next term's fence.
+        if words := self.fence.over(decided.term):
+            return self._refused(args, decided, NOT_SENT, words)
+        return Sent(decided, revision, tries)
+
+    def _sent(self, args: BindArgs, state: Sent, answer: Answer | None, words: str) -> BindState:
+        if answer is None:
+            return Settling(lost=True, words=words)
+        if answer.ok:
+            self.placer.ledger.confirm_bind(args.uid, Seconds(self.placer.clock() + VERIFY_AFTER))
+            self.placer.on_change()
+            return _BOUND
+        if answer.status == 409 and state.tries < TRIES:
+            return Conflicting(state.decided, state.revision, state.tries, answer.message)
+        return self._refused(args, state.decided, answer.status, answer.message)
+
+    def _refused(self, args: BindArgs, decided: Decided, status: int, words: str) -> BindState:
+        """The API server refused with `status`, or nothing was sent to it."""
+        if status >= 500:
+            return Settling(lost=True, words=words)
+        if status == 409 or decided.in_doubt:
+            return Settling(lost=decided.in_doubt, words=words)
+        self._release(args.uid)
+        return Ended("api", words)
+
+    def _settled(self, args: BindArgs, state: Settling, answer: Answer | None, words: str) -> BindState:
+        """Decide by the pod as it was read. An unbound pod keeps its GPU for now if the request may still land."""
+        if answer is None or (not answer.ok and answer.status != 404):
+            self._doubt(args.uid)
+            return Ended("lost", f"{state.words}; reading the pod: {words if answer is None else answer.message}")
+        raw = answer.json() if answer.ok else {}
+        if (raw.get("metadata") or {}).get("uid") != args.uid:
+            self.placer.forget(args.uid)
+            return Ended("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
+        pod = self.placer.read(raw) or unread_pod(raw)
+        if pod is not None and pod.unread:  # bound, and to what nobody can tell: what is booked for it stays
+            self._doubt(args.uid)
+            return Ended("lost", f"{state.words}; the pod is on node {pod.node} and cannot be read")
+        if pod is not None and pod.node is not None:
+            self.placer.believe(pod)
+            return _on_node(pod.node, args)
+        if state.lost:
+            self._doubt(args.uid)
+            return Ended("lost", state.words)
+        self._release(args.uid)
+        return Ended("api", state.words)
+
+    def _doubt(self, uid: str) -> None:
+        self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))
+
+    def _release(self, uid: str) -> None:
+        """Give back what this bind booked; what the watch has confirmed meanwhile is another's bind, and stays."""
+        held = self.placer.ledger.booking(uid)
+        if held is not None and not held.confirmed:
+            self.placer.ledger.release(uid)
+            self.placer.on_change()
+
+
+def binding(args: BindArgs, booking: Booking | None, revision: str) -> dict[str, object]:
+    """The Binding: its UID and resourceVersion are preconditions, its annotations are merged into the pod."""
+    metadata: dict[str, Any] = {"name": args.name, "namespace": args.namespace, "uid": args.uid}
+    if revision:
+        metadata["resourceVersion"] = revision
+    if booking is not None:
+        metadata["annotations"] = {
+            names.ANNOTATION_GPU: ",".join(booking.gpus),
+            names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
+        }
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": args.node},
+    }
+
+
+def _placeable(pod: PodView) -> GpuRequest:
+    """What a pod asks for that our scheduler asks us to bind.
+
+    Anybody who reaches the port could have others bound past their scheduler's taints and affinities.
+    """
+    try:
+        request = pod.placeable()
+    except ValueError as error:
+        raise BindError("refused", str(error)) from None
+    if pod.scheduler != names.SCHEDULER_NAME:
+        raise BindError("refused", f"the pod is for scheduler {pod.scheduler}, not {names.SCHEDULER_NAME}")
+    return request
+
+
+def _on_node(node: str, args: BindArgs) -> Ended:
+    """The end of a bind of a pod that is on `node`."""
+    return _BOUND if node == args.node else Ended("elsewhere", f"pod is already bound to node {node}")

@@ -1,0 +1,235 @@
+"""Laws of a leadership as a state machine, for any order of terms, lists, answers and events of the watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.api import names
+from hetserve.placement import State
+from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.placer import Placer
+from hetserve.testing.cluster import gpu_node, gpu_pod
+from hetserve.units import Seconds
+from hetserve_extender.leader.fence import FenceState, Revisions
+from hetserve_extender.leader.leadership import Leadership, LeadershipState
+from hetserve_shell.kube.client import Answer
+from hetserve_shell.leader.lease import Candidate, Lease, Terms
+
+PODS: Final = ("p0", "p1")
+LEASE: Final = Lease("killed", "1", 3.0, transitions=0, used=True, raw={})
+
+
+@dataclass
+class Lists:
+    lists: int = 0
+
+
+@dataclass
+class Scene:
+    """One process: pods of the cluster by name, whose labels its fence changes, and what its watch has shown."""
+
+    now: float = 0.0
+    others: int = 0
+    """How often another process has led."""
+    listed_since: bool = False
+    """Whether a list that began since another led, as far as we know, has arrived."""
+    stamps: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
+        NodeSink(self.placer).replace([gpu_node("n0")])
+        self.revisions = Revisions(PodSink(self.placer))
+        self.cluster = {name: gpu_pod(name) for name in PODS}
+        self.version = 1
+        self.list_pods()
+        self.candidate = Candidate("me", Terms())
+        self.lists = Lists()
+        self.leadership = Leadership(
+            self.candidate, lambda: self.now, self.lists, self.revisions, self.placer, lambda: str(self.others)
+        )
+
+    def list_pods(self) -> None:
+        for raw in self.cluster.values():
+            raw["metadata"].setdefault("resourceVersion", "1")
+        self.revisions.replace(list(self.cluster.values()))
+
+    # Steps
+
+    def win(self) -> None:
+        """We take or renew the Lease, as soon as it may be had."""
+        if self.candidate.leads(self.now):
+            return
+        self.candidate.observe(self.candidate.seen or LEASE, self.now)
+        if self.candidate.next_write(self.now) is None:
+            self.now += 4.0
+        assert self.candidate.seen is not None
+        self.candidate.wrote(replace(self.candidate.seen, holder="me"), self.now, self.now)
+        self.leadership.won(self.candidate.term)
+
+    def lapse(self) -> None:
+        self.now += 2.5
+        self.leadership.over()
+
+    def another(self) -> None:
+        """Another process leads, and binds a pod."""
+        self.now += 4.0
+        self.others, self.listed_since = self.others + 1, False
+        self.candidate.observe(replace(LEASE, holder="another", version=f"o{self.others}"), self.now)
+        self.leadership.over()
+
+    def list_arrives(self) -> None:
+        wanted = self.leadership.wanted_list()
+        if wanted is None or not self.candidate.leads(self.now):
+            return
+        self.lists.lists += 1
+        self.list_pods()
+        self.listed_since = True
+        self.leadership.listed()
+
+    def write(self, status: int) -> None:
+        """The fence writes a pod, and is answered."""
+        take_over = self.leadership.take_over
+        if self.leadership.state is not LeadershipState.FENCING or take_over is None:
+            return
+        fence = take_over.fence
+        fence.write_again(self.now)
+        if (write := fence.next_write(self.now)) is not None:
+            self.stamps.append(write.stamp)
+            if status == 200:
+                self.version += 1
+                metadata = self.cluster[write.name]["metadata"]
+                metadata["labels"] = metadata["labels"] | {names.LABEL_FENCE: write.stamp}
+                metadata["resourceVersion"] = str(self.version)
+            if status:
+                fence.answered(write.uid, Answer(status, b"{}"))
+            else:
+                fence.lost(write.uid, "no answer")
+        self.leadership.fenced()
+
+    def show(self, name: str) -> None:
+        """The watch shows a pod as it is."""
+        raw = self.cluster[name]
+        self.revisions.apply("MODIFIED", raw | {"metadata": dict(raw["metadata"])})
+        take_over = self.leadership.take_over
+        if self.leadership.state is LeadershipState.FENCING and take_over is not None:
+            take_over.fence.shown(f"uid-{name}")
+            self.leadership.fenced()
+
+    def reserve(self, name: str) -> None:
+        """A bind of ours begins, where we serve."""
+        if self.leadership.serving() is not None and self.placer.ledger.booking(f"uid-{name}") is None:
+            self.placer.filter(self.cluster[name], ["n0"])
+            self.placer.ledger.begin_bind(f"uid-{name}")
+
+    def silent(self) -> None:
+        take_over = self.leadership.take_over
+        if self.leadership.state is LeadershipState.FENCING and take_over is not None:
+            take_over.fence.silent()
+            self.leadership.fenced()
+
+
+STEPS = st.one_of(
+    st.sampled_from([("win",), ("lapse",), ("another",), ("list_arrives",), ("silent",)]),
+    st.tuples(st.just("write"), st.sampled_from([200, 200, 0, 403, 404])),
+    st.tuples(st.just("show"), st.sampled_from(PODS)),
+    st.tuples(st.just("reserve"), st.sampled_from(PODS)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(STEPS, max_size=60))
+def test_who_serves_has_listed_and_fenced_since_another_may_have_led(steps: list[tuple[Any, ...]]) -> None:
+    scene = Scene()
+    for kind, *about in steps:
+        before = scene.leadership.serving()
+        getattr(scene, kind)(*about)
+        serving = scene.leadership.serving()
+        if serving is not None and before is None:
+            assert scene.listed_since, "it counts on a ledger from before another led"
+        assert serving is None or scene.candidate.leads(scene.now)
+        assert serving is None or scene.leadership.take_over is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(STEPS, max_size=60))
+def test_a_fence_is_never_written_with_the_stamp_of_one_from_before_another_led(steps: list[tuple[Any, ...]]) -> None:
+    scene = Scene()
+    stamps: dict[str, int] = {}
+    for kind, *about in steps:
+        count = len(scene.stamps)
+        getattr(scene, kind)(*about)
+        for stamp in scene.stamps[count:]:
+            assert stamps.setdefault(stamp, scene.others) == scene.others, "its pods pass for fenced already"
+
+
+def test_a_take_over_goes_on_after_a_lapse_and_begins_anew_if_another_may_have_led() -> None:
+    scene = Scene()
+    scene.win()
+    scene.list_arrives()
+    first = scene.leadership.take_over
+    assert first is not None
+    assert first.fence.state is FenceState.WRITING
+    scene.lapse()
+    scene.win()
+    assert scene.leadership.take_over is first
+    scene.another()
+    scene.win()
+    assert scene.leadership.take_over is not first
+    assert scene.leadership.state is LeadershipState.LISTING
+
+
+def test_it_serves_only_once_the_watch_has_shown_every_write_of_the_fence() -> None:
+    scene = Scene()
+    scene.win()
+    scene.list_arrives()
+    scene.write(200)
+    scene.write(200)
+    scene.show("p0")
+    assert scene.leadership.serving() is None
+    scene.show("p1")
+    assert scene.leadership.serving() == scene.candidate.term
+
+
+def served() -> Scene:
+    scene = Scene()
+    scene.win()
+    scene.list_arrives()
+    for _ in PODS:
+        scene.write(200)
+    for name in PODS:
+        scene.show(name)
+    return scene
+
+
+def test_who_ends_while_a_bind_is_open_keeps_its_lease_and_binds_no_more() -> None:
+    scene = served()
+    scene.reserve("p0")
+    booking = scene.placer.ledger.booking("uid-p0")
+    assert booking is not None
+    assert booking.state is State.BINDING
+    ending = scene.leadership.end()
+    assert (ending.gives_up, ending.words[:7]) == (False, "1 binds")
+    assert scene.leadership.serving() is None
+    assert served().leadership.end().gives_up
+
+
+def test_who_ends_in_its_take_over_keeps_its_lease() -> None:
+    scene = Scene()
+    scene.win()
+    assert not scene.leadership.end().gives_up
+
+
+def test_who_served_goes_on_after_a_lapse_and_takes_over_anew_if_another_may_have_led() -> None:
+    scene = served()
+    scene.lapse()
+    assert scene.leadership.serving() is None
+    scene.win()
+    assert scene.leadership.serving() == scene.candidate.term
+    scene.another()
+    scene.win()
+    assert scene.leadership.serving() is None
+    assert scene.leadership.state is LeadershipState.LISTING
