@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mutants.changes import Change
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """In the file at `path`, `before` (which stands there once) becomes `after`; `test` of `file` must then fail."""
+    """In a function or class of a module, by qualified name, `change` is made once; `test` of `file` must then fail."""
 
     name: str
-    path: str
-    before: str
-    after: str
+    module: str
+    function: str
+    change: Change
     file: str
     test: str
 

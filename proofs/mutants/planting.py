@@ -1,98 +1,135 @@
-"""Plants a bug into a copy of the source and runs the one test that must catch it. The shipped code keeps no hooks."""
+"""Plants a bug into a tree of source; a bug without exactly one place is refused with the nearest candidates."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import ast
+from collections.abc import Iterable
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Final
 
 from mutants.mutant import Mutant
+from mutants.pattern import REST
+from mutants.source import Definition, Slot, definitions, module_file, modules, slots
 
-ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = ("src", "scheduler_extender", "shell_kit", "operator", "proofs", "tests")
-IMPORTED: Final = ("src", "scheduler_extender", "shell_kit", "operator")
-FAILED: Final = 1
-"""pytest's status where tests ran and failed; any other means that they did not run."""
-
-
-class PatchError(Exception):
-    """A mutant whose text does not stand once in its file: the code has moved on, and the mutant must follow."""
+_MOST_NAMED: Final = 5
+_LONGEST: Final = 110
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of a mutant."""
-
-    mutant: Mutant
-    caught: bool
-    seconds: float
-    words: str = ""
-
-
-def try_out(mutant: Mutant) -> Result:
-    """Run a mutant's test against the mutant."""
-    began = time.perf_counter()
-    with copied() as tree:
-        plant(mutant, tree)
-        run = _pytest(tree, [mutant.node])
-    return Result(mutant, run.returncode == FAILED, time.perf_counter() - began, run.stdout[-300:] + run.stderr[-300:])
-
-
-def fails(nodes: Sequence[str]) -> str:
-    """Run tests against a copy without a bug; empty where they pass, else what pytest says."""
-    with copied() as tree:
-        run = _pytest(tree, nodes)
-    return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]
+class PlantingError(Exception):
+    """A mutant without exactly one place: the code has moved on, and the mutant must follow."""
 
 
 def plant(mutant: Mutant, tree: Path) -> None:
-    """Raises PatchError where the text to replace is not there, or more than once."""
-    path = tree / mutant.path
-    text = path.read_text()
-    if (count := text.count(mutant.before)) != 1:
-        raise PatchError(f"{mutant.name}: the text to replace stands {count} times in {mutant.path}, not once")
-    path.write_text(text.replace(mutant.before, mutant.after))
+    """Write the bug into the source below `tree`. Raises PlantingError."""
+    path, text = planted(mutant, tree)
+    path.write_text(text)
 
 
-@contextmanager
-def copied() -> Iterator[Path]:
-    """A copy of the source and its tests that lasts as long as the block."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        tree = Path(folder)
-        for name in COPIED:
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        (tree / "e2e").mkdir()
-        shutil.copy(ROOT / "pyproject.toml", tree)
-        yield tree
+def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
+    """(file below `tree`, its source with the bug). Raises PlantingError when there is not exactly one place."""
+    path = module_file(tree, mutant.module)
+    if path is None:
+        raise PlantingError(_no_module(mutant, tree))
+    module = ast.parse(path.read_text())
+    named = [node for name, node in definitions(module) if name == mutant.function]
+    if len(named) != 1:
+        raise PlantingError(_no_function(mutant, module, len(named), tree))
+    places = list(mutant.change.places(named[0]))
+    if len(places) != 1:
+        raise PlantingError(_no_place(mutant, tree, named[0], places))
+    mutant.change.apply(places[0])
+    return path, ast.unparse(ast.fix_missing_locations(module)) + "\n"
 
 
-def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """The copies go before the installed project on the path."""
-    path = os.pathsep.join(str(tree / name) for name in IMPORTED)
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "--tb=line",
-            "-p",
-            "no:cacheprovider",
-            "--hypothesis-seed=0",
-            *nodes,
-        ],
-        cwd=tree,
-        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+def _no_module(mutant: Mutant, tree: Path) -> str:
+    known = modules(tree)
+    return _message(
+        f"{mutant.name}: there is no module {mutant.module}",
+        {
+            f"modules with {mutant.function}": _defining(mutant.function, known),
+            "functions with the code to change": _elsewhere(mutant, tree),
+            "modules with such a name": get_close_matches(mutant.module, known, n=_MOST_NAMED),
+        },
     )
+
+
+def _no_function(mutant: Mutant, module: ast.Module, count: int, tree: Path) -> str:
+    names = [name for name, _ in definitions(module)]
+    last = mutant.function.rpartition(".")[2]
+    alike = [name for name in names if name.rpartition(".")[2] == last]
+    return _message(
+        f"{mutant.name}: {mutant.module} defines {mutant.function} {count} times, not once",
+        {
+            "names like it in the module": [*alike, *get_close_matches(mutant.function, set(names) - set(alike))],
+            f"modules with {mutant.function}": _defining(mutant.function, modules(tree)),
+            "functions with the code to change": _elsewhere(mutant, tree),
+        },
+    )
+
+
+def _no_place(mutant: Mutant, tree: Path, scope: Definition, places: list[Slot]) -> str:
+    return _message(
+        f"{mutant.name}: {mutant.module}, {mutant.function} has {len(places)} places for {mutant.change}, not one",
+        {"places": [_shown(slot) for slot in places]}
+        if places
+        else {
+            "most like it": _most_alike(mutant, scope),
+            "functions with the code to change": _elsewhere(mutant, tree),
+        },
+    )
+
+
+def _most_alike(mutant: Mutant, scope: Definition) -> list[str]:
+    """Code of the kind to change, the most similar first."""
+    pattern = mutant.change.pattern
+    matcher = SequenceMatcher(b=pattern.text.replace("$", ""), autojunk=False)
+
+    def likeness(slot: Slot) -> float:
+        matcher.set_seq1(_text(slot))
+        return matcher.ratio()
+
+    candidates = [slot for slot in slots(scope) if isinstance(slot.node, pattern.kind)]
+    return [_shown(slot) for slot in sorted(candidates, key=likeness, reverse=True)]
+
+
+def _elsewhere(mutant: Mutant, tree: Path) -> list[str]:
+    """Functions of the mutant's package with the code to change, those of its module first."""
+    if mutant.change.pattern.text == REST:  # any code would do
+        return []
+    package = mutant.module.partition(".")[0]
+    known = {name: path for name, path in modules(tree).items() if name.partition(".")[0] == package}
+    found = []
+    for module in sorted(known, key=lambda name: (name != mutant.module, name)):
+        names = [name for name, node in definitions(ast.parse(known[module].read_text())) if _fits(mutant, node)]
+        innermost = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+        found += [f"{module}, {name}" for name in innermost]
+    return found
+
+
+def _fits(mutant: Mutant, scope: Definition) -> bool:
+    return any(mutant.change.places(scope))
+
+
+def _defining(function: str, known: dict[str, Path]) -> list[str]:
+    """Modules that define a function or class; those that cannot hold it by their text are not parsed."""
+    last = function.rpartition(".")[2]
+    texts = ((name, path.read_text()) for name, path in known.items())
+    return [name for name, text in texts if last in text and function in dict(definitions(ast.parse(text)))]
+
+
+def _shown(slot: Slot) -> str:
+    return f"line {getattr(slot.node, 'lineno', '?')}: {_text(slot)[:_LONGEST]}"
+
+
+def _text(slot: Slot) -> str:
+    return ast.unparse(slot.node).partition("\n")[0]
+
+
+def _message(problem: str, hints: dict[str, Iterable[str]]) -> str:
+    """The problem, and each kind of hint that there is."""
+    lines = [problem]
+    for title, found in hints.items():
+        some = list(dict.fromkeys(found))[:_MOST_NAMED]
+        lines += [f"  {title}:", *(f"    {one}" for one in some)] if some else []
+    return "\n".join(lines)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from mutants.catalogue import MUTANTS, QUICK
+from mutants.changes import Insert
 from mutants.mutant import Mutant
-from mutants.planting import ROOT, try_out
+from mutants.planting import planted
+from mutants.trial import ROOT, try_out
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_still_has_its_place_in_the_source(mutant: Mutant) -> None:
-    assert (ROOT / mutant.path).read_text().count(mutant.before) == 1, "the code has moved on: the mutant must follow"
+    path, text = planted(mutant, ROOT)
+
+    compile(text, path, "exec")
     assert f"def {mutant.test}(" in (ROOT / mutant.file).read_text()
 
 
@@ -22,6 +27,13 @@ def test_a_planted_bug_is_caught_by_the_test_that_it_names(mutant: Mutant) -> No
     result = try_out(mutant)
 
     assert result.caught, f"{mutant.node} passes although {mutant.name}: {result.words}"
+
+
+def test_a_bug_whose_code_cannot_run_is_not_caught_by_the_test_that_it_breaks() -> None:
+    result = try_out(replace(QUICK[0], change=Insert("self.nothing_of_this_name()")))
+
+    assert not result.caught
+    assert "AttributeError" in result.words
 
 
 def test_every_mutant_has_a_name_of_its_own() -> None:

@@ -11,6 +11,7 @@ import pytest
 from extender_bench import Bench
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
+from hetserve_extender.verbs.wire import BindArgs
 
 
 async def test_only_what_our_scheduler_asks_for_is_bound(bench: Bench) -> None:
@@ -127,12 +128,13 @@ async def test_a_caller_that_hangs_up_does_not_stop_the_bind(bench: Bench) -> No
     pod = bench.api.add(gpu_pod())
     await bench.filter(pod)
     bench.api.hold_binds = asyncio.Event()
-    task = asyncio.create_task(bench.bind(pod, "n0"))
+    task = asyncio.create_task(bench.binder.bind(BindArgs("p0", "default", "uid-p0", "n0")))
     await bench.api.bind_arrived.wait()
     task.cancel()
     bench.api.hold_binds.set()
     await bench.binder.drain(1.0)
     assert bench.api.pod("p0")["spec"]["nodeName"] == "n0"
+    assert (await bench.ledger())["gpus"][0]["pods"][0]["state"] == "bound"
     assert await bench.bind(pod, "n0") == ""
 
 

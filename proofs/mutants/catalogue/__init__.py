@@ -1,0 +1,19 @@
+"""The bugs by subject, and the test that must catch each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.catalogue.binding import BINDING
+from mutants.catalogue.leaders import LEADERS
+from mutants.catalogue.ledger import LEDGER
+from mutants.catalogue.placement import PLACEMENT
+from mutants.catalogue.queues import QUEUES
+from mutants.catalogue.reading import READING
+
+MUTANTS: Final = (*LEDGER, *PLACEMENT, *READING, *BINDING, *LEADERS, *QUEUES)
+
+_QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
+
+QUICK: Final = tuple(mutant for mutant in MUTANTS if mutant.file in _QUICK_FILES)
+"""Those whose tests take about a second each."""

@@ -1,0 +1,85 @@
+"""Modules by dotted name, functions and classes by qualified name, and the places in them where code hangs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOTS: Final = ("src", "scheduler_extender", "shell_kit", "operator")
+"""Folders that modules are imported from."""
+_NOT_RUN: Final = frozenset({"annotation", "returns", "type_comment"})
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in a syntax tree: a field of `owner`, or element `index` of a field that is a list."""
+
+    owner: ast.AST
+    field: str
+    index: int | None
+
+    @property
+    def node(self) -> ast.AST:
+        value = getattr(self.owner, self.field)
+        found: ast.AST = value if self.index is None else value[self.index]
+        return found
+
+    def put(self, *nodes: ast.AST) -> None:
+        """Put these in the place of the node; exactly one where the field is not a list."""
+        if self.index is None:
+            (node,) = nodes
+            setattr(self.owner, self.field, node)
+        else:
+            getattr(self.owner, self.field)[self.index : self.index + 1] = nodes
+
+
+def module_file(tree: Path, module: str) -> Path | None:
+    """File of a module below the roots of `tree`; None if there is none."""
+    stem = module.replace(".", "/")
+    files = (tree / root / name for root in ROOTS for name in (f"{stem}.py", f"{stem}/__init__.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def modules(tree: Path) -> dict[str, Path]:
+    """Every module below the roots of `tree`, by dotted name."""
+    found = {}
+    for root in ROOTS:
+        for file in sorted((tree / root).rglob("*.py")):
+            parts = file.relative_to(tree / root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """Functions and classes with their qualified names, those within others included."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Definition):
+            yield f"{prefix}{node.name}", node
+            yield from definitions(node, f"{prefix}{node.name}.")
+        else:
+            yield from definitions(node, prefix)
+
+
+def slots(scope: ast.AST) -> Iterator[Slot]:
+    """Every place below `scope`, annotations and docstrings aside."""
+    for name in (name for name in scope._fields if name not in _NOT_RUN):
+        value = getattr(scope, name, None)
+        nodes = [(None, value)] if isinstance(value, ast.AST) else enumerate(value) if isinstance(value, list) else ()
+        for index, node in nodes:
+            if isinstance(node, ast.AST) and not (index == 0 and is_docstring(scope, node)):
+                yield Slot(scope, name, index)
+                yield from slots(node)
+
+
+def is_docstring(scope: ast.AST, node: ast.AST) -> bool:
+    return (
+        isinstance(scope, Definition)
+        and isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,0 +1,90 @@
+"""Runs the one test that must catch a bug, in a copy of the source with that bug. The shipped code keeps no hooks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mutants.mutant import Mutant
+from mutants.planting import plant
+from mutants.source import ROOTS
+
+ROOT: Final = Path(__file__).parents[2]
+COPIED: Final = (*ROOTS, "proofs", "tests")
+FAILED: Final = 1
+"""pytest's status when tests ran and failed; any other means that they did not run."""
+CRASHES: Final = ("NameError", "UnboundLocalError", "AttributeError", "ImportError")
+"""Errors of code that cannot run: any test fails on it, so a bug that raises one proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Whether the test of a mutant failed; `words` is the end of what pytest wrote."""
+
+    mutant: Mutant
+    caught: bool
+    seconds: float
+    words: str = ""
+
+
+def try_out(mutant: Mutant) -> Result:
+    """Run a mutant's test against the mutant; the bug is caught if the test fails and the planted code can run."""
+    began = time.perf_counter()
+    with copied() as tree:
+        plant(mutant, tree)
+        run = _pytest(tree, [mutant.node])
+    crash = next((error for error in CRASHES if error in run.stdout), "")
+    words = f"{crash and f'the planted code raises {crash}: '}{run.stdout[-300:]}{run.stderr[-300:]}"
+    return Result(mutant, run.returncode == FAILED and not crash, time.perf_counter() - began, words)
+
+
+def fails(nodes: Sequence[str]) -> str:
+    """Run tests against a copy without a bug; empty if they pass, else what pytest says."""
+    with copied() as tree:
+        run = _pytest(tree, nodes)
+    return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """A copy of the source and its tests that lasts as long as the block."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        (tree / "e2e").mkdir()
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        yield tree
+
+
+def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The copies go before the installed project on the path."""
+    path = os.pathsep.join(str(tree / name) for name in ROOTS)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+            "--hypothesis-seed=0",
+            *nodes,
+        ],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
