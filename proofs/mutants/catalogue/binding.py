@@ -8,6 +8,7 @@ from mutants.changes import DropKey, Replace, never
 from mutants.mutant import Mutant
 
 BIND: Final = "hetserve_extender.verbs.bind"
+STATES: Final = "hetserve_extender.verbs.binding"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 VERB: Final = "tests/unit/extender/test_bind_verb.py"
@@ -15,7 +16,7 @@ VERB: Final = "tests/unit/extender/test_bind_verb.py"
 BINDING: Final = (
     Mutant(
         "no UID check in bind",
-        BIND,
+        STATES,
         "binding",
         DropKey('"uid"'),
         VERB,
@@ -23,8 +24,8 @@ BINDING: Final = (
     ),
     Mutant(
         "a bind begun again is settled as the old one",
-        BIND,
-        "Binder",
+        STATES,
+        "Binds",
         never("$ledger.booking(...) is not $booking"),
         FAULT,
         "test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one",
@@ -39,24 +40,24 @@ BINDING: Final = (
     ),
     Mutant(
         "a lost answer frees the GPU",
-        BIND,
-        "Binder",
-        Replace("$settle(..., lost=True, words=str($error))", "$settle(..., lost=False, words=str($error))"),
+        STATES,
+        "Binds._sent",
+        Replace("Settling(..., lost=True)", "Settling(..., lost=False)"),
         FAULT,
         "test_a_bind_without_an_answer_keeps_its_gpu",
     ),
     Mutant(
         "a refusal frees what an earlier bind may take",
-        BIND,
-        "Binder",
-        Replace("$answer.status == 409 or in_doubt", "$answer.status == 409"),
+        STATES,
+        "Binds",
+        Replace("$status == 409 or $decided.in_doubt", "$status == 409"),
         FAULT,
         "test_a_refused_bind_frees_nothing_that_an_earlier_one_may_take",
     ),
     Mutant(
         "a failed bind frees another's",
-        BIND,
-        "Binder",
+        STATES,
+        "Binds",
         never("$held.confirmed"),
         "tests/adversarial/test_binds_in_doubt.py",
         "test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile",

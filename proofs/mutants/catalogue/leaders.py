@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropKey, DropStatement, Insert, Replace, always
+from mutants.changes import DropStatement, Insert, Replace, always, never
 from mutants.mutant import Mutant
 
 LEADERSHIP: Final = "hetserve_extender.leader.leadership"
 FENCE: Final = "hetserve_extender.leader.fence"
-FENCING: Final = "hetserve_extender.leader.fencing"
+BINDING: Final = "hetserve_extender.verbs.binding"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
 TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
@@ -25,9 +25,9 @@ LEADERS: Final = (
     ),
     Mutant(
         "two leaders: served before the watch has shown the fence",
-        FENCING,
-        "Fence.put_up",
-        always("await self._all_shown()"),
+        FENCE,
+        "Fence",
+        Replace("self.state is FenceState.WRITTEN and not self.unshown", "self.state is FenceState.WRITTEN"),
         FAULT,
         "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
     ),
@@ -42,32 +42,32 @@ LEADERS: Final = (
     Mutant(
         "two leaders: the lease is given away in a take-over",
         LEADERSHIP,
-        "Leadership.hand_over",
-        Replace("self.refusal()", '""'),
+        "Leadership.end",
+        never("self.serving() is None"),
         TAKE_OVER,
         "test_a_leader_that_ends_in_its_take_over_gives_no_lease_away",
     ),
     Mutant(
         "two leaders: the lease is given away before binds are answered",
         LEADERSHIP,
-        "Leadership.hand_over",
+        "Leadership.end",
         Replace("sum(...)", "0"),
         FAULT,
         "test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_land",
     ),
     Mutant(
         "two leaders: a fence that a lapse interrupts passes for put up",
-        FENCING,
+        FENCE,
         "Fence.put_up",
-        Insert("if self._start is not None:\n    self._left.clear()"),
+        Insert("if self.began is not None:\n    self.unshown.clear()"),
         FAULT,
         "test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it",
     ),
     Mutant(
         "two leaders: a leader that is ending still binds",
         LEADERSHIP,
-        "Leadership.hand_over",
-        DropStatement("self._serving = 0"),
+        "Leadership.end",
+        DropStatement("self.served = 0"),
         FAULT,
         "test_a_leader_that_is_about_to_give_the_lease_up_sends_no_bind_that_began_before",
     ),
@@ -75,31 +75,31 @@ LEADERS: Final = (
         "two leaders: a bind of an earlier term is sent in a take-over",
         LEADERSHIP,
         "Leadership.serving",
-        always("$term == self._serving"),
+        always("self.served == $term"),
         TAKE_OVER,
         "test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over",
     ),
     Mutant(
         "two leaders: a bind without the revision it was decided on",
-        FENCE,
-        "_at",
-        DropKey('"resourceVersion"'),
+        BINDING,
+        "binding",
+        DropStatement('$metadata["resourceVersion"] = revision'),
         FAULT,
         "test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never",
     ),
     Mutant(
         "two leaders: a term is asked for once only",
         FENCE,
-        "FencedApi",
+        "LeaderFence",
         always("self.term() == $term"),
         "tests/unit/extender/test_leader_fence.py",
         "test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_lead_again",
     ),
     Mutant(
         "what changed with a pod's revision is not looked at",
-        FENCE,
-        "FencedApi",
-        Replace("self.changed(...)", '""'),
+        BINDING,
+        "Binds",
+        Replace("$placer.changed(...)", '""'),
         FAULT,
         "test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_model",
     ),
