@@ -29,7 +29,7 @@ QUEUES: Final = (
     Mutant(
         "the queue's patch takes any pod of that name",
         "hetserve_extender.queue.scheduling_gate",
-        "lift",
+        "remove_gate",
         DropElement('{"op": "test", "path": "/metadata/uid", "value": ...}'),
         QUEUE,
         "test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one",
@@ -37,7 +37,7 @@ QUEUES: Final = (
     Mutant(
         "patches pass that of the longest waiting pod",
         "hetserve_extender.queue.patch_order",
-        "Turns",
+        "PatchOrder",
         never("$due < $release.number"),
         "tests/properties/test_queue_order_seen.py",
         "test_the_bound_holds_in_the_order_that_the_api_server_shows",
