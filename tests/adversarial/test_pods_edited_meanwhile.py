@@ -12,9 +12,10 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
-from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.compare import Cluster, Kind, compare
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import FencedApi, Revisions
@@ -200,7 +201,7 @@ def test_a_bound_pod_that_does_not_say_where_it_runs_frees_no_memory(pod: Json) 
     for model in "ab":
         outcome = placer.filter(gpu_pod(f"new-{model}", model=model, memory_mib=20000), ["n0"])
         assert outcome.passed == (), "nobody knows on which GPU the pod runs, and one is given away"
-        assert outcome.failed == {"n0": UNLISTED_GPU}
+        assert texts_by_node(outcome.refusals) == {"n0": UNLISTED_GPU}
     assert len(placer.problems()) == 1
     found = compare(placer.ledger, Cluster.of([pod], [gpu_node("n0")]))
     assert [one.kind for one in found] == [Kind.NO_GPU]
@@ -249,7 +250,9 @@ def test_a_bound_pod_keeps_both_its_models_to_itself(relist: bool) -> None:
         PodSink(placer).apply("MODIFIED", edited)
     for model, passed in (("a", ()), ("b", ()), ("c", ("n0",))):
         assert placer.filter(gpu_pod(f"new-{model}", model=model), ["n0"]).passed == passed, f"model {model}"
-    assert placer.problems() == ("pod default/bound is of model b now, it was bound as a: its GPU is kept from both",)
+    assert problem_lines(placer.problems()) == (
+        "pod default/bound is of model b now, it was bound as a: its GPU is kept from both",
+    )
     found = compare(placer.ledger, Cluster.of([edited], [gpu_node("n0", gpus=1)]))
     assert {one.kind for one in found} == {Kind.OTHER_MODEL}
 

@@ -6,12 +6,13 @@ which waiting pods come next, and `check.violations` proves a cluster without sh
 
 from __future__ import annotations
 
-from hetserve.placement.decision.decide import Candidate, Decision, FreeGpu, Refusal, decide, feasible, scores
+from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision, decide, feasible, scores
+from hetserve.placement.decision.refusals import Refusal
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, State
 from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.placer import Mode, Outcome, Placer
+from hetserve.placement.placer import FilterOutcome, Mode, Placer
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod
 from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, next_round
@@ -19,12 +20,12 @@ from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Wai
 __all__ = [
     "AntiAffinity",
     "Booking",
-    "Candidate",
-    "Decision",
     "Fairness",
+    "FilterOutcome",
     "FreeGpu",
     "Gpu",
     "GpuKey",
+    "GpuOffer",
     "GpuRequest",
     "GpuSelector",
     "GpuUse",
@@ -33,7 +34,7 @@ __all__ = [
     "Mode",
     "NodeInventory",
     "NodeSink",
-    "Outcome",
+    "PlacementDecision",
     "Placer",
     "PodSink",
     "PodView",

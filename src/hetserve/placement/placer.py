@@ -13,9 +13,12 @@ from enum import Enum
 from typing import Any, Final
 
 from hetserve.objects.fields import mapping
-from hetserve.placement.decision.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
+from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
+from hetserve.placement.decision.refusals import Refusal
+from hetserve.placement.decision.wording import too_late_text
 from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
 from hetserve.placement.pods.reduced import ReducedPod, news, view_of
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import Stuck, stuck
@@ -39,13 +42,12 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Answer to filter: the nodes that pass, and the reason of every other, by whether waiting can help."""
+class FilterOutcome:
+    """Answer to filter: the nodes that pass, and why the others do not; `decision`: what was chosen, in mode DECIDE."""
 
     passed: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
-    decision: Decision | None = None
+    refusals: tuple[Refusal, ...] = ()
+    decision: PlacementDecision | None = None
 
 
 @dataclass(slots=True)
@@ -63,17 +65,18 @@ class Placer:
     policy: PolicyName = PolicyName.WORST_FIT
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, PodProblem] = field(default_factory=dict)
+    """Pods that cannot be read, by namespace/name."""
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
-    _logged: dict[str, str] = field(default_factory=dict)
-    """What the log was told of pods that cannot be read: each is told once, however often it is seen."""
+    _logged: dict[str, PodProblem] = field(default_factory=dict)
+    """Problems of `unreadable` that are logged already: each is logged once, however often the pod is seen."""
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
 
     # Verbs
 
-    def filter(self, raw: RawObject, offered: Sequence[str]) -> Outcome:
+    def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
         """The one node for a pod, reserved, or (mode score) every node that can take it.
 
         An earlier reservation of the pod ends, whatever the answer. Raises ValueError for a pod that cannot be
@@ -81,7 +84,7 @@ class Placer:
         """
         request = self._request(raw)
         if not request.needs_gpu:
-            return Outcome(passed=tuple(offered))
+            return FilterOutcome(passed=tuple(offered))
         now = self._expire()
         held = self.ledger.booking(request.uid)
         if held is not None and held.state is not State.RESERVED:
@@ -89,13 +92,12 @@ class Placer:
         if held is not None:
             self.ledger.release(request.uid)
         if self.mode is Mode.SCORE:
-            nodes, refusals = feasible(self.ledger.index, request, offered)
-            return _outcome(nodes, refusals)
+            return FilterOutcome(*feasible(self.ledger.index, request, offered))
         decision = decide(self.ledger.index, request, offered, policy=self.policy)
         if decision.chosen is None:
-            return _outcome((), decision.refusals, decision)
+            return FilterOutcome((), decision.refusals, decision)
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
-        return Outcome(passed=(decision.chosen.node,), decision=decision)
+        return FilterOutcome(passed=(decision.chosen.node,), decision=decision)
 
     def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
         """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest.
@@ -114,8 +116,8 @@ class Placer:
     def fix_gpus(self, request: GpuRequest, node: str) -> Booking:
         """Book GPUs of `node` for a bind that starts now: the reserved ones, else the best by the same rule.
 
-        `request` is the pod as it is now: what was reserved for another is decided again. Raises LedgerError, with
-        the reason that filter would give, where the node cannot take the pod any more.
+        `request` is the pod as it is now; if it has changed since filter, its GPUs are chosen again. Raises
+        LedgerError, with the reason that filter would give, if the node cannot take the pod any more.
         """
         now = self._expire()
         held = self.ledger.booking(request.uid)
@@ -128,7 +130,7 @@ class Placer:
             self.ledger.release(request.uid)
         decision = decide(self.ledger.index, request, [node], policy=self.policy)
         if decision.chosen is None:
-            raise LedgerError(f"node {node}: {decision.refusals[0].by_now}")
+            raise LedgerError(f"node {node}: {too_late_text(decision.refusals[0])}")
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
         return self.ledger.begin_bind(request.uid)
 
@@ -158,7 +160,7 @@ class Placer:
         try:
             pod = view_of(raw)
         except Exception as error:  # whatever one pod raises must not end the watch of all
-            self._tell_unread(key, raw, str(error))
+            self._note_unreadable(key, raw, str(error))
             if (held := stuck(raw, str(error))) is not None:
                 self._at_gate[key] = held
             return None
@@ -199,7 +201,7 @@ class Placer:
         seen = (view or self.read(raw) or unread_pod(raw) for raw, view in ahead)
         pods = [pod for pod in seen if pod is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock(), same)
-        self._logged = {key: told for key, told in self._logged.items() if key in self.unreadable}
+        self._logged = {key: logged for key, logged in self._logged.items() if key in self.unreadable}
         before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
             known, now = before.get(uid), self.pods.get(uid)
@@ -220,18 +222,18 @@ class Placer:
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
-    def problems(self) -> tuple[str, ...]:
-        return tuple(sorted([*self.ledger.problems(), *self.unreadable.values()]))
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that does not add up; `problem_lines` orders and words it."""
+        return (*self.ledger.problems(), *self.unreadable.values())
 
-    def _tell_unread(self, key: str, raw: RawObject, why: str) -> None:
-        """Keep, and log once, that a pod cannot be read, and what follows where it is on a node."""
+    def _note_unreadable(self, key: str, raw: RawObject, why: str) -> None:
+        """Record, and log once, that a pod cannot be read, and the node that it closes."""
         bound = unread_pod(raw)
-        closed = bound is not None and bound.holds and not bound.finished
-        closes = f"; node {bound.node} takes no new pods while it is there" if bound and closed else ""
-        self.unreadable[key] = told = f"pod {key}: {why}{closes}"
-        if self._logged.get(key) != told:
-            self._logged[key] = told
-            log.warning("%s", told)
+        closed = bound.node if bound is not None and bound.holds and not bound.finished else None
+        self.unreadable[key] = problem = PodProblem(PodProblemKind.UNREADABLE, key, closed or "", text=why)
+        if self._logged.get(key) != problem:
+            self._logged[key] = problem
+            log.warning("%s", problem_text(problem))
 
     def _expire(self) -> Seconds:
         """Drop reservations past their time; binds to look up are put back for the housekeeping."""
@@ -290,19 +292,11 @@ def _keep(pod: PodView) -> bool:
     return pod.concerns_us and pod.node is None and not pod.finished
 
 
-def _stay(held: Booking, offered: Sequence[str]) -> Outcome:
+def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
     """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
     if held.node in offered:
-        return Outcome(passed=(held.node,))
+        return FilterOutcome(passed=(held.node,))
     raise LedgerError(f"pod is bound or being bound to node {held.node}, which is not offered")
-
-
-def _outcome(passed: tuple[str, ...], refusals: Sequence[Refusal], decision: Decision | None = None) -> Outcome:
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    for refusal in refusals:
-        (failed if refusal.resolvable else unresolvable).update(dict.fromkeys(refusal.nodes, refusal.reason))
-    return Outcome(passed, failed, unresolvable, decision)
 
 
 def object_key(raw: RawObject) -> str:

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.placement import NodeSink, PodSink
-from hetserve.placement.log.journal import JournaledPlacer
-from hetserve.placement.log.values import plain
+from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.http_api import HttpApi

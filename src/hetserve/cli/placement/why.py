@@ -10,6 +10,7 @@ import click
 
 from hetserve.cli.capacity.inputs import EXIT_INFEASIBLE
 from hetserve.cli.cluster.snapshot import source_options, system_option
+from hetserve.cli.output import messages
 
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Snapshot, Source
@@ -80,12 +81,21 @@ def _placeless(made: dict[str, Any]) -> bool:
 
 def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
     """What a placement log tells of the pod; nothing where there is no log."""
-    from hetserve.cli.placement.log_file import decisions_about, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
+    from hetserve.cli.placement.log_file import read_log  # noqa: PLC0415
+    from hetserve.cli.placement.why_log import decisions_about  # noqa: PLC0415
+    from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
     records = snapshot.log if where is None else read_log(where)
     if not records:
         return {}
-    told = list(decisions_about(records, uid))[-_DECISIONS:]
+    try:
+        told = list(decisions_about(records, uid))[-_DECISIONS:]
+    except ReplayError as error:
+        if where is not None:
+            raise ClusterError(f"{where}: {error}") from None
+        messages.note(f"decisions about the pod are not shown: {error}")
+        return {}
     return {
         "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in told]
     }

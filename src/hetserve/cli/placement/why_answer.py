@@ -11,9 +11,11 @@ from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.placement import Booking, Decision, Placer, PodView, decide
+from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
-from hetserve.placement.ledger.bookings import UNNAMED
+from hetserve.placement.decision.wording import decision_text, gpu_reason_text, offer_text, refusal_text
+from hetserve.placement.ledger.bookings import UNNAMED, pod_name
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import ours_alone_holds
 from hetserve.placement.pods.view import parse_pod, unread_pod
@@ -39,7 +41,8 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
     if not request.needs_gpu:
         return made | (_plugged(pod) if pod.holds else _not_ours(pod))
     placer = placer_of(snapshot)
-    made["problems"] = [line for line in placer.problems() if _is_about(line, f"{request.namespace}/{request.name}")]
+    own = [problem for problem in placer.problems() if problem.pod == pod_name(request)]
+    made["problems"] = list(problem_lines(own))
     held = placer.ledger.booking(request.uid)
     if held is not None:
         told = _holding(held, placer, raw, pod)
@@ -50,11 +53,6 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
     else:
         told = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
     return made | told
-
-
-def _is_about(problem: str, name: str) -> bool:
-    """Whether a problem of the ledger is one of this pod; another's name may end or begin alike."""
-    return problem.startswith((f"pod {name} ", f"pod {name}:")) or f" is held whole by pod {name} and " in problem
 
 
 def _request(request: GpuRequest) -> Json:
@@ -177,8 +175,8 @@ def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
     return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
-def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
-    now = f"{decision.chosen} fits now" if decision.chosen else "no GPU fits now"
+def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -> str:
+    now = f"{offer_text(decision.chosen)} fits now" if decision.chosen else "no GPU fits now"
     if others:
         return f"waits for {_listed('gate', others)}, which others lift; {now}"
     if pod.gates:
@@ -188,21 +186,21 @@ def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
     return f"has no gate, so the scheduler has it in hand, and is not yet bound; {now}"
 
 
-def _decision(decision: Decision) -> Json:
+def _decision(decision: PlacementDecision) -> Json:
     chosen, runner_up = decision.chosen, decision.runner_up
     return {
         "policy": decision.policy.value,
         "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
-        "why": decision.why,
-        "runnerUp": None if runner_up is None else str(runner_up),
-        "refusals": [{"reason": one.reason, "nodes": len(one.nodes)} for one in decision.refusals],
+        "why": decision_text(decision),
+        "runnerUp": None if runner_up is None else offer_text(runner_up),
+        "refusals": [{"reason": refusal_text(one), "nodes": len(one.nodes)} for one in decision.refusals],
     }
 
 
-def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: Decision) -> Json:
+def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
     reasons = [{"kind": "node", "text": text} for text in closed]
-    reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
+    reasons += [{"kind": reason.kind.value, "text": gpu_reason_text(reason)} for reason in verdict.reasons]
     return {
         "node": verdict.node,
         "gpu": verdict.gpu.id,

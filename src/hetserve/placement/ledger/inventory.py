@@ -22,6 +22,10 @@ from hetserve.units import MiB
 _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 
 
+Place = tuple[str, str]
+"""Node name and GPU id, as a bound pod names its GPU: it stays the same when the node is created again."""
+
+
 class GpuKey(NamedTuple):
     """Identity of a GPU: a node that is deleted and created again brings new GPUs."""
 

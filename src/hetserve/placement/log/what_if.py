@@ -20,8 +20,7 @@ from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record
-from hetserve.placement.log.values import offered_names
+from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record, offered_names
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import MiB, Seconds
