@@ -33,8 +33,11 @@ class RefusalKind(Enum):
 
 
 _KINDS: Final = tuple(RefusalKind)
-_CONDITIONS: Final = 6
-"""The first so many of them are conditions on GPUs."""
+_CLOSED, _NO_GPU, _UNREADABLE = map(
+    _KINDS.index, (RefusalKind.CLOSED, RefusalKind.NO_GPU, RefusalKind.UNREADABLE_INVENTORY)
+)
+_NOTHING: Final = len(_KINDS)
+"""Place of a node that is not refused."""
 _NAMED: Final = 3
 
 
@@ -86,31 +89,23 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
-    groups: dict[RefusalKind | Cause, list[str]] = {}
+    groups: dict[int | Cause, list[str]] = {}  # by place among the kinds: an Enum's hash takes as long as all the rest
     for name in dict.fromkeys(offered):
         row = row_of(name)
-        if row is None:
-            unreadable = name in index.unreadable
-            key: RefusalKind | Cause = RefusalKind.UNREADABLE_INVENTORY if unreadable else RefusalKind.NO_GPU
-        elif (at := missing[row]) == _CONDITIONS:
-            continue
-        else:
-            kind = _KINDS[at]
-            key = first_cause(index.unattributed(name)) if kind is RefusalKind.CLOSED else kind
-        groups.setdefault(key, []).append(name)
-    return tuple(_refusal(index, request, key, tuple(nodes), masks) for key, nodes in groups.items())
+        at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
+        if at != _NOTHING:
+            groups.setdefault(first_cause(index.unattributed(name)) if at == _CLOSED else at, []).append(name)
+    return tuple(_refusal(index, request, at, tuple(nodes), masks) for at, nodes in groups.items())
 
 
-def _refusal(
-    index: GpuIndex, request: GpuRequest, key: RefusalKind | Cause, nodes: tuple[str, ...], masks: Masks
-) -> Refusal:
-    if isinstance(key, Cause):
+def _refusal(index: GpuIndex, request: GpuRequest, at: int | Cause, nodes: tuple[str, ...], masks: Masks) -> Refusal:
+    if isinstance(at, Cause):
         closing = (one for name in nodes for one in index.unattributed(name))
-        names = sorted({one.name for one in closing if one.cause is key and one.name})
+        names = sorted({one.name for one in closing if one.cause is at and one.name})
         first = tuple(names[:_NAMED])
-        return Refusal(RefusalKind.CLOSED, request, nodes, cause=key, names=first, more=len(names) - len(first))
-    most = _most_room(index, request, masks) if key is RefusalKind.NO_ROOM else 0
-    return Refusal(key, request, nodes, most)
+        return Refusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
+    kind = _KINDS[at]
+    return Refusal(kind, request, nodes, _most_room(index, request, masks) if kind is RefusalKind.NO_ROOM else 0)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
@@ -118,7 +113,7 @@ def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[i
     open_ = masks.selected & index.open
     conditions = (index.all, masks.selected, open_, masks.usable, masks.eligible, masks.fits)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
-    places: list[int] = np.where(enough[-1], _CONDITIONS, enough.argmin(axis=0)).tolist()
+    places: list[int] = np.where(enough[-1], _NOTHING, enough.argmin(axis=0)).tolist()
     return places
 
 
