@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
 
+from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
-
-
-_NOT_OF_THE_SCHEMA: Final = re.compile(r"failed to (create typed patch|convert (patch|new)) object ")
-"""How apply refuses a manifest that it cannot read: as an internal error, although another try changes nothing."""
 
 
 class ApiRefusalError(Exception):
@@ -34,7 +30,7 @@ class ApiRefusalError(Exception):
     @property
     def of_the_content(self) -> bool:
         """Whether what was sent is at fault, so that the same will be refused again."""
-        return self.status in (400, 422) or (self.status == 500 and bool(_NOT_OF_THE_SCHEMA.match(self.message)))
+        return is_of_the_content(self.status, self.message)
 
 
 class Api(Protocol):

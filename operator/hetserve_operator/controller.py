@@ -28,6 +28,7 @@ from hetserve.reconcile import (
     failure_status,
     step,
 )
+from hetserve.reconcile.api_messages import ApiRefusal, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.api import ApiRefusalError
 from hetserve_operator.apply import StrangerError, Writer, unused_name
@@ -126,7 +127,7 @@ class Controller:
         try:
             answer = await self._writer.perform(request)
         except StrangerError as error:
-            memory.keep_refused(request.key, str(error), self._clock())
+            memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiRefusalError as error:
             self._metrics.write(request, str(error.status))
@@ -164,12 +165,14 @@ class Controller:
             if self._is_told(request, error, memory):
                 return True
             raise error
-        words = _own_words(error.message, request) if isinstance(request, Render) else error.message
+        message = error.message
+        if isinstance(request, Render):
+            message = renamed(message, unused_name(request), str(request.manifest["metadata"]["name"]))
         if isinstance(request, Render | Create) and error.of_the_content:
             digest = manifest_digest(request.manifest)
-            memory.keep_rendered(digest, Rendered(refusal=words), self._clock())
+            memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
-            memory.keep_refused(request.key, words, self._clock())
+            memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
@@ -177,8 +180,8 @@ class Controller:
         if not isinstance(request, Render) or not memory.fails_again():
             return False
         name = request.manifest["metadata"]["name"]
-        words = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
-        memory.keep_refused(request.key, words, self._clock())
+        message = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
+        memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
     async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
@@ -200,11 +203,6 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
-
-
-def _own_words(message: str, render: Render) -> str:
-    """The apiserver's words with the Deployment's name for the one that the dry run had."""
-    return message.replace(unused_name(render), str(render.manifest["metadata"]["name"]))
 
 
 def _same(request: Request, done: Request | None) -> bool:

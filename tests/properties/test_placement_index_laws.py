@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
 from hetserve.placement.ledger.allocations import Allocations
-from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node
@@ -162,7 +162,7 @@ def test_what_is_reserved_by_the_rule_passes_the_independent_checker(requests: l
             ledger.confirm_bind(asking.uid, LATER)
     pods = [_written(ledger, uid) for uid in ledger.bookings()]
     assert violations(pods, nodes) == ()
-    assert compare(ledger, Cluster.of(pods, nodes)) == ()
+    assert compare(ledger, ClusterHoldings.of(pods, nodes)) == ()
 
 
 def _written(ledger: Ledger, uid: str) -> dict[str, object]:

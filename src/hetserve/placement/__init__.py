@@ -7,7 +7,7 @@ which waiting pods come next, and `check.violations` proves a cluster without sh
 from __future__ import annotations
 
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision, decide, feasible, scores
-from hetserve.placement.decision.refusals import Refusal
+from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, State
 from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
@@ -33,6 +33,7 @@ __all__ = [
     "LedgerError",
     "Mode",
     "NodeInventory",
+    "NodeRefusal",
     "NodeSink",
     "PlacementDecision",
     "Placer",
@@ -40,7 +41,6 @@ __all__ = [
     "PodView",
     "PolicyName",
     "QueueSettings",
-    "Refusal",
     "Round",
     "State",
     "Waiting",

@@ -24,7 +24,7 @@ _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 102
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class GpuHolding:
     """What a pod's annotations say it holds of one GPU; `shares_model`: another of its model may share the GPU."""
 
     namespace: str
@@ -44,7 +44,7 @@ def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[s
     `pods` and `nodes` are objects as the API server writes them. Pods that have finished hold nothing.
     """
     capacity = gpu_capacity(nodes)
-    on_gpu: dict[Place, list[Holding]] = defaultdict(list)
+    on_gpu: dict[Place, list[GpuHolding]] = defaultdict(list)
     pods = list(pods)
     found = [*_miscounted(pods), *(text for pod in pods if not _names(pod) and (text := unsaid(pod)))]
     for held in holdings(pods):
@@ -78,7 +78,7 @@ def plugged(pod: RawObject) -> str:
     return ""
 
 
-def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterator[str]:
+def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Iterator[str]:
     where = f"GPU {place[1]} of node {place[0]}"
     mib = sum(held.mib for held in here)
     if capacity is not None and mib > capacity:
@@ -165,7 +165,7 @@ def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
     return [(str(number), mib) for number in range(count)]
 
 
-def holdings(pods: Iterable[RawObject]) -> list[Holding]:
+def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
     """One entry per pod and GPU that it holds by its annotations."""
     found = []
     for pod in _holders(pods):
@@ -174,7 +174,7 @@ def holdings(pods: Iterable[RawObject]) -> list[Holding]:
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
         for number, gpu in enumerate(_names(pod)):
             found.append(
-                Holding(
+                GpuHolding(
                     metadata.get("namespace", "default"),
                     metadata["name"],
                     metadata["uid"],

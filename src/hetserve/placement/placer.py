@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hetserve.objects.fields import mapping
 from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
-from hetserve.placement.decision.refusals import Refusal
+from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import too_late_text
 from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.ledger.ledger import Ledger
@@ -46,7 +46,7 @@ class FilterOutcome:
     """Answer to filter: the nodes that pass, and why the others do not; `decision`: what was chosen, in mode DECIDE."""
 
     passed: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[NodeRefusal, ...] = ()
     decision: PlacementDecision | None = None
 
 

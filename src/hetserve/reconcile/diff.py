@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
 from hetserve.reconcile.build import manifest_digest, with_replicas
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.managed_fields import handed_over
@@ -33,9 +34,6 @@ from hetserve.reconcile.world import (
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """Written into the template by `kubectl rollout restart`: a user's wish, and removing it would restart again."""
-
-_QUOTA: Final = "exceeded quota"
-"""How the apiserver's admission of ResourceQuota begins its refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
 
 
 def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
-    refused = tuple(world.refused[w.key] for w in writes if w.key in world.refused)
+    refused = tuple(world.refused[w.key].message for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
     waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
@@ -112,12 +110,12 @@ def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ())
     )
 
 
-def _deletes_beside(denied: list[str]) -> bool:
-    """Whether to delete while Deployments may not be made: where a quota is used up that makes room for them.
+def _deletes_beside(denied: list[ApiRefusal]) -> bool:
+    """Whether to delete while Deployments may not be created: only if a quota denies them, for deleting makes room.
 
     Any other denial may last, and what is deleted would then have no successor.
     """
-    return all(_QUOTA in words for words in denied)
+    return all(refusal.cause is RefusalCause.QUOTA for refusal in denied)
 
 
 def _service_of(world: World) -> str:

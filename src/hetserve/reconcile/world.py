@@ -15,6 +15,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
+from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact
 
@@ -37,8 +38,8 @@ class World:
     service: as stored, or None where it is gone. types, profiles: those that could be read; broken: those that
     could not. deployments: with the label of this service; pods: its own; both read live. strangers: pods with its
     label that are not its own. nodes, other_pods: reduced facts of the cluster, strangers among them, without the
-    service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by request key, for
-    requests that are not tried again yet. held: Deployments that are not to be repaired before that many seconds
+    service's own pods. rendered: answers to dry runs by digest. refused: refusals by request key, of requests that are
+    not tried again yet. held: Deployments that are not to be repaired before that many seconds
     from now; cut_held: the same for repairs that only bring a service back within its budget. written: what we wrote
     last on Deployments, as far as it is remembered. now: aware time, used for transition times only.
     """
@@ -54,7 +55,7 @@ class World:
     nodes: tuple[NodeFact, ...] = ()
     other_pods: tuple[PodFact, ...] = ()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
 from hetserve.placement.ledger.bookings import UNNAMED
-from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MOST_WISHES, GpuSelector
@@ -246,7 +246,7 @@ def test_the_checker_reads_ids_as_the_ledger_does(written: str) -> None:
     raw["metadata"]["annotations"][names.ANNOTATION_GPU] = written
     ledger = _ledger(raw)
     assert ledger.problems() == ()
-    assert compare(ledger, Cluster.of([raw], [node])) == (), "any tenant could set off the alert on drift"
+    assert compare(ledger, ClusterHoldings.of([raw], [node])) == (), "any tenant could set off the alert on drift"
     assert violations([raw], [node]) == ()
 
 

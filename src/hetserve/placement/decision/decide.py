@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.placement.decision.choose import Rows, best_two, node_order
-from hetserve.placement.decision.refusals import Masks, Refusal, refusals
+from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
 from hetserve.placement.ledger.inventory import GpuKey, Place
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
@@ -58,7 +58,7 @@ class PlacementDecision:
     request: GpuRequest
     chosen: GpuOffer | None
     runner_up: GpuOffer | None
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[NodeRefusal, ...]
     policy: PolicyName = PolicyName.WORST_FIT
 
 
@@ -88,7 +88,7 @@ def decide(
 
 def feasible(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[str, ...], tuple[NodeRefusal, ...]]:
     """(offered nodes that can take the request, in the order offered; why the others cannot)."""
     index = index.narrowed_to(offered)
     masks = Masks.of(index, request, offered)

@@ -42,7 +42,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRefusal:
     """Nodes that cannot take a request, all for one reason.
 
     `most`: of kind NO_ROOM, the most that any node has: MiB free on one eligible GPU for a request of one shared GPU,
@@ -85,7 +85,7 @@ class Masks:
         return cls(selected, usable, eligible, eligible & (index.free >= request.memory_mib))
 
 
-def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[Refusal, ...]:
+def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
     """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
@@ -98,14 +98,16 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     return tuple(_refusal(index, request, at, tuple(nodes), masks) for at, nodes in groups.items())
 
 
-def _refusal(index: GpuIndex, request: GpuRequest, at: int | Cause, nodes: tuple[str, ...], masks: Masks) -> Refusal:
+def _refusal(
+    index: GpuIndex, request: GpuRequest, at: int | Cause, nodes: tuple[str, ...], masks: Masks
+) -> NodeRefusal:
     if isinstance(at, Cause):
         closing = (one for name in nodes for one in index.unattributed(name))
         names = sorted({one.name for one in closing if one.cause is at and one.name})
         first = tuple(names[:_NAMED])
-        return Refusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
+        return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
     kind = _KINDS[at]
-    return Refusal(kind, request, nodes, _most_room(index, request, masks) if kind is RefusalKind.NO_ROOM else 0)
+    return NodeRefusal(kind, request, nodes, _most_room(index, request, masks) if kind is RefusalKind.NO_ROOM else 0)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:

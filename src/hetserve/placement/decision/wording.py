@@ -7,7 +7,7 @@ from typing import Final
 
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
 from hetserve.placement.decision.explain import GpuReason, GpuReasonKind
-from hetserve.placement.decision.refusals import Refusal, RefusalKind
+from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest
 
@@ -23,12 +23,12 @@ _LONG: Final = 80
 # Refusals of nodes
 
 
-def refusal_text(refusal: Refusal) -> str:
+def refusal_text(refusal: NodeRefusal) -> str:
     """For the scheduler's event: what is needed, and the most that there is."""
     return "; ".join(part for part in (_missing(refusal), _most(refusal)) if part)
 
 
-def too_late_text(refusal: Refusal) -> str:
+def too_late_text(refusal: NodeRefusal) -> str:
     """For a bind refused after filter accepted the node."""
     missing = _missing(refusal)
     if refusal.kind in _LASTING or (refusal.kind is RefusalKind.SAME_MODEL and refusal.request.gpus == 1):
@@ -36,7 +36,7 @@ def too_late_text(refusal: Refusal) -> str:
     return "; ".join(part for part in (f"{missing} any more", _most(refusal)) if part)
 
 
-def texts_by_node(refusals: Iterable[Refusal]) -> dict[str, str]:
+def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
     """`refusal_text` of every node."""
     found: dict[str, str] = {}
     for refusal in refusals:
@@ -48,7 +48,7 @@ _LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTOR
 """Texts that do not begin with what is missing."""
 
 
-def _missing(refusal: Refusal) -> str:
+def _missing(refusal: NodeRefusal) -> str:
     return _MISSING[refusal.kind](refusal)
 
 
@@ -56,7 +56,7 @@ def _no(request: GpuRequest, what: str) -> str:
     return f"no {what}" if request.gpus == 1 else f"fewer than {request.gpus} {what}s"
 
 
-def _closed(refusal: Refusal) -> str:
+def _closed(refusal: NodeRefusal) -> str:
     return _closed_by(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
 
 
@@ -66,19 +66,19 @@ def _closed_by(cause: Cause, names: str) -> str:
     return _UNREADABLE_POD.format(names) if cause is Cause.UNREADABLE else UNLISTED_GPU
 
 
-def _same_model(refusal: Refusal) -> str:
+def _same_model(refusal: NodeRefusal) -> str:
     request = refusal.request
     return "same model on every GPU" if request.gpus == 1 else f"{_no(request, 'GPU')} without the same model"
 
 
-def _no_room(refusal: Refusal) -> str:
+def _no_room(refusal: NodeRefusal) -> str:
     request = refusal.request
     if request.whole:
         return _no(request, "idle GPU")
     return f"{_no(request, 'GPU')} with {request.memory_mib} MiB free"
 
 
-def _most(refusal: Refusal) -> str:
+def _most(refusal: NodeRefusal) -> str:
     if refusal.kind is not RefusalKind.NO_ROOM:
         return ""
     if refusal.request.whole or refusal.request.gpus > 1:
@@ -86,7 +86,7 @@ def _most(refusal: Refusal) -> str:
     return f"the most free on any eligible GPU is {refusal.most} MiB"
 
 
-_MISSING: Final[Mapping[RefusalKind, Callable[[Refusal], str]]] = {
+_MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.TOO_FEW_GPUS: lambda one: f"{_no(one.request, 'GPU')} on the node",
     RefusalKind.NOT_ACCEPTED: lambda one: f"{_no(one.request, 'GPU')} {one.request.selector}",
     RefusalKind.CLOSED: _closed,
@@ -113,7 +113,7 @@ def choice_text(chosen: GpuOffer, runner_up: GpuOffer | None) -> str:
     return offer_text(chosen) + (f", before {offer_text(runner_up)}" if runner_up else "")
 
 
-def refusals_text(counted: Iterable[tuple[int, Refusal]]) -> str:
+def refusals_text(counted: Iterable[tuple[int, NodeRefusal]]) -> str:
     """How many nodes each refusal holds for."""
     return "; ".join(f"{count} nodes: {refusal_text(refusal)}" for count, refusal in counted)
 

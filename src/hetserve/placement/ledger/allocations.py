@@ -72,7 +72,7 @@ class Allocations:
         """Set the booking of its pod, in place of an earlier one."""
         uid = booking.request.uid
         known = self._bookings.get(uid)
-        if known is not None and _holds(known) == _holds(booking):
+        if known is not None and _holds_the_same(known, booking):
             for place in booking.places:
                 self._places[place].pods[uid] = booking
         else:
@@ -164,6 +164,12 @@ class Allocations:
         return found
 
 
-def _holds(booking: Booking) -> tuple[object, ...]:
-    """All of a booking that places and index depend on."""
-    return booking.request, booking.places, booking.other_models, booking.through, booking.unread
+def _holds_the_same(one: Booking, other: Booking) -> bool:
+    """Whether two bookings differ only in what places and index do not depend on; False may be too careful."""
+    return (
+        one.places is other.places  # a booking that changed its state shares both with the one before
+        and one.request is other.request
+        and one.other_models == other.other_models
+        and one.through == other.through
+        and one.unread == other.unread
+    )

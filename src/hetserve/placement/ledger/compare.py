@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
+from hetserve.placement.check import GpuHolding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import Numbers
 from hetserve.placement.ledger.ledger import Ledger
@@ -46,21 +46,21 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterHoldings:
     """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
 
     `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing. `plugged`: those with GPUs
     that a device plugin chose, by UID, with their names. `there`: UIDs of all pods, also of those that say nothing.
     """
 
-    pods: dict[str, list[Holding]] = field(default_factory=dict)
+    pods: dict[str, list[GpuHolding]] = field(default_factory=dict)
     unsaid: dict[str, str] = field(default_factory=dict)
     plugged: dict[str, str] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
     capacity: dict[Place, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> Cluster:
+    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> ClusterHoldings:
         cluster = cls()
         cluster.add_pods(pods)
         cluster.add_nodes(nodes)
@@ -101,13 +101,13 @@ class Account:
         return cls(dict(ledger.bookings()), ledger.index.row, ledger.index.free.copy())
 
 
-def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...]:
+def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
     """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
     account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
     return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
 
-def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
+def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator[Difference]:
     yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
     for uid, booking in bookings.items():
         if uid not in cluster.unsaid:
@@ -121,7 +121,7 @@ def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Differe
         yield Difference(uid, Kind.NOT_BOOKED, text)
 
 
-def _booked(uid: str, booking: Booking, cluster: Cluster) -> Iterator[Difference]:
+def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
     """A booking against what its pod holds in the cluster; what cannot be read only has to be there."""
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
@@ -153,7 +153,7 @@ def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
         yield Difference(request.uid, Kind.OTHER_MODEL, text)
 
 
-def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
+def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
     free = dict(zip(account.rows, account.free.tolist(), strict=True))
     for place in free.keys() ^ cluster.capacity.keys():
         owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
@@ -166,7 +166,7 @@ def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
             yield Difference(_gpu(place), Kind.OTHER_FREE, text)
 
 
-def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, int]:
+def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
     """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
     held: dict[Place, int] = defaultdict(int)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
@@ -178,7 +178,7 @@ def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, i
     return held
 
 
-def _who(pod: GpuRequest | Holding) -> str:
+def _who(pod: GpuRequest | GpuHolding) -> str:
     return f"pod {pod.namespace}/{pod.name}"
 
 

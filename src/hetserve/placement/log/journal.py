@@ -17,7 +17,7 @@ from functools import cache, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer
-from hetserve.placement.decision.refusals import Refusal, RefusalKind
+from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
@@ -97,7 +97,7 @@ def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
     return {"node": offer.node, "gpus": gpus}
 
 
-def _refusal_value(refusal: Refusal) -> dict[str, Any]:
+def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": refusal.kind.value, "nodes": len(refusal.nodes), "most": refusal.most}
     if refusal.cause is not None:
         made |= {"cause": refusal.cause.value, "names": list(refusal.names), "more": refusal.more}
@@ -112,13 +112,13 @@ def offer_of(written: Record | None) -> GpuOffer | None:
     return GpuOffer(written["node"], gpus)
 
 
-def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, Refusal]]:
+def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
     """(number of nodes, refusal) of each refusal in a record's result; it has no names of nodes."""
     found = []
     for one in written:
         cause = Cause(one["cause"]) if "cause" in one else None
         names, more = tuple(one.get("names", ())), one.get("more", 0)
-        refusal = Refusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more)
+        refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more)
         found.append((one["nodes"], refusal))
     return found
 
