@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
-from hetserve.reconcile.build import manifest_digest, with_replicas
+from hetserve.reconcile.build import Applied, manifest_digest, with_replicas
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.managed_fields import handed_over
 from hetserve.reconcile.observed import controller
@@ -126,13 +126,14 @@ def _shrunk(world: World, found: RawObject, count: int) -> Replace:
     """The Deployment as it is but for its replicas: apply of our manifest would bring its template, too."""
     name = str(found["metadata"]["name"])
     meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
-    digest, _, replicas = str((meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)).partition("/")
-    meta["annotations"] = {**(meta.get("annotations") or {}), names.ANNOTATION_APPLIED: f"{digest}/{count}"}
+    annotations = meta.get("annotations") or {}
+    applied = Applied.parse(annotations.get(names.ANNOTATION_APPLIED))
+    meta["annotations"] = {**annotations, names.ANNOTATION_APPLIED: str(applied._replace(replicas=str(count)))}
     spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
     # Where we had asked for so few already, a foreign hand has added some.
-    return Replace(manifest, why, repair=replicas == str(count) or _is_foreign(world, found), cut=True)
+    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(world, found), cut=True)
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
@@ -219,7 +220,9 @@ def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) ->
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
-        return Apply(wanted, uid, _why(str(applied), ours, target), repair=_is_foreign(world, found))
+        return Apply(
+            wanted, uid, _why(Applied.parse(applied), Applied.parse(ours), target), repair=_is_foreign(world, found)
+        )
     labels = meta.get("labels") or {}
     if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
         return Apply(wanted, uid, f"labels of {target.name} were changed", repair=True)
@@ -248,9 +251,9 @@ def _is_foreign(world: World, found: RawObject) -> bool:
     return applied is None or world.written.get(str(meta["name"]), applied) != applied
 
 
-def _why(applied: str, ours: str, target: Target) -> str:
-    if applied.partition("/")[0] == ours.partition("/")[0]:
-        return f"{target.name}: {applied.partition('/')[2]} -> {target.staged} replicas"
+def _why(applied: Applied, ours: Applied, target: Target) -> str:
+    if applied.digest == ours.digest:
+        return f"{target.name}: {applied.replicas} -> {target.staged} replicas"
     return f"{target.name} has a new template"
 
 
