@@ -16,7 +16,7 @@ from hetserve.objects.fields import mapping
 from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
 from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import too_late_text
-from hetserve.placement.ledger.bookings import Booking, LedgerError, State
+from hetserve.placement.ledger.bookings import Booking, LedgerError, LedgerErrorKind, State
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
 from hetserve.placement.pods.reduced import ReducedPod, news, view_of
@@ -125,12 +125,14 @@ class Placer:
             if held.state is State.BINDING or self._good(held):
                 return self.ledger.begin_bind(request.uid)
         elif held is not None and held.state is State.BINDING:
-            raise LedgerError(_IN_DOUBT.format(held.node))
+            raise LedgerError(LedgerErrorKind.IN_DOUBT, _IN_DOUBT.format(held.node))
         if held is not None and held.state is State.RESERVED:
             self.ledger.release(request.uid)
         decision = decide(self.ledger.index, request, [node], policy=self.policy)
         if decision.chosen is None:
-            raise LedgerError(f"node {node}: {too_late_text(decision.refusals[0])}")
+            refusal = decision.refusals[0]
+            text = f"node {node}: {too_late_text(refusal)}"
+            raise LedgerError(LedgerErrorKind.NODE_REFUSED, text, refusal.kind.value)
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
         return self.ledger.begin_bind(request.uid)
 
@@ -296,7 +298,8 @@ def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
     """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
     if held.node in offered:
         return FilterOutcome(passed=(held.node,))
-    raise LedgerError(f"pod is bound or being bound to node {held.node}, which is not offered")
+    text = f"pod is bound or being bound to node {held.node}, which is not offered"
+    raise LedgerError(LedgerErrorKind.NOT_OFFERED, text)
 
 
 def object_key(raw: RawObject) -> str:

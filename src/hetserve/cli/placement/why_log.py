@@ -26,7 +26,7 @@ def decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float
 
 def _words(call: str, record: Record) -> str:
     if "error" in record:
-        return f"{'filter' if call == 'filter' else 'bind'}: {record['error']}"
+        return f"{'filter' if call == 'filter' else 'bind'}: {record['message']}"
     result = record["result"]
     if call == "fix_gpus":
         return f"bind: GPU {','.join(result['gpus'])} of {result['node']}"

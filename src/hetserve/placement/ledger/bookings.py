@@ -17,8 +17,31 @@ UNNAMED: Final = ""
 """Placeholder for GPUs that a bound pod does not name; its node accepts no new pods."""
 
 
+class LedgerErrorKind(Enum):
+    """Why a booking cannot be made; the value is a word for the placement log."""
+
+    ALREADY_BOUND = "already-bound"
+    NOT_OFFERED = "not-offered"
+    IN_DOUBT = "in-doubt"
+    NO_RESERVATION = "no-reservation"
+    NODE_REFUSED = "node-refused"
+    NOT_OF_ONE_NODE = "not-of-one-node"
+    UNKNOWN_GPU = "unknown-gpu"
+    NOT_IDLE = "not-idle"
+    NO_MEMORY = "no-memory"
+
+
 class LedgerError(Exception):
-    """A booking that the ledger must not take; the text says why."""
+    """A booking that the ledger must not take. `refusal`: of kind NODE_REFUSED, the word of the node's refusal."""
+
+    def __init__(self, kind: LedgerErrorKind, text: str, refusal: str = "") -> None:
+        super().__init__(kind, text, refusal)
+        self.kind = kind
+        self.text = text
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class State(Enum):

@@ -18,6 +18,7 @@ from hetserve.placement.ledger.bookings import (
     Booking,
     GpuUse,
     LedgerError,
+    LedgerErrorKind,
     State,
     models_since,
     unreadable_booking,
@@ -123,10 +124,12 @@ class Ledger:
         """
         held = self.booking(request.uid)
         if held is not None and held.state is not State.RESERVED:
-            raise LedgerError(f"pod is already {held.state.value} on node {held.node}")
+            raise LedgerError(LedgerErrorKind.ALREADY_BOUND, f"pod is already {held.state.value} on node {held.node}")
         places = tuple(sorted(places, key=lambda place: id_order(place[1])))
         if len(set(places)) != request.gpus or len(places) != request.gpus or len({node for node, _ in places}) != 1:
-            raise LedgerError(f"{list(places)} are not {request.gpus} GPUs of one node")
+            raise LedgerError(
+                LedgerErrorKind.NOT_OF_ONE_NODE, f"{list(places)} are not {request.gpus} GPUs of one node"
+            )
         mib = tuple(self._room(request, place, held) for place in places)
         if held is not None:
             self.release(request.uid)
@@ -139,7 +142,7 @@ class Ledger:
         """
         booking = self.booking(uid)
         if booking is None or booking.state is State.BOUND:
-            raise LedgerError("pod holds no reservation")
+            raise LedgerError(LedgerErrorKind.NO_RESERVATION, "pod holds no reservation")
         return self._change(booking, state=State.BINDING, deadline=None)
 
     def confirm_bind(self, uid: str, verify_at: Seconds) -> None:
@@ -220,15 +223,16 @@ class Ledger:
         node, gpu = place
         row = self.index.row.get(place)
         if row is None:
-            raise LedgerError(f"node {node} has no GPU {gpu}")
+            raise LedgerError(LedgerErrorKind.UNKNOWN_GPU, f"node {node} has no GPU {gpu}")
         if request.whole:
             if any(uid != request.uid for uid in self._allocations.pods_on(place)):
-                raise LedgerError(f"GPU {gpu} of node {node} is not idle")
+                raise LedgerError(LedgerErrorKind.NOT_IDLE, f"GPU {gpu} of node {node} is not idle")
             return MiB(int(self.index.memory[row]))
         own = held.mib[held.places.index(place)] if held is not None and place in held.places else 0
         free = int(self.index.free[row])
         if free + own < request.memory_mib:
-            raise LedgerError(f"GPU {gpu} of node {node} has {free} MiB free, not {request.memory_mib}")
+            text = f"GPU {gpu} of node {node} has {free} MiB free, not {request.memory_mib}"
+            raise LedgerError(LedgerErrorKind.NO_MEMORY, text)
         return request.memory_mib
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:

@@ -33,6 +33,10 @@ Record = dict[str, Any]
 VERSION: Final = 2
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
+COMPARED: Final = ("result", "error", "refusal")
+"""Keys of a record that a replay compares."""
+UNREADABLE: Final = "unreadable-pod"
+"""The error of a call about a pod that cannot be read."""
 P = ParamSpec("P")
 T = TypeVar("T")
 _FEW: Final = 8
@@ -121,6 +125,14 @@ def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[in
         refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more)
         found.append((one["nodes"], refusal))
     return found
+
+
+def error_value(error: LedgerError | ValueError) -> dict[str, Any]:
+    """Kind of an error, the refusal that it is about, and its text, which is for people only."""
+    if not isinstance(error, LedgerError):
+        return {"error": UNREADABLE, "message": str(error)}
+    refusal = {"refusal": error.refusal} if error.refusal else {}
+    return {"error": error.kind.value, **refusal, "message": str(error)}
 
 
 def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
@@ -237,8 +249,8 @@ def _recorded(
             known = self.known(given)
             written = {key: argument(key, value, known) for key, value in given.items()}
             record: Record = {"call": name, "args": written}
-            if refused:
-                return record | {"error": str(made)}
+            if isinstance(made, LedgerError | ValueError):
+                return record | error_value(made)
             return record if result is None else record | {"result": result(made, known)}
 
         return recorder.run(lambda: method(self, *args, **kwargs), describe)

@@ -20,6 +20,7 @@ from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import PodProblem
 from hetserve.placement.log.journal import (
     CHECKPOINT,
+    COMPARED,
     HEADER,
     LEDGER_CALLS,
     PLACER_CALLS,
@@ -70,10 +71,10 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
         if player is None:
             raise ReplayError("the log does not begin with a header")
         now = player.feed(number, record)
-        if "result" not in record and "error" not in record:
+        if record.keys().isdisjoint(COMPARED):
             continue
         decisions += 1
-        if now is None or any(now.get(key) != record.get(key) for key in ("result", "error")):
+        if now is None or any(now.get(key) != record.get(key) for key in COMPARED):
             return Replayed(number, decisions, ReplayDifference(number, record, now or {}))
     return Replayed(number, decisions, None)
 
