@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hetserve.placement import Mode, NodeSink, PodSink, PolicyName
+from hetserve.placement import LedgerError, Mode, NodeSink, PodSink, PolicyName
 from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
@@ -110,6 +110,18 @@ def test_a_log_whose_decision_was_another_is_caught_at_its_record() -> None:
     difference = replay(wrong).difference
     assert difference is not None
     assert (difference.number, difference.now["result"]["gpus"]) == (at + 1, ["0"])
+
+
+def test_a_text_that_was_reworded_since_is_no_other_decision() -> None:
+    log, placer = started()
+    with pytest.raises(LedgerError):
+        placer.fix_gpus(parse_pod(gpu_pod("big", memory_mib=10**6)).request, "n0")
+    reworded = records(log)
+    assert (reworded[-1]["error"], reworded[-1]["refusal"]) == ("node-refused", "no-room")
+    reworded[-1]["message"] = "said in other words"
+    assert replay(reworded).difference is None
+    reworded[-1]["refusal"] = "same-model"
+    assert replay(reworded).difference is not None
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Every difference between the ledger and the cluster that it stands for.
+"""Differences between the ledger and the cluster.
 
-The cluster's side is what raw pods and nodes say, read and summed by the code of the independent checker: none
-of it is shared with the ledger. What the ledger knows before the cluster does (reservations, binds under way)
-is no difference.
+The independent checker (`placement.check`) reads and sums the cluster's pods and nodes; it shares no code with the
+ledger. What the ledger knows before the cluster does (reservations, binds under way) is no difference.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One thing that ledger and cluster see otherwise; `subject` is a pod's UID or a GPU."""
+    """One difference; `subject` is a pod's UID or a GPU."""
 
     subject: str
     kind: Kind = field(compare=False)
@@ -47,10 +46,10 @@ class Difference:
 
 @dataclass(slots=True)
 class ClusterHoldings:
-    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
+    """Holdings of pods by UID and MiB of GPUs, read from the API server's objects page by page.
 
-    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing. `plugged`: those with GPUs
-    that a device plugin chose, by UID, with their names. `there`: UIDs of all pods, also of those that say nothing.
+    `unsaid`: what bound pods fail to say about their GPUs, by UID. `plugged`: names of pods with GPUs that a device
+    plugin chose, by UID. `there`: UIDs of all pods.
     """
 
     pods: dict[str, list[GpuHolding]] = field(default_factory=dict)
@@ -67,7 +66,7 @@ class ClusterHoldings:
         return cluster
 
     def add_pods(self, pods: Iterable[RawObject]) -> None:
-        """Take pods; one that cannot be read holds nothing here, and shows as a difference if it is booked."""
+        """Add pods; one that cannot be read holds nothing, and shows as a difference if it is booked."""
         for pod in pods:
             with suppress(*_UNREADABLE):
                 self.there.add(pod["metadata"]["uid"])
@@ -82,7 +81,7 @@ class ClusterHoldings:
                     self.pods[uid] = list({entry.place: entry for entry in held}.values())
 
     def add_nodes(self, nodes: Iterable[RawObject]) -> None:
-        """Take nodes; one whose GPUs cannot be read has none, as for the ledger."""
+        """Add nodes; one whose GPUs cannot be read has none, as in the ledger."""
         for node in nodes:
             with suppress(*_UNREADABLE):
                 self.capacity |= gpu_capacity([node])
@@ -90,7 +89,7 @@ class ClusterHoldings:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ledger as it is now, in copies that cost next to nothing: comparing takes longer than a verb may wait."""
+    """A cheap copy of the ledger: comparing takes longer than a verb may wait."""
 
     bookings: Mapping[str, Booking]
     rows: Mapping[Place, int]
@@ -102,7 +101,7 @@ class Account:
 
 
 def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
-    """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
+    """Differences of pods (missing on one side, on another GPU, with another memory or model) and of GPUs."""
     account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
     return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
@@ -122,7 +121,7 @@ def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator
 
 
 def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
-    """A booking against what its pod holds in the cluster; what cannot be read only has to be there."""
+    """Compares a booking with what its pod holds in the cluster; a pod that cannot be read only has to exist."""
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:
@@ -167,7 +166,7 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
 
 
 def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
-    """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
+    """MiB held per GPU by the cluster's pods, and by bookings that the cluster does not know yet."""
     held: dict[Place, int] = defaultdict(int)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
         held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib

@@ -1,8 +1,8 @@
 """Which GPUs a node has: from its annotation if it carries one, else from GPU Feature Discovery labels.
 
-The labels know no UUIDs and assume that all GPUs of a node are alike; the annotation ``hetserve.io/gpus``
-lists each GPU with its UUID, product, memory and health and overrides them. A node whose text cannot be
-read has no GPUs and says why: one bad node must not stop the others.
+The labels have no UUIDs and describe all GPUs of a node alike. The annotation ``hetserve.io/gpus`` lists each GPU
+with its UUID, product, memory and health, and overrides them. A node whose text cannot be read has no GPUs and a
+problem; the other nodes are not affected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Place = tuple[str, str]
 
 
 class GpuKey(NamedTuple):
-    """Identity of a GPU: a node that is deleted and created again brings new GPUs."""
+    """Identity of a GPU; a node that is deleted and created again has new GPUs."""
 
     node_uid: str
     gpu: str
@@ -35,7 +35,7 @@ class GpuKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; `id` is its UUID where known, else its index as text."""
+    """One GPU; `id` is its UUID if known, else its index as text."""
 
     id: str
     product: str
@@ -45,7 +45,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """GPUs of one node in the order of their ids, or the problem that hides them."""
+    """GPUs of one node in the order of their ids, or why they cannot be read."""
 
     name: str
     uid: str

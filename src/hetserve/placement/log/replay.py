@@ -1,7 +1,7 @@
-"""A placement log fed to the state machine again: the same decisions, or the first that differs.
+"""Replay of a placement log: the same decisions, or the first that differs.
 
-The log may begin with an empty state machine or with a checkpoint. Every record with a result or a refusal is
-compared as a whole; the others only change the state that later decisions are made from.
+The log may begin with an empty state machine or with a checkpoint. Every record with a result or an error is
+compared; the others only change the state for later decisions.
 """
 
 from __future__ import annotations
