@@ -1,4 +1,4 @@
-"""Where watches put pods and nodes: lists replace what is known, events change it; one bad object raises nothing."""
+"""Handlers of the watches: a list replaces the known pods or nodes, an event changes one; bad objects raise nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NodeSink:
 
 
 def _node(raw: RawObject) -> NodeInventory:
-    """Inventory of a node; whatever reading it raises becomes its problem, and the other nodes go on."""
+    """Inventory of a node; any error of reading it becomes its problem."""
     try:
         return parse_node(raw)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The ledger fed by watches and asked by the verbs: the state machine of placement.
+"""The state machine of placement: watches update it, the scheduler's verbs ask it.
 
-Everything here is synchronous, and its only clock is injected: on one event loop each call is atomic, so there
-is no lock, and the same code runs behind the scheduler, in a replay and in the model check.
+Everything is synchronous and the only clock is injected: on one event loop each call is atomic without a lock, and the
+same code runs behind the scheduler, in a replay and in the model check.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IN_DOUBT: Final = "the pod has changed while an earlier bind of it to node {} m
 
 
 class Mode(Enum):
-    """Who picks the node: filter, which reserves it, or the scheduler, by our scores (and nothing is reserved)."""
+    """Who picks the node: filter, which reserves its GPUs, or the scheduler, by our scores (nothing is reserved)."""
 
     DECIDE = "decide"
     SCORE = "score"
@@ -52,11 +52,11 @@ class FilterOutcome:
 
 @dataclass(slots=True)
 class Placer:
-    """Ledger, the pods that have no node yet (bound ones are the ledger's), and the decisions over them.
+    """The ledger of bound pods, the pods without a node, and the decisions about them.
 
-    `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_pod` is called with the UID
-    of every change of `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with
-    the number of reservations that ended unused.
+    `clock` is monotonic; `hold`: how long a reservation lasts [s]. `on_pod` is called with the UID of every pod that
+    changed in `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with the number of
+    reservations that ended unused.
     """
 
     clock: Callable[[], Seconds]
@@ -79,8 +79,8 @@ class Placer:
     def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
         """The one node for a pod, reserved, or (mode score) every node that can take it.
 
-        An earlier reservation of the pod ends, whatever the answer. Raises ValueError for a pod that cannot be
-        read, LedgerError while the pod's bind to a node that is not offered is under way.
+        Ends an earlier reservation of the pod in any case. Raises ValueError for a pod that cannot be read, LedgerError
+        while a bind of the pod to a node that is not offered is under way.
         """
         request = self._request(raw)
         if not request.needs_gpu:
@@ -137,7 +137,7 @@ class Placer:
         return self.ledger.begin_bind(request.uid)
 
     def changed(self, raw: RawObject) -> str:
-        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty where it can."""
+        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty if it can."""
         try:
             request = parse_pod(raw).placeable()
         except Exception as error:  # as for the watch
@@ -148,7 +148,7 @@ class Placer:
         return "the pod has changed since its GPUs were chosen; they are chosen again"
 
     def overdue(self) -> tuple[Booking, ...]:
-        """Unconfirmed binds whose pods must be read now; reservations past their time are dropped."""
+        """Unconfirmed binds whose pods must be read now; ends reservations past their time."""
         ended, overdue = self.ledger.expire(self.clock())
         if ended:
             self.on_expired(len(ended))
@@ -157,7 +157,7 @@ class Placer:
     # What the API server reports
 
     def read(self, raw: RawObject) -> PodView | None:
-        """A pod as we see it; None where it cannot be read (which `problems` then says)."""
+        """View of a pod; None, with an entry in `problems`, if it cannot be read."""
         key = object_key(raw)
         try:
             pod = view_of(raw)
@@ -171,11 +171,11 @@ class Placer:
         return pod
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """Take a pod as it is now; of a bound one that cannot be read, that it is there."""
+        """Update from a pod as it is now. A bound pod that cannot be read still closes its node."""
         pod = self.read(raw)
         seen = pod or unread_pod(raw)
         if seen is None:
-            self.on_change()  # it may be stuck at our gate, and be told so
+            self.on_change()  # the queue posts an event about a pod that is stuck at our gate
             return None
         self.ledger.observe(seen)
         known = self.pods.pop(seen.uid, None)
@@ -188,15 +188,15 @@ class Placer:
         return pod
 
     def believe(self, pod: PodView) -> None:
-        """Take a pod from an answer that the watch may have overtaken: it is looked up again unless the watch shows it.
+        """Update from an answer that the watch may have overtaken; the pod is looked up again if the watch is silent.
 
-        A booking that such an answer alone confirmed would outlive a pod whose deletion was already told.
+        A booking confirmed by such an answer alone would outlive a pod whose deletion the watch has already reported.
         """
         self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))
         self.on_change()
 
     def observe_all(self, objects: Sequence[RawObject]) -> None:
-        """Take all pods there are, instead of those known."""
+        """Update from a complete list of pods, in place of the known ones."""
         self.unreadable.clear()
         taken, same = news(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
@@ -212,7 +212,7 @@ class Placer:
         self.on_change()
 
     def forget(self, uid: str) -> None:
-        """A pod is gone for good."""
+        """Remove a pod that is gone."""
         known = self.pods.pop(uid, None)
         if known is not None:
             self.on_pod(uid)
@@ -220,7 +220,7 @@ class Placer:
             self.on_change()
 
     def stuck(self) -> tuple[Stuck, ...]:
-        """Pods at our gate that cannot be read, by name: only who made them can help."""
+        """Pods at our gate that cannot be read, by name; only a change of the pod helps."""
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
@@ -238,7 +238,7 @@ class Placer:
             log.warning("%s", problem_text(problem))
 
     def _expire(self) -> Seconds:
-        """Drop reservations past their time; binds to look up are put back for the housekeeping."""
+        """End reservations past their time; binds to look up stay due for `overdue`."""
         now = self.clock()
         ended, overdue = self.ledger.expire(now)
         for booking in overdue:
@@ -248,9 +248,9 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reservation's GPUs still are what the pod may have; those that fell sick have ended it.
+        """Whether a reservation still holds: node open, GPUs not over-used, accepted, and without the pod's model.
 
-        Not over-used, their node open, of the product wanted, and nobody of its model there by now.
+        A GPU that became unhealthy has ended the reservation already.
         """
         if held.state is not State.RESERVED:
             return False
@@ -295,7 +295,7 @@ def _keep(pod: PodView) -> bool:
 
 
 def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
-    """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
+    """A pod whose bind has begun keeps its node: the first request may still land at the API server."""
     if held.node in offered:
         return FilterOutcome(passed=(held.node,))
     text = f"pod is bound or being bound to node {held.node}, which is not offered"

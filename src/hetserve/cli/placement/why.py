@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Snapshot, Source
 
 _DECISIONS: Final = 4
-"""Of a pod's logged decisions, so many of the latest are told."""
+"""Number of a pod's logged decisions that are shown, the latest."""
 
 
 @click.command()
@@ -73,14 +73,17 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
 
 def _placeless(made: dict[str, Any]) -> bool:
-    """Whether the pod will not be placed as things are: it ends, no GPU fits, or its scheduler knows none of ours."""
+    """Whether the pod cannot be placed now: it is ending, no GPU fits, or its scheduler does not know our GPUs."""
     if made["state"] == "Ending":
         return True
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
 def _decided(uid: str, where: str | None, snapshot: Snapshot) -> dict[str, Any]:
-    """What a placement log tells of the pod; nothing where there is no log."""
+    """Decisions of a placement log about the pod; empty without a log.
+
+    A log named by `where` must be readable; a dump's own log of another version is left out with a note.
+    """
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.placement.log_file import read_log  # noqa: PLC0415
     from hetserve.cli.placement.why_log import decisions_about  # noqa: PLC0415

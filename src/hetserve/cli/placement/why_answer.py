@@ -1,4 +1,4 @@
-"""The answer of `hetserve why` as a document: the core's own decision over a snapshot, told GPU by GPU."""
+"""The answer of `hetserve why` as a document: the core's decision over a snapshot, and the reasons of each GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) -> Json:
-    """Everything `why` knows of a pod of the snapshot; `policy` and `beta`: those of the installation."""
+    """The document about a pod of the snapshot; `policy` and `beta`: those of the installation."""
     metadata = raw.get("metadata") or {}
     made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
     try:
@@ -45,14 +45,14 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
     made["problems"] = list(problem_lines(own))
     held = placer.ledger.booking(request.uid)
     if held is not None:
-        told = _holding(held, placer, raw, pod)
+        state = _holding(held, placer, raw, pod)
     elif pod.node is not None:
-        told = {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
+        state = {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
     elif pod.terminating:
-        told = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
+        state = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
     else:
-        told = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
-    return made | told
+        state = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
+    return made | state
 
 
 def _request(request: GpuRequest) -> Json:
@@ -115,7 +115,7 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
 
 
 def _which(held: Booking) -> str:
-    """Its GPUs in words; of a pod that somebody bound past us not all may be named."""
+    """The pod's GPUs in words; a pod that somebody bound past us may not name all."""
     named = [gpu for gpu in held.gpus if gpu != UNNAMED]
     many = held.request.gpus > 1
     if not named:
@@ -170,7 +170,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
 
 
 def _queue(pod: PodView, placer: Placer, snapshot: Snapshot, beta: int) -> Json:
-    """Its place in the queue; whom a gate of others holds too is in none yet."""
+    """Place in the queue; None for a pod that another gate holds too."""
     waits = ours_alone_holds(pod)
     return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
