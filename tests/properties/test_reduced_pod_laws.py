@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
-from hetserve.placement.pods.reduced import read_once, reduced_pod
+from hetserve.objects.reduced import reduced_pod
+from hetserve.placement.pods.read_ahead import read_ahead
 from hetserve.placement.pods.view import parse_pod, unread_pod
 from hetserve.testing.cluster import gpu_pod
 
@@ -126,7 +127,7 @@ def test_what_cannot_be_read_or_holds_gpus_concerns_us(raw: dict[str, Any]) -> N
     """What does not is in no record of the placement log."""
     read = reading(raw)
     if isinstance(read, str) or read.concerns_us:
-        assert read_once(raw).ours
+        assert read_ahead(raw).relevant
     if unread_pod(reduced_pod(raw)) is not None:
         assert unread_pod(reduced_pod(raw)) == unread_pod(raw)
 

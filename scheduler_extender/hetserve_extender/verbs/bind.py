@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.objects.metadata import uid_of
 from hetserve.objects.resources import names_gpu
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
@@ -205,7 +206,7 @@ class Binder:
             self._doubt(args.uid)
             raise BindError("lost", f"{words}; reading the pod: {answer.message}")
         raw = answer.json() if answer.ok else {}
-        if (raw.get("metadata") or {}).get("uid") != args.uid:
+        if uid_of(raw) != args.uid:
             self.placer.forget(args.uid)
             raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
         pod = self.placer.read(raw) or unread_pod(raw)

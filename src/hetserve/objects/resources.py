@@ -1,15 +1,15 @@
-"""What a pod's containers ask for, counted as Kubernetes counts a resource: GPU memory, GPUs, and what others give."""
+"""What a pod requests, counted as Kubernetes counts it (component-helpers, PodRequests): CPU, memory, GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hetserve.api import names
 from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mapping, objects, short
-from hetserve.units import MiB, parse_quantity
+from hetserve.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
@@ -17,9 +17,11 @@ MAX_GPUS_PER_NODE: Final = 128
 """16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _LONGEST: Final = 64
+_LARGEST_QUANTITY: Final = (1 << 63) - 1
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
 _GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
-_CONTAINERS: Final = ("containers", "initContainers")
+CONTAINERS: Final = ("containers", "initContainers")
+"""Fields of a pod's spec that list containers."""
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
@@ -39,7 +41,7 @@ def asked(spec: Mapping[str, Any]) -> Asked:
 
     Raises InvalidObjectError as `peak` does.
     """
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
             spec = {**spec, field: _that_matter(found, field)}
     named = set[str]().union(*_resources(spec))
@@ -60,6 +62,17 @@ def gpu_memory(spec: Mapping[str, Any]) -> MiB:
 def gpu_count(spec: Mapping[str, Any]) -> int:
     """Number of GPUs that a pod names; 0 where it names none. Raises InvalidObjectError as `peak` does."""
     return peak(spec, names.RESOURCE_GPU)
+
+
+def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> int:
+    """CPU [millicores] or memory [MiB] that a pod requests.
+
+    A request of the pod as a whole replaces those of its containers. The overhead of its RuntimeClass is added.
+    """
+    total = _host_amount(spec, resource)
+    if total is None:
+        total = most_at_once(spec, lambda container: _host_amount(container, resource) or 0)
+    return total + (_host_quantity(spec.get("overhead"), resource) or 0)
 
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
@@ -117,10 +130,25 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
     return total
 
 
+def _host_amount(asking: Mapping[str, Any], resource: str) -> int | None:
+    """What a container, or a pod as a whole, requests; None if it does not say."""
+    return _host_quantity(mapping(asking.get("resources"), "resources").get("requests"), resource)
+
+
+def _host_quantity(amounts: object, resource: str) -> int | None:
+    text = mapping(amounts, "resources.requests").get(resource)
+    try:
+        if text is None:
+            return None
+        return int(quantity_to_millicpu(str(text)) if resource == "cpu" else quantity_to_mib(str(text)))
+    except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
+        return _LARGEST_QUANTITY
+
+
 def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Requests and limits of every container, as they are written."""
     found = []
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         for container in objects(spec.get(field), field):
             if resources := mapping(container.get("resources"), field, "resources"):
                 found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.placement.pods.reduced import reduced_pod
+from hetserve.objects.reduced import reduced_pod
 
 RawObject = dict[str, Any]
 _RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
@@ -14,7 +14,7 @@ _RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConst
 
 def slim_pod(raw: Mapping[str, Any]) -> RawObject:
     """What placement and `hetserve why` read of a pod."""
-    made: RawObject = dict(reduced_pod(raw))
+    made: RawObject = reduced_pod(raw)
     spec, status = raw.get("spec"), raw.get("status")
     if isinstance(spec, Mapping) and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], **{key: spec[key] for key in _RULES if spec.get(key)}}

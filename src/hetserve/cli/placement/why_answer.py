@@ -11,6 +11,7 @@ from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.pod import Pod
 from hetserve.placement import Booking, Decision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
 from hetserve.placement.ledger.bookings import UNNAMED
@@ -34,8 +35,7 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
         return made | {"state": "Unreadable", "message": _unreadable(raw, error)}
     made |= {"asks": request.amount, "request": _request(request)}
     if pod.finished:
-        phase = (raw.get("status") or {}).get("phase")
-        return made | {"state": "Finished", "message": f"has finished ({phase}): it holds no GPU"}
+        return made | {"state": "Finished", "message": f"has finished ({Pod(raw).phase}): it holds no GPU"}
     if not request.needs_gpu:
         return made | (_plugged(pod) if pod.holds else _not_ours(pod))
     placer = placer_of(snapshot)
@@ -96,7 +96,7 @@ def _not_ours(pod: PodView) -> Json:
 def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Json:
     shared = [use for use in placer.ledger.gpus() if (use.node, use.gpu.id) in held.places]
     others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
     amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
     each = " each" if held.request.gpus > 1 and not held.request.whole else ""
@@ -154,7 +154,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
     decision = decide(placer.ledger.index, request, offered, policy=policy, explain=True)
     verdicts = explain(placer.ledger, request)
     others = tuple(gate for gate in pod.gates if gate != names.QUEUE_GATE)
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     return {
         "state": "Gated" if pod.gates else "Scheduling",
         "message": _message(pod, others, decision),
@@ -214,11 +214,6 @@ def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: Decision) -> Json
         "chosen": taken,
         "reasons": reasons,
     }
-
-
-def _scheduled(raw: RawObject) -> RawObject:
-    found = (raw.get("status") or {}).get("conditions") or []
-    return next((one for one in found if one.get("type") == "PodScheduled"), {})
 
 
 def _listed(what: str, items: Sequence[str]) -> str:

@@ -19,8 +19,7 @@ from hetserve.placement.decision.refusals import Masks, Refusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers, Place
 from hetserve.placement.ledger.inventory import GpuKey
 from hetserve.placement.ledger.unattributed import UNLISTED_GPU
-from hetserve.placement.pods.requests import PolicyName
-from hetserve.placement.pods.view import GpuRequest
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.policies import RANKS
 from hetserve.placement.values import value
 from hetserve.units import MiB

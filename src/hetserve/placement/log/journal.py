@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from hetserve.objects.metadata import RawObject, object_key, uid_of
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.values import argument, booking_value, outcome_value, scores_value
-from hetserve.placement.placer import Placer, RawObject, object_key
-from hetserve.placement.pods.reduced import read_once
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.read_ahead import read_ahead
 from hetserve.placement.pods.view import PodView
 from hetserve.units import Seconds
 
@@ -107,11 +108,6 @@ def _recorded(
     return call
 
 
-def _uid_of(raw: Any) -> str:
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
-
-
 def _uid(made: Booking | None, _known: frozenset[str]) -> str | None:
     return None if made is None else made.request.uid
 
@@ -197,7 +193,7 @@ class JournaledPlacer(Placer):
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:
         """Names against which offered nodes are written: the known ones, and that on which the pod itself is."""
         nodes = self.journaled.known()
-        held = self.ledger.booking(_uid_of(given.get("raw")))
+        held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
 
     filter = _recorded(Placer.filter, outcome_value)
@@ -211,8 +207,8 @@ class JournaledPlacer(Placer):
 
     def observe(self, raw: RawObject) -> PodView | None:
         """Pods that never concerned us leave no record: in a large cluster they are most of the events."""
-        pod = read_once(raw)
-        if pod.ours or self._knows(_uid_of(pod), object_key(pod)):
+        pod = read_ahead(raw)
+        if pod.relevant or self._knows(uid_of(pod), object_key(pod)):
             return self._observe(pod)
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 

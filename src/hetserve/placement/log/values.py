@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.placer import Outcome
-from hetserve.placement.pods.reduced import read_once, reduced_pod
+from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 
 _FEW: Final = 8
 """Up to so many node names are written; of more, their number and a checksum."""
@@ -25,9 +25,9 @@ _FEW: Final = 8
 def argument(name: str, value: Any, known: frozenset[str]) -> Any:
     """An argument of a call; `known`: nodes that are told apart, against which offered ones are written."""
     if name == "raw":
-        return reduced_pod(value)
+        return ReducedPod.of(value)
     if name == "objects":
-        return [pod for pod in map(read_once, value) if pod.ours]
+        return [pod for pod in map(read_ahead, value) if pod.relevant]
     if name == "nodes":  # all there are; as they are, for to make them plain takes 50 ms for 8,000 GPUs
         return list(value)
     if name == "offered":
