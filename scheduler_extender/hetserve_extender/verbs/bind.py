@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.objects.metadata import uid_of
-from hetserve.objects.resources import names_gpu
+from hetserve.objects.pod import Pod
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
@@ -169,7 +169,7 @@ class Binder:
         if pod.node is not None:
             _expect_node(pod.node, args)
             return None
-        if not names_gpu(raw["spec"]):  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+        if not Pod(raw).names_gpu:  # the scheduler does not call us for such pods; 0 MiB is a name, too
             raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
         return _placeable(self.placer.pods.get(args.uid, pod))  # while it was read, the watch may have told more
 

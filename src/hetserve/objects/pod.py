@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from hetserve.objects import resources
 from hetserve.objects.fields import LONGEST_NAME, integer, objects, text
 from hetserve.objects.metadata import KubernetesObject, RawObject
-from hetserve.objects.resources import CONTAINERS, Asked, asked, may_have_gpus, requested
+from hetserve.objects.resources import CONTAINERS, GpusRequested
 from hetserve.units import MiB, MilliCPU
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -53,17 +54,21 @@ class Pod(KubernetesObject):
         return [container for field in CONTAINERS for container in objects(self.spec.get(field), field)]
 
     @property
-    def gpus_requested(self) -> Asked:
-        """What the containers request of GPUs."""
-        return asked(self.spec)
+    def gpus_requested(self) -> GpusRequested:
+        return resources.gpus_requested(self.spec)
+
+    @property
+    def names_gpu(self) -> bool:
+        """Whether a container names a resource of ours: then the scheduler calls the extender for the pod."""
+        return resources.names_gpu(self.spec)
 
     @property
     def cpu_requested(self) -> MilliCPU:
-        return MilliCPU(requested(self.spec, "cpu"))
+        return MilliCPU(resources.requested(self.spec, "cpu"))
 
     @property
     def memory_requested(self) -> MiB:
-        return MiB(requested(self.spec, "memory"))
+        return MiB(resources.requested(self.spec, "memory"))
 
 
 class PodOutline:
@@ -125,8 +130,8 @@ class PodOutline:
 
     @property
     def may_have_gpus(self) -> bool:
-        """Whether a container names what gives GPUs, or cannot be read: it may name anything."""
-        return may_have_gpus(self.spec)
+        """Whether a container names what gives GPUs, or cannot be read."""
+        return resources.may_have_gpus(self.spec)
 
 
 def _or_empty(value: object) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """Independent check of a cluster: does what the raw objects say add up?
 
-Shares no code with the ledger on purpose: it reads annotations, labels and resources of plain Kubernetes
-objects and sums them. Used by tests, by scenarios on a real control plane and by whoever doubts the ledger.
+Shares no code with the ledger nor with the readers in `hetserve.objects`: it would repeat their errors instead of
+finding them. Used by tests, by scenarios on a real control plane and by the extender's drift check.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.objects.pod import Pod
+from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, Decision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
 from hetserve.placement.ledger.bookings import UNNAMED
@@ -25,8 +25,8 @@ Json = dict[str, Any]
 
 def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) -> Json:
     """Everything `why` knows of a pod of the snapshot; `policy` and `beta`: those of the installation."""
-    metadata = raw.get("metadata") or {}
-    made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
+    named = PodOutline(raw).metadata
+    made: Json = {"pod": {key: named.get(key) for key in ("namespace", "name", "uid")}}
     try:
         pod = parse_pod(raw)
         # A bound pod holds its GPUs whatever somebody wrote into its annotations since.

@@ -14,7 +14,7 @@ from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError, few, short, text
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.objects.resources import MAX_GPUS_PER_NODE, Asked
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, GpusRequested
 from hetserve.placement.pods.preferences import preferences
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_LIST, GpuRequest
 from hetserve.placement.values import value
@@ -87,8 +87,8 @@ def parse_pod(raw: RawObject) -> PodView:
     that cannot be read becomes the view's complaint.
     """
     pod = Pod(raw)
-    annotations, node, asked = pod.annotations, pod.node, pod.gpus_requested
-    request, complaint = _request(pod, annotations, asked)
+    annotations, node, wanted = pod.annotations, pod.node, pod.gpus_requested
+    request, complaint = _request(pod, annotations, wanted)
     gpus, misnamed = named_gpus(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
         request=request,
@@ -101,9 +101,9 @@ def parse_pod(raw: RawObject) -> PodView:
         gates=_gates(pod.gates),
         scheduler=pod.scheduler,
         created_at=pod.created_at,
-        complaint=complaint or _two_givers(request, asked.through),
+        complaint=complaint or _two_givers(request, wanted.through),
         misnamed=misnamed,
-        through=asked.through,
+        through=wanted.through,
         revision=pod.revision,
     )
 
@@ -140,17 +140,17 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
     return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
 
-def _request(pod: Pod, annotations: Mapping[str, Any], asked: Asked) -> tuple[GpuRequest, str | None]:
+def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
     labels = pod.labels
     wishes = preferences(annotations)
     request = GpuRequest(
         uid=pod.uid,
         namespace=pod.namespace,
         name=pod.name,
-        memory_mib=asked.memory,
+        memory_mib=wanted.memory,
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
-        gpus=max(asked.gpus, 1),
-        whole=asked.gpus > 0 and asked.memory == 0,
+        gpus=max(wanted.gpus, 1),
+        whole=wanted.gpus > 0 and wanted.memory == 0,
         anti_affinity=wishes.anti_affinity,
         policy=wishes.policy,
         selector=wishes.selector,
