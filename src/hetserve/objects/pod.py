@@ -37,8 +37,10 @@ class Pod(KubernetesObject):
     @property
     def gates(self) -> tuple[str, ...]:
         """Names of the scheduling gates in their order, by which a patch finds one."""
-        found = objects(self.spec.get("schedulingGates"), "spec.schedulingGates")
-        return tuple([str(gate.get("name")) for gate in found])
+        found = self.spec.get("schedulingGates")
+        return (
+            () if found is None else tuple([str(gate.get("name")) for gate in objects(found, "spec.schedulingGates")])
+        )
 
     @property
     def scheduler(self) -> str:

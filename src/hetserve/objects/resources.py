@@ -16,6 +16,7 @@ MAX_MIB: Final = 1 << 27
 MAX_GPUS_PER_NODE: Final = 128
 """16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
+_KINDS: Final = ("requests", "limits")
 _LONGEST: Final = 64
 _LARGEST_QUANTITY: Final = (1 << 63) - 1
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
@@ -41,8 +42,8 @@ def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
     for field in CONTAINERS:
         if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
             spec = {**spec, field: _that_matter(found, field)}
-    named = set[str]().union(*_resources(spec))
-    if not any(name.startswith(_GIVERS) for name in named):
+    named = [name for name in set[str]().union(*_resources(spec)) if name.startswith(_GIVERS)]
+    if not named:  # as for most pods of a cluster
         return GpusRequested()
     return GpusRequested(
         gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
@@ -147,8 +148,13 @@ def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = []
     for field in CONTAINERS:
         for container in objects(spec.get(field), field):
-            if resources := mapping(container.get("resources"), field, "resources"):
-                found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+            if (resources := container.get("resources")) is None:
+                continue
+            if type(resources) is not dict:
+                resources = mapping(resources, field, "resources")
+            for kind in _KINDS:
+                if (amounts := resources.get(kind)) is not None:
+                    found.append(amounts if type(amounts) is dict else mapping(amounts, field, "resources", kind))
     return found
 
 
@@ -179,8 +185,9 @@ def _is_zero(amount: object) -> bool:
 
 
 def _amount(container: Mapping[str, Any], resource: str) -> int:
-    resources = mapping(container.get("resources"), "containers.resources")
-    for kind in ("requests", "limits"):
+    if not (resources := mapping(container.get("resources"), "containers.resources")):
+        return 0
+    for kind in _KINDS:
         value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
         if value is not None:
             written = str(value)

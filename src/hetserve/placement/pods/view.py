@@ -175,6 +175,8 @@ def _unschedulable(pod: Pod) -> bool:
 
 def _gates(gates: tuple[str, ...]) -> tuple[str, ...]:
     """Gates in short; of very many, ours and some others: they are kept as long as the pod waits."""
+    if not gates:
+        return gates
     few(gates, "spec.schedulingGates")
     if len(gates) > _MOST_GATES:
         ours = [names.QUEUE_GATE] if names.QUEUE_GATE in gates else []
