@@ -19,6 +19,7 @@ from hetserve.reconcile import (
     Request,
     WriteStatus,
 )
+from hetserve.reconcile.ownership import is_ours
 from hetserve_operator.api import (
     APPLY,
     JSON_PATCH,
@@ -160,8 +161,7 @@ class Writer:
     async def _uid_if_ours(self, meta: RawObject) -> str:
         found = await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))
         ours = meta["ownerReferences"][0]["uid"]
-        owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
-        if [o.get("uid") for o in owners] != [ours]:
+        if not is_ours(found, ours):
             raise StrangerError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )

@@ -99,7 +99,7 @@ def _place(fact: PodFact | None) -> tuple[object, ...] | None:
     """What a pod takes from others; None for one that takes nothing yet."""
     if fact is None or fact.node is None:
         return None
-    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.untold, fact.unread is None
+    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.gpus_unknown, fact.unread is None
 
 
 def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:

@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
-from hetserve.reconcile.observed import Owner, PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.api import (
     Api,
@@ -107,7 +108,7 @@ class Observer:
         return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], sets
 
     async def _by_name(
-        self, path: Callable[[str, str], str], key: Key, owners: set[Owner], known: list[RawObject]
+        self, path: Callable[[str, str], str], key: Key, owners: set[OwnerReference], known: list[RawObject]
     ) -> list[RawObject]:
         uids = {owner.uid for owner in owners} - {raw["metadata"]["uid"] for raw in known}
         missing = sorted(owner for owner in owners if owner.uid in uids)

@@ -12,7 +12,7 @@ from hetserve.placement import event_handlers, parse_node, placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.reduced import view_of
+from hetserve.placement.pods.read_ahead import view_of
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -105,7 +105,7 @@ def test_a_bound_pod_that_cannot_be_read_is_there_for_the_operator_and_told_once
         cache.pods.put(_odd(2))
         cache.pods.relist([_odd(3)], 3)
     (fact,) = cache.pods
-    assert (fact.node, fact.untold, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
+    assert (fact.node, fact.gpus_unknown, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
     assert len(caplog.records) == 1
     assert "odd cannot be read" in caplog.messages[0]
     cache.pods.drop(_odd(4))

@@ -16,8 +16,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hetserve.api import names
+from hetserve.objects.metadata import uid_of
+from hetserve.objects.pod import PodOutline
+from hetserve.objects.reduced import reduced_pod
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer
 from hetserve_shell.kube.connection import JSON, RawObject
 from hetserve_shell.kube.informer import Sink
@@ -33,9 +36,16 @@ class Unbound(NamedTuple):
     revision: str
     stamp: str
 
+    @classmethod
+    def of(cls, pod: PodOutline) -> Unbound | None:
+        """None for a pod that has a node or a gate, which the API server does not bind, or no resourceVersion."""
+        if pod.node or pod.gated or not (revision := pod.revision):
+            return None
+        return cls(pod.namespace, pod.name, revision, str(pod.labels.get(names.LABEL_FENCE) or ""))
+
 
 class ListedPod(ReducedPod):
-    """A pod of a list with all that the sinks read of it, read already: a list of thousands is taken in one piece.
+    """A pod of a list, read ahead for all sinks: a list of thousands is taken in one piece.
 
     `unbound`: None for a pod that could not be bound.
     """
@@ -46,9 +56,9 @@ class ListedPod(ReducedPod):
 def listed_pod(raw: RawObject, placer: Placer | None = None) -> ListedPod:
     """Read a pod of a list ahead, and compare it with what is known, while the list still comes."""
     reduced = ListedPod(reduced_pod(raw))
-    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")  # read ahead with the rest
-    reduced.read_ahead(*((placer.ledger.bookings(), placer.pods) if placer is not None else ()))
-    reduced.unbound = _bindable(reduced)
+    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
+    reduced.read(*((placer.ledger.bookings(), placer.pods) if placer is not None else ()))
+    reduced.unbound = Unbound.of(PodOutline(reduced))
     return reduced
 
 
@@ -73,24 +83,24 @@ class Revisions:
         return pod.revision if pod is not None else None
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        found = ((raw, raw.unbound if isinstance(raw, ListedPod) else _bindable(raw)) for raw in objects)
-        self.unbound = {_uid(raw): pod for raw, pod in found if pod is not None}
+        found = ((raw, raw.unbound if isinstance(raw, ListedPod) else Unbound.of(PodOutline(raw))) for raw in objects)
+        self.unbound = {uid_of(raw): pod for raw, pod in found if pod is not None}
         self.sink.replace(objects)
         self.on_seen(None)
 
     def apply(self, event: str, raw: RawObject) -> None:
         if event == "DELETED":
-            self.unbound.pop(_uid(raw), None)
+            self.unbound.pop(uid_of(raw), None)
         else:
             self._take(raw)
         self.sink.apply(event, raw)
-        self.on_seen(_uid(raw))
+        self.on_seen(uid_of(raw))
 
     def _take(self, raw: RawObject) -> None:
-        if (pod := _bindable(raw)) is not None:
-            self.unbound[_uid(raw)] = pod
+        if (pod := Unbound.of(PodOutline(raw))) is not None:
+            self.unbound[uid_of(raw)] = pod
         else:
-            self.unbound.pop(_uid(raw), None)
+            self.unbound.pop(uid_of(raw), None)
 
 
 @dataclass(slots=True)
@@ -163,36 +173,10 @@ class FencedApi:
         """(the pod's revision now, empty where it is bound, gone or another; why it must not be bound so)."""
         answer = await self.api.request("GET", path.removesuffix("/binding"))
         raw = answer.json() if answer.ok else {}
-        if _uid(raw) != uid or not is_unbound(raw) or not (revision := revision_of(raw)):
+        pod = PodOutline(raw)
+        if uid_of(raw) != uid or pod.node or not (revision := pod.revision):
             return "", "the pod is bound, gone or cannot be read"
         return revision, self.changed(raw)
-
-
-def can_be_bound(raw: RawObject) -> bool:
-    """Whether a Binding could be accepted for this pod: the API server refuses gated ones."""
-    return is_unbound(raw) and not (raw.get("spec") or {}).get("schedulingGates")
-
-
-def is_unbound(raw: RawObject) -> bool:
-    return bool(raw) and not (raw.get("spec") or {}).get("nodeName")
-
-
-def revision_of(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("resourceVersion") or "")
-
-
-def _uid(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("uid", ""))
-
-
-def _bindable(raw: RawObject) -> Unbound | None:
-    """A pod as `Revisions` keeps it; None for one that could not be bound."""
-    if not can_be_bound(raw) or not (revision := revision_of(raw)):
-        return None
-    metadata = raw["metadata"]
-    labels = metadata.get("labels")
-    stamp = labels.get(names.LABEL_FENCE) if isinstance(labels, Mapping) else None
-    return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))
 
 
 def _at(body: Any, revision: str) -> RawObject:

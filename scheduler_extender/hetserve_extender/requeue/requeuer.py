@@ -18,8 +18,9 @@ from typing import Final, Literal
 
 from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.metadata import RawObject
 from hetserve.placement.decision.decide import fits
-from hetserve.placement.placer import Placer, RawObject
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve_extender.requeue.excluded_nodes import NodeBits
 from hetserve_extender.requeue.occupancy import LedgerChanges

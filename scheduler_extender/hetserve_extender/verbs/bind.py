@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.objects.resources import names_gpu
+from hetserve.objects.metadata import uid_of
+from hetserve.objects.pod import Pod
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
@@ -168,7 +169,7 @@ class Binder:
         if pod.node is not None:
             _expect_node(pod.node, args)
             return None
-        if not names_gpu(raw["spec"]):  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+        if not Pod(raw).names_gpu:  # the scheduler does not call us for such pods; 0 MiB is a name, too
             raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
         return _placeable(self.placer.pods.get(args.uid, pod))  # while it was read, the watch may have told more
 
@@ -205,7 +206,7 @@ class Binder:
             self._doubt(args.uid)
             raise BindError("lost", f"{words}; reading the pod: {answer.message}")
         raw = answer.json() if answer.ok else {}
-        if (raw.get("metadata") or {}).get("uid") != args.uid:
+        if uid_of(raw) != args.uid:
             self.placer.forget(args.uid)
             raise BindError("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
         pod = self.placer.read(raw) or unread_pod(raw)

@@ -1,7 +1,7 @@
 """Independent check of GPU assignments in the raw objects of a cluster.
 
-Shares no code with the ledger: it reads annotations, labels and resources of Kubernetes objects and sums them. Used
-by the comparison with the ledger, by tests and by scenarios on a real control plane.
+Shares no code with the ledger nor with the readers in `hetserve.objects`: it would repeat their errors instead of
+finding them. Used by tests, by scenarios on a real control plane and by the extender's drift check.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from hetserve.objects.fields import mapping
+from hetserve.objects.metadata import KubernetesObject, RawObject, object_key, uid_of
 from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
 from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import too_late_text
 from hetserve.placement.ledger.bookings import Booking, LedgerError, LedgerErrorKind, State
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
-from hetserve.placement.pods.reduced import ReducedPod, news, view_of
+from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import Stuck, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
@@ -27,7 +27,6 @@ from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)
 
-RawObject = Mapping[str, Any]
 VERIFY_AFTER: Final = 75.0
 """Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
 so by then one whose answer was lost has either landed or never will."""
@@ -198,7 +197,7 @@ class Placer:
     def observe_all(self, objects: Sequence[RawObject]) -> None:
         """Update from a complete list of pods, in place of the known ones."""
         self.unreadable.clear()
-        taken, same = news(objects, self.ledger.bookings())
+        taken, same = changed_pods(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
         seen = (view or self.read(raw) or unread_pod(raw) for raw, view in ahead)
         pods = [pod for pod in seen if pod is not None and pod.concerns_us]
@@ -269,9 +268,7 @@ class Placer:
         try:
             return self._view(raw).placeable()
         except Exception:
-            metadata = raw.get("metadata")
-            uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
-            held = self.ledger.booking(uid) if isinstance(uid, str) else None
+            held = self.ledger.booking(uid_of(raw))
             if held is not None and held.state is State.RESERVED:
                 self.ledger.release(held.request.uid)
             raise
@@ -282,10 +279,8 @@ class Placer:
         What a placement log writes has no versions, so there it is always what the call brings: the log may begin
         after the watch told of the pod. Raises ValueError for a pod that cannot be read.
         """
-        metadata = mapping(raw.get("metadata"), "metadata")
-        uid = metadata.get("uid")
-        known = self.pods.get(uid) if isinstance(uid, str) else None
-        if known is None or known.revision is None or known.revision != metadata.get("resourceVersion"):
+        known = self.pods.get(uid_of(raw))
+        if known is None or known.revision is None or known.revision != KubernetesObject(raw).revision:
             return parse_pod(raw)
         return known
 
@@ -300,8 +295,3 @@ def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
         return FilterOutcome(passed=(held.node,))
     text = f"pod is bound or being bound to node {held.node}, which is not offered"
     raise LedgerError(LedgerErrorKind.NOT_OFFERED, text)
-
-
-def object_key(raw: RawObject) -> str:
-    metadata = raw.get("metadata") or {}
-    return f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -17,8 +17,7 @@ from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
 from hetserve.reconcile.build import Applied, manifest_digest, with_replicas
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.managed_fields import handed_over
-from hetserve.reconcile.observed import controller
-from hetserve.reconcile.ownership import belongs, is_deleting, is_orphan, is_ours, is_predecessors
+from hetserve.reconcile.ownership import belongs, controller, is_deleting, is_orphan, is_ours, is_predecessors
 from hetserve.reconcile.world import (
     Apply,
     Create,

@@ -11,7 +11,7 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, PodView, parse_pod
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import listed_pod
@@ -46,9 +46,9 @@ def test_a_list_that_was_read_ahead_says_the_same_as_one_that_was_not() -> None:
         gpu_pod("over", phase="Succeeded"),
         gpu_pod("other", memory_mib=0),
     ]
-    ahead = [reduced_pod(raw) for raw in raws]
+    ahead = [ReducedPod.of(raw) for raw in raws]
     for pod in ahead:
-        pod.read_ahead()
+        pod.read()
     early, late = placer(), placer()
     early.observe_all(ahead)
     late.observe_all(raws)
@@ -74,9 +74,9 @@ def bound(name: str, **changes: Any) -> Json:
 
 def compared(placer: Placer, raws: list[Json]) -> list[ReducedPod]:
     """Pods of a list, looked at while it still comes."""
-    pods = [reduced_pod(raw) for raw in raws]
+    pods = [ReducedPod.of(raw) for raw in raws]
     for pod in pods:
-        pod.read_ahead(placer.ledger.bookings(), placer.pods)
+        pod.read(placer.ledger.bookings(), placer.pods)
     return pods
 
 

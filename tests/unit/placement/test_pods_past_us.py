@@ -10,6 +10,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
+from hetserve.objects.reduced import reduced_pod
 from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.decision.explain import explain
@@ -19,7 +20,6 @@ from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods.reduced import reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 

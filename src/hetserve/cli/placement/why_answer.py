@@ -11,6 +11,7 @@ from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
 from hetserve.placement.decision.wording import decision_text, gpu_reason_text, offer_text, refusal_text
@@ -26,8 +27,8 @@ Json = dict[str, Any]
 
 def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) -> Json:
     """The document about a pod of the snapshot; `policy` and `beta`: those of the installation."""
-    metadata = raw.get("metadata") or {}
-    made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
+    named = PodOutline(raw).metadata
+    made: Json = {"pod": {key: named.get(key) for key in ("namespace", "name", "uid")}}
     try:
         pod = parse_pod(raw)
         # A bound pod holds its GPUs whatever somebody wrote into its annotations since.
@@ -36,8 +37,7 @@ def answer(raw: RawObject, snapshot: Snapshot, policy: PolicyName, beta: int) ->
         return made | {"state": "Unreadable", "message": _unreadable(raw, error)}
     made |= {"asks": request.amount, "request": _request(request)}
     if pod.finished:
-        phase = (raw.get("status") or {}).get("phase")
-        return made | {"state": "Finished", "message": f"has finished ({phase}): it holds no GPU"}
+        return made | {"state": "Finished", "message": f"has finished ({Pod(raw).phase}): it holds no GPU"}
     if not request.needs_gpu:
         return made | (_plugged(pod) if pod.holds else _not_ours(pod))
     placer = placer_of(snapshot)
@@ -94,7 +94,7 @@ def _not_ours(pod: PodView) -> Json:
 def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Json:
     shared = [use for use in placer.ledger.gpus() if (use.node, use.gpu.id) in held.places]
     others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
     amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
     each = " each" if held.request.gpus > 1 and not held.request.whole else ""
@@ -152,7 +152,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: Snapshot, p
     decision = decide(placer.ledger.index, request, offered, policy=policy, explain=True)
     verdicts = explain(placer.ledger, request)
     others = tuple(gate for gate in pod.gates if gate != names.QUEUE_GATE)
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     return {
         "state": "Gated" if pod.gates else "Scheduling",
         "message": _message(pod, others, decision),
@@ -212,11 +212,6 @@ def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: PlacementDecision
         "chosen": taken,
         "reasons": reasons,
     }
-
-
-def _scheduled(raw: RawObject) -> RawObject:
-    found = (raw.get("status") or {}).get("conditions") or []
-    return next((one for one in found if one.get("type") == "PodScheduled"), {})
 
 
 def _listed(what: str, items: Sequence[str]) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError, short
+from hetserve.objects.metadata import RawObject, uid_of
+from hetserve.objects.node import Node
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
 from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
@@ -53,13 +55,16 @@ class NodeInventory:
     problem: str | None = None
 
 
-def parse_node(raw: Mapping[str, Any]) -> NodeInventory:
-    """GPUs of a node object; a text that cannot be read becomes the inventory's problem."""
-    metadata = raw.get("metadata") or {}
-    name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
-    annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_NODE_GPUS)
+def parse_node(raw: RawObject) -> NodeInventory:
+    """GPUs of a node; a text that cannot be read becomes the inventory's problem.
+
+    Raises InvalidObjectError for an object without a name.
+    """
+    node = Node(raw)
+    name, uid = node.name, uid_of(raw)
     try:
-        gpus = _from_labels(metadata.get("labels") or {}) if annotation is None else _from_annotation(annotation)
+        annotation = node.annotations.get(names.ANNOTATION_NODE_GPUS)
+        gpus = _from_labels(node.labels) if annotation is None else _from_annotation(annotation)
     except InvalidObjectError as error:
         return NodeInventory(name, uid, problem=f"node {name}: {error}")
     return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)))

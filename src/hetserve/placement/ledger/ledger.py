@@ -250,7 +250,7 @@ class Ledger:
     def _as_said(self, pod: PodView, node: str, verify_at: Seconds | None) -> Booking:
         """Booking of a bound pod by its annotations, with the placeholder if these do not name all its GPUs."""
         gpus = pod.gpus if pod.request.needs_gpu else ()
-        gpus = (UNNAMED, *gpus) if pod.untold else gpus
+        gpus = (UNNAMED, *gpus) if pod.gpus_unknown else gpus
         places = tuple((node, gpu) for gpu in gpus)
         mib, confirmed = self._held_mib(pod.request, node, gpus), verify_at is None
         return Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=confirmed, through=pod.through)

@@ -16,6 +16,7 @@ from enum import Enum
 from functools import cache, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from hetserve.objects.metadata import RawObject, object_key, uid_of
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
@@ -23,8 +24,8 @@ from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import PodProblem
-from hetserve.placement.placer import FilterOutcome, Placer, RawObject, object_key
-from hetserve.placement.pods.reduced import read_once, reduced_pod
+from hetserve.placement.placer import FilterOutcome, Placer
+from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 from hetserve.units import MiB, Seconds
@@ -49,9 +50,9 @@ _FEW: Final = 8
 def argument(name: str, value: Any, known: frozenset[str]) -> Any:
     """An argument of a call as the log has it; `known`: nodes by which offered ones are written."""
     if name == "raw":
-        return reduced_pod(value)
+        return ReducedPod.of(value)
     if name == "objects":
-        return [pod for pod in map(read_once, value) if pod.ours]
+        return [pod for pod in map(read_ahead, value) if pod.relevant]
     if name == "nodes":  # values, not JSON: to make them plain takes 50 ms for 8,000 GPUs
         return list(value)
     if name == "offered":
@@ -258,11 +259,6 @@ def _recorded(
     return call
 
 
-def _uid_of(raw: Any) -> str:
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
-
-
 def _uid(made: Booking | None, _known: frozenset[str]) -> str | None:
     return None if made is None else made.request.uid
 
@@ -350,7 +346,7 @@ class JournaledPlacer(Placer):
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:
         """Names by which offered nodes are written: the known ones, and the one that the pod is on."""
         nodes = self.journaled.known()
-        held = self.ledger.booking(_uid_of(given.get("raw")))
+        held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
 
     filter = _recorded("filter", Placer.filter, outcome_value)
@@ -364,8 +360,8 @@ class JournaledPlacer(Placer):
 
     def observe(self, raw: RawObject) -> PodView | None:
         """As of `Placer`; pods without GPUs or our gate, most events of a large cluster, leave no record."""
-        pod = read_once(raw)
-        if pod.ours or self._knows(_uid_of(pod), object_key(pod)):
+        pod = read_ahead(raw)
+        if pod.relevant or self._knows(uid_of(pod), object_key(pod)):
             return self._observe(pod)
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 
