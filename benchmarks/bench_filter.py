@@ -16,6 +16,7 @@ from hetserve.placement.decision.decide import decide, feasible, scores
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB, Seconds
 
 GPUS_PER_NODE = 8
@@ -109,9 +110,10 @@ def variants(ledger: Ledger, names: list[str]) -> dict[str, Call]:
     def decided(policy: PolicyName, gpus: int = 1, **change: object) -> Call:
         return lambda request: decide(index, replace(request, gpus=gpus, **change), names, policy=policy)  # type: ignore[arg-type]
 
-    found: dict[str, Call] = {f"decide, {policy.value}": decided(policy) for policy in PolicyName}
-    found |= {f"decide, {policy.value}, 4 GPUs": decided(policy, 4) for policy in PolicyName}
-    found["decide, refused everywhere"] = decided(PolicyName.WORST_FIT, memory_mib=MiB(GPU_MIB + 1))
+    policies = tuple(map(PolicyName, PLACEMENT_POLICIES.names))
+    found: dict[str, Call] = {f"decide, {policy}": decided(policy) for policy in policies}
+    found |= {f"decide, {policy}, 4 GPUs": decided(policy, 4) for policy in policies}
+    found["decide, refused everywhere"] = decided(PolicyName("WorstFit"), memory_mib=MiB(GPU_MIB + 1))
     found["score, filter"] = lambda request: feasible(index, request, names)
     found["score, prioritize"] = lambda request: scores(index, request, names)
     return found

@@ -15,11 +15,13 @@ from benchmarks.kairos.setting import MODELS, Case
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
-from hetserve.planning.search import METHODS, search
+from hetserve.planning.search import search
+from hetserve.registry.search_methods import SEARCH_METHODS
 
 TITLE: Final = "Fig. 11: evaluations until the best is found, by search algorithm (dispatching by Kairos)"
 
 SEEDS: Final = tuple(range(5))
+METHODS: Final = SEARCH_METHODS.names
 _NAMES: Final = {"random": "RAND", "annealing": "annealing", "genetic": "GENE", "bayesian": "Ribbon's BO"}
 
 

@@ -18,6 +18,6 @@ def guided(case: Case, evaluate: Evaluator, limit: int | None = None) -> SearchT
         made.append(Evaluation(counts, evaluate(counts)))
         return made[-1].qps
 
-    plan_kairos_plus(problem(case), noted, limit)
+    plan_kairos_plus(problem(case), noted, limit=limit)
     space = len(ranking(case))
     return SearchTrace("kairos-plus", 0, tuple(made), space, space - len(made))

@@ -126,11 +126,11 @@ def _anywhere(request: GpuRequest) -> GpuRequest:
 
 
 RULES: Final = (
-    Rule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName.WORST_FIT)),
-    Rule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName.BEST_FIT)),
-    Rule("Spread with anti-affinity (ours)", _same, _ours(PolicyName.SPREAD)),
-    Rule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName.WORST_FIT)),
-    Rule("best fit without anti-affinity", _anywhere, _ours(PolicyName.BEST_FIT)),
+    Rule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName("WorstFit"))),
+    Rule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName("BestFit"))),
+    Rule("Spread with anti-affinity (ours)", _same, _ours(PolicyName("Spread"))),
+    Rule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName("WorstFit"))),
+    Rule("best fit without anti-affinity", _anywhere, _ours(PolicyName("BestFit"))),
     Rule("random without anti-affinity", _anywhere, _random),
 )
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
 
@@ -51,7 +52,7 @@ class Api(Protocol):
 
 def service_path(namespace: str, name: str) -> str:
     """Path of an InferenceService."""
-    return f"/apis/hetserve.io/v1alpha1/namespaces/{_safe(namespace)}/inferenceservices/{_safe(name)}"
+    return INFERENCE_SERVICE.path(namespace, name)
 
 
 def deployments_path(namespace: str, name: str | None = None) -> str:

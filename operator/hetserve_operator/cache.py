@@ -1,4 +1,5 @@
-"""What is kept in memory of the cluster: nodes and pods as tiny facts, types and profiles whole, services by key.
+"""What is kept in memory of the cluster: nodes and pods as tiny facts, what services are planned from whole,
+services by key.
 
 Filled by full lists and by watch events in any order: an object only ever moves to a newer resourceVersion
 (comparable as numbers in the Kubernetes we are tested on). A full list also ends what a watch has lost,
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
@@ -76,14 +78,21 @@ class Store(Generic[Fact]):
 
 
 class Cache:
-    """All stores."""
+    """All stores. inputs: by kind, those from which services are planned."""
 
     def __init__(self) -> None:
         self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
         self.nodes: Store[NodeFact] = Store(node_fact)
-        self.types: Store[RawObject] = Store(_lean)
-        self.profiles: Store[RawObject] = Store(_lean)
         self.services: Store[Key] = Store(_key)
+        self.inputs: dict[str, Store[RawObject]] = {kind.name: Store(_lean) for kind in KINDS if kind.planned_from}
+
+    def listed(self) -> Iterator[tuple[str, Store[Any]]]:
+        """Each store with the path of the list that fills it; the services come last."""
+        yield "/api/v1/nodes", self.nodes
+        yield "/api/v1/pods", self.pods
+        for name, store in self.inputs.items():
+            yield KINDS[name].path(), store
+        yield INFERENCE_SERVICE.path(), self.services
 
 
 def list_version(listing: RawObject) -> int:

@@ -6,12 +6,14 @@ no finalizers, no bookkeeping annotations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import kopf
 
 from hetserve.api import names
+from hetserve.api.kinds import KINDS, CustomResource
 from hetserve.reconcile.observed import PodFact
 from hetserve_operator.cache import Cache
 from hetserve_operator.workqueue import Key
@@ -49,15 +51,11 @@ class Feed:
             self._renew(key)
         self._add(key)
 
-    def instance_type(self, raw: RawObject, *, deleted: bool) -> None:
-        store = self._cache.types
+    def plan_input(self, kind: CustomResource, raw: RawObject, *, deleted: bool) -> None:
+        """An object from which services are planned."""
+        store = self._cache.inputs[kind.name]
         if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
-            self._add_all(None)
-
-    def profile(self, raw: RawObject, *, deleted: bool) -> None:
-        store = self._cache.profiles
-        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
-            self._add_all(str(raw["metadata"]["namespace"]))
+            self._add_all(str(raw["metadata"]["namespace"]) if kind.namespaced else None)
 
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
@@ -106,17 +104,19 @@ def build_registry(feed: Feed, login: Callable[..., kopf.ConnectionInfo | None])
     """Registry with one spy handler per watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)
-    kinds: tuple[tuple[tuple[str, ...], Callable[..., None], dict[str, Any]], ...] = (
-        ((names.GROUP, names.VERSION, "inferenceservices"), feed.service, {}),
-        ((names.GROUP, names.VERSION, "instancetypes"), feed.instance_type, {}),
-        ((names.GROUP, names.VERSION, "modelprofiles"), feed.profile, {}),
-        (("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}),
-        (("", "v1", "nodes"), feed.node, {}),
-        (("", "v1", "pods"), feed.pod, {}),
-    )
-    for resource, take, filters in kinds:
+    for resource, take, filters in watched(feed):
         kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
     return registry
+
+
+def watched(feed: Feed) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
+    """Every watched resource (group, version, plural), what takes its events, and kopf's filters."""
+    for kind in KINDS:
+        take = partial(feed.plan_input, kind) if kind.planned_from else feed.service
+        yield (names.GROUP, names.VERSION, kind.plural), take, {}
+    yield ("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}
+    yield ("", "v1", "nodes"), feed.node, {}
+    yield ("", "v1", "pods"), feed.pod, {}
 
 
 def _handler(take: Callable[..., None]) -> Callable[..., None]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
@@ -26,12 +27,11 @@ from hetserve_operator.api import (
     replica_sets_path,
     service_path,
 )
-from hetserve_operator.cache import Cache, Store, list_version
+from hetserve_operator.cache import Cache, list_version
 from hetserve_operator.memory import Memory
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 
-GROUP_PATH: Final = "/apis/hetserve.io/v1alpha1"
 PAGE: Final = 500
 
 
@@ -46,14 +46,7 @@ class Observer:
 
     async def relist(self) -> None:
         """Refill the cache."""
-        stores: tuple[tuple[str, Store[Any]], ...] = (
-            ("/api/v1/nodes", self._cache.nodes),
-            ("/api/v1/pods", self._cache.pods),
-            (f"{GROUP_PATH}/instancetypes", self._cache.types),
-            (f"{GROUP_PATH}/modelprofiles", self._cache.profiles),
-            (f"{GROUP_PATH}/inferenceservices", self._cache.services),
-        )
-        for path, store in stores:
+        for path, store in self._cache.listed():
             store.relist(*await self._list(path))
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
@@ -63,8 +56,8 @@ class Observer:
         )
         deployments, replica_sets = await self._owners(key, labelled, facts)
         pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
-        types, broken_types = read_types(self._cache.types)
-        profiles, broken_profiles = read_profiles(self._cache.profiles)
+        types, broken_types = read_types(self._cache.inputs[INSTANCE_TYPE.name])
+        profiles, broken_profiles = read_profiles(self._cache.inputs[MODEL_PROFILE.name])
         return World(
             service=service,
             now=self._now(),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
 from hetserve.planning import plan
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
@@ -24,11 +25,7 @@ from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError
 
 Json = dict[str, Any]
-_GROUP = "/apis/hetserve.io/v1alpha1"
 _FOLDERS = {
-    "InferenceService": (_GROUP, "inferenceservices"),
-    "InstanceType": (_GROUP, "instancetypes"),
-    "ModelProfile": (_GROUP, "modelprofiles"),
     "Deployment": ("/apis/apps/v1", "deployments"),
     "ReplicaSet": ("/apis/apps/v1", "replicasets"),
     "Node": ("/api/v1", "nodes"),
@@ -83,7 +80,7 @@ class Lab:
 
     async def round(self) -> bool:
         """The operator looks at every service, then the cluster moves by one stage, then a second passes."""
-        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items("inferenceservices")]
+        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items(INFERENCE_SERVICE.plural)]
         well = all([await self.look(key) for key in keys])
         self.cluster.tick()
         self.clock += 1.0
@@ -104,7 +101,7 @@ class Lab:
 
     def service(self, name: str = "rm2", namespace: str = "default") -> Json:
         """A service as it is stored."""
-        return self.api.objects[f"{_GROUP}/namespaces/{namespace}/inferenceservices/{name}"]
+        return self.api.objects[INFERENCE_SERVICE.path(namespace, name)]
 
     def condition(self, kind: str, name: str = "rm2") -> Json:
         """One condition of a service."""
@@ -121,7 +118,9 @@ class Lab:
 
 def path_of(raw: Mapping[str, Any]) -> str:
     """Where the API server keeps an object."""
-    group, folder = _FOLDERS[raw["kind"]]
     namespace = raw["metadata"].get("namespace")
+    if raw["kind"] in KINDS:
+        return KINDS[raw["kind"]].path(namespace, raw["metadata"]["name"])
+    group, folder = _FOLDERS[raw["kind"]]
     place = f"{group}/namespaces/{namespace}" if namespace else group
     return f"{place}/{folder}/{raw['metadata']['name']}"

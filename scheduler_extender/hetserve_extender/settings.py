@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from hetserve.api import names
-from hetserve.placement import Mode, PolicyName, QueueSettings
+from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import Seconds, quantity_to_mib
 from hetserve_shell.leader.lease import Terms
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
@@ -19,6 +20,13 @@ def _mebibytes(value: object) -> int:
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise ValueError("a size is a quantity such as 16Mi")  # noqa: TRY004  (pydantic wants ValueError)
     return quantity_to_mib(str(value))
+
+
+def _policy(value: object) -> PolicyName:
+    if not isinstance(value, str) or value not in PLACEMENT_POLICIES:
+        *others, last = (f"'{name}'" for name in PLACEMENT_POLICIES.names)
+        raise ValueError(f"Input should be {', '.join(others)} or {last}")
+    return PolicyName(value)
 
 
 class QueueOptions(SettingsModel):
@@ -71,7 +79,7 @@ class Settings(SettingsModel):
     port: Port = 8888
     probe_port: Port = 8889
     mode: Mode = Mode.DECIDE
-    policy: PolicyName = PolicyName.WORST_FIT
+    policy: Annotated[PolicyName, PlainValidator(_policy)] = DEFAULT_POLICY
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
     leader_election: LeaderElectionOptions = LeaderElectionOptions()

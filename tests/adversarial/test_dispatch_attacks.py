@@ -12,16 +12,17 @@ from scipy.optimize import linear_sum_assignment
 
 from hetserve.compiled import njit
 from hetserve.demand import BatchMix
-from hetserve.dispatch import POLICIES, Policy, Query, Snapshot, Worker, make_policy
+from hetserve.dispatch import Policy, Query, Snapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.interface import Decision
 from hetserve.dispatch.kernel import Answer, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
 from hetserve.simulation.run import run_trace
 from hetserve.testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
 
-policies = pytest.mark.parametrize("name", POLICIES)
+policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 
 
 def _chosen(cost: NDArray[np.float64]) -> list[int]:

@@ -23,6 +23,7 @@ from hetserve.placement.check import RawObject, violations
 from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.pods.requests import MOST_WISHES
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 
@@ -107,17 +108,17 @@ def test_no_policy_prefers_an_over_used_gpu() -> None:
     ledger.put_node(parse_node(gpu_node("n0")))
     for number in range(3):
         ledger.observe(parse_pod(gpu_pod(f"p{number}", node="n0", gpu="0", memory_mib=20000, model=f"m{number}")))
-    for policy in PolicyName:
+    for policy in map(PolicyName, PLACEMENT_POLICIES.names):
         chosen = decide(ledger.index, _request(name="new", memory_mib=1), ["n0"], policy=policy).chosen
         assert chosen is not None
-        assert chosen.places == (("n0", "1"),), f"{policy.value} gives an over-committed GPU to one pod more"
+        assert chosen.places == (("n0", "1"),), f"{policy} gives an over-committed GPU to one pod more"
 
 
 def test_spread_counts_a_crowd_beyond_its_field_without_turning_round() -> None:
     ledger = Ledger()
     ledger.put_node(parse_node(gpu_node("n0", memory_mib=1 << 27)))
     ledger.index.pods[0] = 1 << 40
-    chosen = decide(ledger.index, _request(memory_mib=1), ["n0"], policy=PolicyName.SPREAD).chosen
+    chosen = decide(ledger.index, _request(memory_mib=1), ["n0"], policy=PolicyName("Spread")).chosen
     assert chosen is not None
     assert chosen.places == (("n0", "1"),), "the fullest GPU of all looks the emptiest"
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hetserve.dispatch import POLICIES, make_policy
+from hetserve.dispatch import make_policy
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, System, Workload, draw_workload
 from hetserve.simulation.reference import simulate_plainly
 from hetserve.simulation.run import Trace, make_load, run_trace
 from hetserve.testing.dispatching import EVEN_MIX, systems
 
-policies = pytest.mark.parametrize("name", POLICIES)
+policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 counts = st.tuples(st.integers(1, 3), st.integers(0, 3), st.integers(0, 3))
@@ -92,7 +93,7 @@ def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
 
 # Kairos's optimum is not unique (late pairs and idle instances of one type cost the same), so that two correct solvers
 # part ways; its decisions are compared by their cost in test_dispatch_differential.
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "kairos"])
+@pytest.mark.parametrize("name", [name for name in DISPATCH_POLICIES.names if name != "kairos"])
 @relaxed
 @given(systems(), counts, loads)
 def test_the_compiled_loop_and_the_plain_one_tell_the_same_story(

@@ -11,6 +11,7 @@ from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeI
 from hetserve.placement.decision.decide import scores
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB
 
 NODES = ("n0", "n1", "n2")
@@ -66,7 +67,7 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
     index=indexes(),
     request=REQUESTS,
     node=st.sampled_from([*NODES, *NODES, "gone"]),
-    policy=st.sampled_from(PolicyName),
+    policy=st.sampled_from(PLACEMENT_POLICIES.names).map(PolicyName),
 )
 def test_of_a_node_that_is_offered_alone_the_same_is_said_as_over_all_rows(
     index: GpuIndex, request: GpuRequest, node: str, policy: PolicyName

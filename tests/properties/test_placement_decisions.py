@@ -24,6 +24,7 @@ from hetserve.placement import (
 )
 from hetserve.placement.decision.decide import fits
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB, Seconds
 
 NODES = ["n0", "n1", "n2", "n3"]
@@ -63,7 +64,7 @@ REQUESTS = st.builds(
     st.sampled_from(["a", "b", None]),
     st.sampled_from([1, 1, 2, 3]),
     st.sampled_from(AntiAffinity),
-    st.sampled_from([*PolicyName, None]),
+    st.sampled_from([*map(PolicyName, PLACEMENT_POLICIES.names), None]),
     SELECTORS,
 )
 MOST_NODES = st.sets(st.sampled_from(NODES), max_size=2).map(lambda without: [n for n in NODES if n not in without])
@@ -126,9 +127,9 @@ def _fits(use: GpuUse, request: GpuRequest) -> bool:
 
 def _badness(policy: PolicyName, node_pods: Callable[[str], int]) -> Callable[[GpuUse], tuple[int, ...]]:
     rules: dict[PolicyName, Callable[[GpuUse], tuple[int, ...]]] = {
-        PolicyName.WORST_FIT: lambda use: (bool(use.bookings), -use.free_mib),
-        PolicyName.BEST_FIT: lambda use: (not use.bookings, use.free_mib),
-        PolicyName.SPREAD: lambda use: (len(use.bookings), node_pods(use.node), -use.free_mib),
+        PolicyName("WorstFit"): lambda use: (bool(use.bookings), -use.free_mib),
+        PolicyName("BestFit"): lambda use: (not use.bookings, use.free_mib),
+        PolicyName("Spread"): lambda use: (len(use.bookings), node_pods(use.node), -use.free_mib),
     }
     return rules[policy]
 
@@ -137,7 +138,7 @@ def _plain_nodes(ledger: Ledger, request: GpuRequest, offered: list[str]) -> lis
     """Every node that fits, best first: (badness of its GPUs, the worst first; places)."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName.WORST_FIT, lambda node: held[node])
+    badness = _badness(request.policy or PolicyName("WorstFit"), lambda node: held[node])
     found = []
     for node in sorted(set(offered)):
         here = [use for use in uses if use.node == node and _fits(use, request)]
@@ -152,7 +153,7 @@ def _plain_gpus(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list
     """For one GPU: every GPU that fits, best first."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName.WORST_FIT, lambda node: held[node])
+    badness = _badness(request.policy or PolicyName("WorstFit"), lambda node: held[node])
     fitting = [use for use in uses if use.node in offered and _fits(use, request)]
     fitting.sort(key=lambda use: (badness(use), use.node, int(use.gpu.id)))
     return [((use.node, use.gpu.id),) for use in fitting]

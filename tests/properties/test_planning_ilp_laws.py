@@ -71,7 +71,7 @@ def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> 
 @settings(deadline=None, max_examples=40)
 @given(cost_problems())
 def test_both_solvers_give_equal_plans(problem: Problem) -> None:
-    first, second = plan_ilp(problem, [HIGHS]), plan_ilp(problem, [CBC])
+    first, second = plan_ilp(problem, solvers=[HIGHS]), plan_ilp(problem, solvers=[CBC])
     assert (first.feasible, first.reason, first.counts) == (second.feasible, second.reason, second.counts)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+from hetserve.api.names import API_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +72,11 @@ class ObjectMeta(BaseModel):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     deletion_timestamp: str | None = None
+
+
+class ApiObject(ApiModel):
+    """Base of every kind of object: what it has beside its spec and status."""
+
+    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
+    kind: str
+    metadata: ObjectMeta

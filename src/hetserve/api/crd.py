@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
-from hetserve.api.inference_service import InferenceService
-from hetserve.api.instance_type import InstanceType
-from hetserve.api.model_profile import ModelProfile
+from hetserve.api.kinds import CustomResource
 from hetserve.api.names import GROUP, VERSION
 
 Json = dict[str, Any]
@@ -18,87 +15,8 @@ Json = dict[str, Any]
 _DROPPED = frozenset({"title", "additionalProperties", "$defs", "anyOf", "const"})
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One printer column of `kubectl get`."""
-
-    name: str
-    type: str
-    path: str
-    priority: int = 0
-
-    def as_crd(self) -> Json:
-        column: Json = {"name": self.name, "type": self.type, "jsonPath": self.path}
-        return column | ({"priority": self.priority} if self.priority else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """How a model is served: its names, scope and columns."""
-
-    model: type[BaseModel]
-    plural: str
-    singular: str
-    short: str
-    namespaced: bool
-    columns: tuple[Column, ...]
-
-
-AGE = Column("Age", "date", ".metadata.creationTimestamp")
-
-RESOURCES: tuple[Resource, ...] = (
-    Resource(
-        InferenceService,
-        "inferenceservices",
-        "inferenceservice",
-        "hisvc",  # not isvc: KServe has it
-        True,
-        (
-            Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-            Column("Objective", "string", ".spec.objective"),
-            Column("Plan", "string", ".status.plan.summary"),
-            Column("QPS", "string", ".status.plan.qps"),
-            Column("Cost/h", "string", ".status.plan.hourlyCost"),
-            Column("Reason", "string", ".status.reason"),
-            Column("Verdict", "string", ".status.plan.verdict", priority=1),
-            AGE,
-        ),
-    ),
-    Resource(
-        InstanceType,
-        "instancetypes",
-        "instancetype",
-        "hit",
-        False,
-        (
-            Column("Price", "string", ".spec.price.hourly"),
-            Column("Per", "string", ".spec.price.per"),
-            Column("GPU", "string", ".spec.gpu.product"),
-            Column("GPU-Memory", "string", ".spec.gpu.memory"),
-            Column("Max", "integer", ".spec.maxInstances"),
-            AGE,
-        ),
-    ),
-    Resource(
-        ModelProfile,
-        "modelprofiles",
-        "modelprofile",
-        "hmp",
-        True,
-        (
-            Column("Model", "string", ".spec.model"),
-            Column("Type", "string", ".spec.instanceType"),
-            Column("Max-Batch", "integer", ".spec.maxBatch"),
-            Column("GPU-Memory", "string", ".spec.gpuMemory"),
-            AGE,
-        ),
-    ),
-)
-
-
-def render_crd(resource: Resource) -> Json:
+def render_crd(resource: CustomResource) -> Json:
     """CustomResourceDefinition of one resource, with status subresource and printer columns."""
-    kind = resource.model.__name__
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -110,10 +28,10 @@ def render_crd(resource: Resource) -> Json:
             "group": GROUP,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
+                "kind": resource.name,
+                "listKind": f"{resource.name}List",
                 "plural": resource.plural,
-                "singular": resource.singular,
+                "singular": resource.name.lower(),
                 "shortNames": [resource.short],
                 "categories": ["hetserve"],
             },

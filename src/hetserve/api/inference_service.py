@@ -7,12 +7,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, ObjectMeta, Rule
+from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.model_profile import MAX_BATCH
-from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
+from hetserve.registry.planners import Objective
 
-Objective = Literal["MaxThroughput", "MinCost"]
 NOT_OBSERVED: Final = -1
 """observedGeneration of a service that the operator has not seen: no generation is -1, so none reads as observed."""
 
@@ -176,7 +175,7 @@ class InferenceServiceStatus(ApiModel):
     reason: str = Field(default="", max_length=128, description="reason of the Ready condition, for the REASON column")
 
 
-class InferenceService(ApiModel):
+class InferenceService(ApiObject):
     """A model service with its SLO and budget."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -187,9 +186,7 @@ class InferenceService(ApiModel):
         ),
     )
 
-    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
     kind: Literal["InferenceService"] = "InferenceService"
-    metadata: ObjectMeta
     spec: InferenceServiceSpec
     status: InferenceServiceStatus | None = Field(
         default=None, json_schema_extra={"default": {"observedGeneration": NOT_OBSERVED}}

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, ObjectMeta, Rule
-from hetserve.api.names import API_VERSION
+from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.scalars import Duration, Money, Quantity
 
 
@@ -87,7 +86,7 @@ class InstanceTypeSpec(ApiModel):
     )
 
 
-class InstanceType(ApiModel):
+class InstanceType(ApiObject):
     """A hardware type that services may run on, with its price."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -98,8 +97,6 @@ class InstanceType(ApiModel):
         ),
     )
 
-    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
     kind: Literal["InstanceType"] = "InstanceType"
-    metadata: ObjectMeta
     spec: InstanceTypeSpec
     status: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ Every error names the file, the line, the object and the field, and says what wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -14,8 +14,10 @@ from typing import IO, Any, Final, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from hetserve.api.base import ApiObject
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
 from hetserve.api.manifest_errors import FieldPath, located_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION, GROUP
@@ -23,15 +25,13 @@ from hetserve.api.scalars import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN
 from hetserve.api.yaml_loader import Fields, compose, content_of
 from hetserve.files import UnreadableError, read_text, shown_name
 
-KINDS: Final = ("InferenceService", "InstanceType", "ModelProfile")
 MOST_BYTES: Final = 4 << 20
 """Of one file: etcd keeps objects of 1.5 MiB, and a line of YAML becomes some hundred times its size in memory."""
 _MOST_ERRORS: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEFAULT_NAMESPACE: Final = "default"
 
-ApiObject = InferenceService | InstanceType | ModelProfile
-_Model = TypeVar("_Model", InferenceService, InstanceType, ModelProfile)
+_Model = TypeVar("_Model", bound=ApiObject)
 
 
 class ManifestError(Exception):
@@ -94,16 +94,20 @@ def parse_documents(documents: Iterable[Document], errors: list[str] | None = No
     if found:
         raise ManifestError(found)
     return Manifests(
-        tuple(o for o in objects if isinstance(o, InferenceService)),
-        tuple(o for o in objects if isinstance(o, InstanceType)),
-        tuple(o for o in objects if isinstance(o, ModelProfile)),
+        _of(objects, InferenceService),
+        _of(objects, InstanceType),
+        _of(objects, ModelProfile),
         tuple(notes),
     )
 
 
+def _of(objects: Iterable[ApiObject], model: type[_Model]) -> tuple[_Model, ...]:
+    return tuple(one for one in objects if isinstance(one, model))
+
+
 def _namespace(parsed: ApiObject) -> str:
-    # InstanceTypes are cluster-scoped: a namespace on one means nothing.
-    return "" if isinstance(parsed, InstanceType) else parsed.metadata.namespace or _DEFAULT_NAMESPACE
+    # On an object of cluster scope a namespace means nothing.
+    return (parsed.metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[parsed.kind].namespaced else ""
 
 
 def _texts(paths: Iterable[str], stdin: IO[str] | None, errors: list[str]) -> Iterator[tuple[str, str]]:
@@ -168,21 +172,10 @@ def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject
         return None
     try:
         # strict: as the apiserver does, take no text where the schema says number.
-        return _MODELS[kind](content)
+        return KINDS[kind].model.model_validate(content, strict=True, by_name=False, by_alias=True)
     except ValidationError as error:
         errors.extend(f"{document.at(path)}: {subject}: {line}" for path, line in located_errors(error))
         return None
-
-
-def _validator(model: type[_Model]) -> Callable[[Any], _Model]:
-    return lambda content: model.model_validate(content, strict=True, by_name=False, by_alias=True)
-
-
-_MODELS: Final[dict[str, Callable[[Any], ApiObject]]] = {
-    "InferenceService": _validator(InferenceService),
-    "InstanceType": _validator(InstanceType),
-    "ModelProfile": _validator(ModelProfile),
-}
 
 
 def _not_an_object(content: Any) -> str | None:
@@ -199,11 +192,11 @@ def _unknown_kind(kind: str, version: str) -> tuple[FieldPath, str] | None:
         return None
     if kind in KINDS:
         return ("apiVersion",), f"apiVersion {version!r} must be {API_VERSION}"
-    return ("kind",), f"{version} has no kind {kind}; {API_VERSION} has {', '.join(KINDS)}"
+    return ("kind",), f"{version} has no kind {kind}; {API_VERSION} has {', '.join(KINDS.names)}"
 
 
 def _example(field: str) -> str:
-    return f"apiVersion: {API_VERSION}" if field == "apiVersion" else "kind: InferenceService"
+    return f"apiVersion: {API_VERSION}" if field == "apiVersion" else f"kind: {INFERENCE_SERVICE.name}"
 
 
 def _name_of(content: dict[str, Any]) -> str:
@@ -231,7 +224,7 @@ def _bad_name(kind: str, name: object) -> str | None:
             f"{name!r} is not a DNS subdomain: at most 253 lower-case letters, digits, dashes and dots, "
             "beginning and ending with a letter or digit, for example g4dn.xlarge"
         )
-    if kind != "ModelProfile" and len(name) > 63:
+    if KINDS[kind].labels_pods and len(name) > 63:
         return f"{name!r} has {len(name)} characters; at most 63, since it becomes a label of pods"
     return None
 

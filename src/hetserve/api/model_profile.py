@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, ObjectMeta, Rule
-from hetserve.api.names import API_VERSION
+from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName, Variation
 from hetserve.units import parse_duration
 
@@ -133,11 +132,9 @@ class ModelProfileSpec(ApiModel):
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
 
 
-class ModelProfile(ApiModel):
+class ModelProfile(ApiObject):
     """Latency of a model on an instance type, in the namespace of the services that use it."""
 
-    api_version: Literal["hetserve.io/v1alpha1"] = API_VERSION
     kind: Literal["ModelProfile"] = "ModelProfile"
-    metadata: ObjectMeta
     spec: ModelProfileSpec
     status: dict[str, Any] | None = None

@@ -13,11 +13,19 @@ from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, Sta
 from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.placer import FilterOutcome, Mode, Placer
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
+from hetserve.placement.pods.requests import (
+    DEFAULT_POLICY,
+    AntiAffinity,
+    GpuRequest,
+    GpuSelector,
+    PolicyName,
+    policy_name,
+)
 from hetserve.placement.pods.view import PodView, parse_pod
 from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, next_round
 
 __all__ = [
+    "DEFAULT_POLICY",
     "AntiAffinity",
     "Booking",
     "Fairness",
@@ -49,5 +57,6 @@ __all__ = [
     "next_round",
     "parse_node",
     "parse_pod",
+    "policy_name",
     "scores",
 ]

@@ -20,7 +20,7 @@ from hetserve.placement.ledger.bookings import Booking, LedgerError, LedgerError
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
 from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
-from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import Stuck, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import Seconds
@@ -61,7 +61,7 @@ class Placer:
     clock: Callable[[], Seconds]
     hold: Seconds
     mode: Mode = Mode.DECIDE
-    policy: PolicyName = PolicyName.WORST_FIT
+    policy: PolicyName = DEFAULT_POLICY
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, PodProblem] = field(default_factory=dict)

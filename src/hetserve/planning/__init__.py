@@ -6,10 +6,9 @@ from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, buil
 from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
 from hetserve.planning.plan import Candidate, Counts, Plan, Refusal, summary
 from hetserve.planning.problem import Pool, Problem, Resources, Slo, TypeOption
-from hetserve.planning.registry import PLANNERS, plan
+from hetserve.planning.registry import plan
 
 __all__ = [
-    "PLANNERS",
     "Candidate",
     "ClusterFacts",
     "Counts",

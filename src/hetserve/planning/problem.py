@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from hetserve.demand import BatchMix
 from hetserve.planning.plan import Refusal
 from hetserve.profiles import LatencyProfile
+from hetserve.registry.planners import Objective
 from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 
-Objective = Literal["MaxThroughput", "MinCost"]
 MOST_REPLICAS: Final = 2**31 - 1
 """A Deployment's `replicas` is an int32."""
 

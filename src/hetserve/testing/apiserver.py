@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
 from hetserve.api.names import FIELD_MANAGER
 from hetserve.testing.apply import applied, as_fields, copied, defaulted, schema_refusal
 
@@ -86,7 +87,7 @@ class FakeApiServer:
         if path in self.objects:
             return self.objects[path]
         folder = path.rsplit("/", 1)[1]
-        if path.count("/") >= 3 and folder in _KINDS:
+        if path.count("/") >= 3 and folder in {*_BUILT_IN, *(kind.plural for kind in KINDS)}:
             # Of one namespace, or of all of them.
             names = [p for p, _ in self.items(folder) if "/namespaces/" not in path or p.rsplit("/", 1)[0] == path]
             found = [self.objects[p] for p in names if _selected(self.objects[p], query.get("labelSelector"))]
@@ -187,20 +188,17 @@ class FakeApiServer:
 
     def _store(self, path: str, raw: Json) -> Json:
         raw["metadata"]["resourceVersion"] = str(next(self._versions))
-        if "/inferenceservices/" in path and not raw.get("status"):
+        if f"/{INFERENCE_SERVICE.plural}/" in path and not raw.get("status"):
             raw["status"] = {"observedGeneration": NOT_OBSERVED}
         self.objects[path] = raw
         return raw
 
 
-_KINDS = (
+_BUILT_IN = (
     "deployments",
     "replicasets",
     "pods",
     "nodes",
-    "instancetypes",
-    "modelprofiles",
-    "inferenceservices",
     "events",
 )
 

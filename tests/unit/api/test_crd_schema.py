@@ -8,7 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from hetserve.api.crd import RESOURCES, Resource, render_crd, structural_schema
+from hetserve.api.crd import render_crd, structural_schema
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS, CustomResource
 
 
 def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -20,8 +21,8 @@ def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from nodes(schema[key])
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda r: r.plural)
-def test_no_reference_no_null_and_no_unknown_keyword_is_left(resource: Resource) -> None:
+@pytest.mark.parametrize("resource", tuple(KINDS), ids=lambda r: r.plural)
+def test_no_reference_no_null_and_no_unknown_keyword_is_left(resource: CustomResource) -> None:
     (version,) = render_crd(resource)["spec"]["versions"]
     for node in nodes(version["schema"]["openAPIV3Schema"]):
         assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf"} & node.keys()
@@ -29,8 +30,8 @@ def test_no_reference_no_null_and_no_unknown_keyword_is_left(resource: Resource)
         assert not isinstance(node.get("exclusiveMinimum"), float | int) or node["exclusiveMinimum"] is True
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda r: r.plural)
-def test_every_list_and_string_that_a_rule_reads_is_bounded(resource: Resource) -> None:
+@pytest.mark.parametrize("resource", tuple(KINDS), ids=lambda r: r.plural)
+def test_every_list_and_string_that_a_rule_reads_is_bounded(resource: CustomResource) -> None:
     (version,) = render_crd(resource)["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for node in nodes(spec):
@@ -41,7 +42,7 @@ def test_every_list_and_string_that_a_rule_reads_is_bounded(resource: Resource) 
 
 
 def test_a_column_answers_each_question_of_the_operator_on_call() -> None:
-    service = render_crd(RESOURCES[0])["spec"]["versions"][0]
+    service = render_crd(INFERENCE_SERVICE)["spec"]["versions"][0]
     shown = [c["name"] for c in service["additionalPrinterColumns"] if not c.get("priority")]
     assert shown == ["Ready", "Objective", "Plan", "QPS", "Cost/h", "Reason", "Age"]
 

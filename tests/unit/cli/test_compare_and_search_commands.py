@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.cli.capacity.search import METHODS
 from hetserve.testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
@@ -102,9 +101,3 @@ def test_search_as_a_table() -> None:
     text = run("search", RM2, *SMALL, "--method", "random", "--evaluations", "3").stdout
     for part in ("rm2: search", "evaluation", "ALLOWABLE Q/S", "BEST SO FAR Q/S", "331 configurations"):
         assert part in text
-
-
-def test_every_method_of_the_library_is_offered() -> None:
-    from hetserve.planning.search import METHODS as KNOWN
-
-    assert set(METHODS) == {*KNOWN, "kairos-plus"}

@@ -66,7 +66,7 @@ def test_a_planner_that_evaluates_can_do_so_under_the_policy_that_serves() -> No
     assert document["simulatedQPS"] > 125, "the quick simulation says less than the policy holds"
     refused = run(RM2, "--planner", "kairos", "--policy", "hetserve")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "planner kairos evaluates nothing; choose --planner from kairos-plus" in refused.stderr
+    assert "planner kairos evaluates nothing; choose --planner from robust, kairos-plus" in refused.stderr
     least_cost = run(HETSEV, "--service", "resnet50", "--policy", "hetserve")
     assert "planner ilp evaluates nothing" in least_cost.stderr
 

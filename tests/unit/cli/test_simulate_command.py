@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.cli.capacity.simulation_options import POLICIES
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
@@ -76,16 +76,10 @@ def test_the_plans_counts_are_the_default() -> None:
     assert answer("--rate", "50", "--queries", "500")["counts"]["r5n.large"] == 13
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", DISPATCH_POLICIES.names)
 def test_every_policy_can_be_simulated(policy: str) -> None:
     document = answer(*PAPER, "--rate", "5", "--queries", "300", "--policy", policy, "--slo", "2s")
     assert document["policy"] == policy
-
-
-def test_the_policies_of_the_option_are_those_there_are() -> None:
-    from hetserve.dispatch import POLICIES as KNOWN
-
-    assert sorted(POLICIES) == sorted(KNOWN)
 
 
 def test_flags_override_the_file() -> None:

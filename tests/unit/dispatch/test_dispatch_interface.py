@@ -8,17 +8,25 @@ import sys
 import numpy as np
 import pytest
 
-from hetserve.dispatch import POLICIES, LatencyModel, Worker, make_policy
+from hetserve.dispatch import LatencyModel, Worker, make_policy
 from hetserve.dispatch.calling import decide
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.testing.dispatching import BATCHES, latency_model, snapshot
 
 
 def test_an_unknown_policy_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(ValueError, match=r"unknown dispatch policy 'best'; there are: clockwork_earliest, .*kairos"):
+    with pytest.raises(ValueError, match=r"unknown dispatch policy 'best'; there are: hetserve, .*kairos"):
         make_policy("best")
 
 
-@pytest.mark.parametrize("name", POLICIES)
+def test_an_unknown_setting_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(TypeError, match="dispatch policy kairos has no setting size; there are: xi, penalty, window"):
+        make_policy("kairos", size=1)
+    with pytest.raises(TypeError, match="dispatch policy fcfs has no setting xi; it has none"):
+        make_policy("fcfs", xi=0.5)
+
+
+@pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 def test_every_policy_has_its_name(name: str) -> None:
     assert make_policy(name).name == name
 

@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_chart() -> None:
     assert settings.host == "0.0.0.0"  # noqa: S104
     assert (settings.port, settings.probe_port, settings.log_level) == (8888, 8889, "info")
     assert settings.hold == 30.0
-    assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName.WORST_FIT)
+    assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName("WorstFit"))
     assert settings.queue.core == QueueSettings(queues=4, beta=8, weights=Weights.HETSEV)
     election = settings.leader_election
     assert election.enabled
@@ -54,7 +54,7 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
     settings = load_settings(Settings, _file(tmp_path, EVERYTHING), {"port": 7, "probe_port": None, "host": None})
     assert (settings.host, settings.port, settings.probe_port) == ("127.0.0.1", 7, 2)
     assert settings.hold == 90.0
-    assert (settings.mode, settings.policy) == (Mode.SCORE, PolicyName.BEST_FIT)
+    assert (settings.mode, settings.policy) == (Mode.SCORE, PolicyName("BestFit"))
     election = settings.leader_election
     assert (election.lease_name, election.namespace, election.identity) == ("a", "b", "me")
     assert election.terms == Terms(duration=6.0, renew_deadline=4.0, retry_period=1.0)

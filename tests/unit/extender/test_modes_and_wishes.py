@@ -93,10 +93,10 @@ async def test_score_passes_every_node_that_fits_and_reserves_nothing(bench: Ben
 @pytest.mark.parametrize(
     ("policy", "wish", "best"),
     [
-        (PolicyName.WORST_FIT, None, "n1"),
-        (PolicyName.BEST_FIT, None, "n0"),
-        (PolicyName.WORST_FIT, "BestFit", "n0"),
-        (PolicyName.BEST_FIT, "Spread", "n1"),
+        (PolicyName("WorstFit"), None, "n1"),
+        (PolicyName("BestFit"), None, "n0"),
+        (PolicyName("WorstFit"), "BestFit", "n0"),
+        (PolicyName("BestFit"), "Spread", "n1"),
     ],
 )
 async def test_scores_follow_the_policy_in_use(bench: Bench, policy: PolicyName, wish: str | None, best: str) -> None:
@@ -128,7 +128,7 @@ async def test_bind_in_score_finds_out_that_the_node_filled_up_and_says_by_how_m
 
 
 async def test_bind_in_score_chooses_by_the_policy(bench: Bench) -> None:
-    bench.placer.mode, bench.placer.policy = Mode.SCORE, PolicyName.BEST_FIT
+    bench.placer.mode, bench.placer.policy = Mode.SCORE, PolicyName("BestFit")
     bench.api.add(gpu_pod("there", node="n0", gpu="1", model="other"))
     pod = bench.api.add(gpu_pod())
     bench.show()
@@ -137,7 +137,7 @@ async def test_bind_in_score_chooses_by_the_policy(bench: Bench) -> None:
 
 
 async def test_filter_in_decide_chooses_by_the_policy_of_the_installation(bench: Bench) -> None:
-    bench.placer.policy = PolicyName.BEST_FIT
+    bench.placer.policy = PolicyName("BestFit")
     bench.api.add(gpu_pod("there", node="n1", gpu="1", model="other"))
     bench.show()
     assert (await bench.filter(gpu_pod()))["NodeNames"] == ["n1"]

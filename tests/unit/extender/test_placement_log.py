@@ -88,14 +88,14 @@ def test_a_full_log_drops_its_older_half_and_can_still_be_replayed() -> None:
 
 
 def test_settings_come_with_the_log() -> None:
-    log, placer = started(mode=Mode.SCORE, policy=PolicyName.BEST_FIT)
+    log, placer = started(mode=Mode.SCORE, policy=PolicyName("BestFit"))
     placer.filter(gpu_pod("a"), ["n0", "n1"])
     placer.prioritize(gpu_pod("a"), ["n0", "n1"])
     placer.fix_gpus(parse_pod(gpu_pod("a")).request, "n0")
     placer.fix_gpus(parse_pod(gpu_pod("b", model="other")).request, "n0")
     assert [record["result"]["gpus"] for record in records(log)[-2:]] == [["0"], ["0"]], "best fit packs"
     assert replay(records(log)).difference is None
-    otherwise = replay(records(log), policy=PolicyName.WORST_FIT).difference
+    otherwise = replay(records(log), policy=PolicyName("WorstFit")).difference
     assert otherwise is not None
     assert otherwise.now["result"]["gpus"] == ["1"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.testing.apiserver import FakeApiServer
@@ -125,7 +126,7 @@ def test_a_service_that_is_made_during_a_full_list_is_not_missed_until_the_next(
             assert running.cluster.after_list is None
             before = running.cluster.objects[path_of(late)]["status"]["plan"]["inputs"]
             changed = running.cluster.put(path_of(dearer), dearer)
-            running.operator.feed.instance_type(changed, deleted=False)
+            running.operator.feed.plan_input(INSTANCE_TYPE, changed, deleted=False)
             await asyncio.sleep(SOON)
             plan = running.cluster.objects[path_of(late)]["status"]["plan"]
             assert plan["inputs"] != before, "it still has the price of before"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.testing.builders import instance_type
@@ -161,8 +162,8 @@ def test_a_new_price_wakes_everybody_once() -> None:
     heard = Heard()
     raw = instance_type()
     raw["metadata"]["uid"] = "t"
-    heard.feed.instance_type(versioned(raw, 1), deleted=False)
-    heard.feed.instance_type(versioned(raw, 2), deleted=False)
+    heard.feed.plan_input(INSTANCE_TYPE, versioned(raw, 1), deleted=False)
+    heard.feed.plan_input(INSTANCE_TYPE, versioned(raw, 2), deleted=False)
     assert heard.all == [None]
 
 

@@ -54,7 +54,7 @@ def test_wishes_are_read_from_annotations() -> None:
         )
     ).placeable()
     assert request.anti_affinity is AntiAffinity.NONE
-    assert request.policy is PolicyName.BEST_FIT
+    assert request.policy == PolicyName("BestFit")
     assert request.selector == GpuSelector(("A100", "V100"), ("T4",), ("GPU-a", "GPU-b"), ("GPU-c",))
 
 

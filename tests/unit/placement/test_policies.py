@@ -16,9 +16,10 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.decision.wording import decision_text, refusal_text
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB, Seconds
 
-W, B, S = PolicyName.WORST_FIT, PolicyName.BEST_FIT, PolicyName.SPREAD
+W, B, S = PolicyName("WorstFit"), PolicyName("BestFit"), PolicyName("Spread")
 Held = dict[tuple[str, str], list[int]]
 """What pods hold: MiB per pod, by place."""
 
@@ -75,7 +76,7 @@ ONE_GPU: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, str]]] = {
 }
 
 
-@pytest.mark.parametrize("policy", PolicyName, ids=lambda policy: policy.value)
+@pytest.mark.parametrize("policy", PLACEMENT_POLICIES.names)
 @pytest.mark.parametrize("what", ONE_GPU)
 def test_one_gpu(what: str, policy: PolicyName) -> None:
     sizes, held, expected = ONE_GPU[what]
@@ -98,16 +99,16 @@ SEVERAL: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, list[str]]
         {},
         {W: ["b/0", "b/1"], B: ["a/0", "a/1"], S: ["b/0", "b/1"]},
     ),
-    "equal nodes go by name": ({"b": [16000] * 2, "a": [16000] * 2}, {}, {key: ["a/0", "a/1"] for key in PolicyName}),
+    "equal nodes go by name": ({"b": [16000] * 2, "a": [16000] * 2}, {}, {key: ["a/0", "a/1"] for key in (W, B, S)}),
     "a node with too few GPUs does not count": (
         {"a": [64000], "b": [8000, 8000]},
         {},
-        {key: ["b/0", "b/1"] for key in PolicyName},
+        {key: ["b/0", "b/1"] for key in (W, B, S)},
     ),
 }
 
 
-@pytest.mark.parametrize("policy", PolicyName, ids=lambda policy: policy.value)
+@pytest.mark.parametrize("policy", PLACEMENT_POLICIES.names)
 @pytest.mark.parametrize("what", SEVERAL)
 def test_two_gpus(what: str, policy: PolicyName) -> None:
     sizes, held, expected = SEVERAL[what]

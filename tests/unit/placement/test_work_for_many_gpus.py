@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide, scores
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB, Seconds
 
 SMALL = 500
@@ -34,7 +35,7 @@ def peak_kib(work: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("policy", PolicyName)
+@pytest.mark.parametrize("policy", PLACEMENT_POLICIES.names)
 @pytest.mark.parametrize("asked", [2, 9, MANY])
 @pytest.mark.parametrize("largest", [8, MANY], ids=lambda size: f"largest node of {size}")
 def test_neither_a_pod_that_asks_for_many_gpus_nor_a_node_that_has_them_makes_a_decision_long(

@@ -83,7 +83,7 @@ def test_running_instances_are_not_charged_to_the_pool() -> None:
 
 
 def test_a_refused_plan_becomes_a_failure_of_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "plan_kairos", lambda _: bound(2, 1))
+    monkeypatch.setattr(planner, "plan_kairos", lambda *_: bound(2, 1))
     made = plan(THROUGHPUT, "kairos")
     assert not made.feasible
     assert made.reason == Reason.PLANNER_FAILED
@@ -92,7 +92,7 @@ def test_a_refused_plan_becomes_a_failure_of_the_planner(monkeypatch: pytest.Mon
 
 
 def test_a_planner_that_crashes_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(_: Problem) -> Plan:
+    def crash(*_: object) -> Plan:
         raise ZeroDivisionError("no base")
 
     monkeypatch.setattr(planner, "plan_kairos", crash)

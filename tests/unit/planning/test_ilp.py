@@ -127,7 +127,7 @@ def test_equal_optima_are_decided_by_rule_not_by_the_solver(case: str, solver: o
     rows, load, expected = TIES[case]
     types = [option(name, price, line(ms), max_instances=cap) for name, price, ms, cap in rows]
     for order in itertools.permutations(types):
-        assert counts(plan_ilp(min_cost(order, load), [solver])) == expected  # type: ignore[list-item]
+        assert counts(plan_ilp(min_cost(order, load), solvers=[solver])) == expected  # type: ignore[list-item]
 
 
 class Broken:
@@ -154,14 +154,14 @@ def problem_of_two() -> Problem:
 
 
 def test_the_next_solver_is_asked_and_named_when_the_first_fails() -> None:
-    made = plan_ilp(problem_of_two(), [Broken(), Liar(), CBC])
+    made = plan_ilp(problem_of_two(), solvers=[Broken(), Liar(), CBC])
     assert counts(made) == {"t4": 4}
     assert "proven by CBC (after Broken: out of order; Liar: its answer breaks a constraint)" in made.verdict
 
 
 def test_without_any_solver_the_failure_names_each() -> None:
     with pytest.raises(SolverError, match="no solver answered: Broken: out of order"):
-        plan_ilp(problem_of_two(), [Broken()])
+        plan_ilp(problem_of_two(), solvers=[Broken()])
 
 
 PROGRAM = IntegerProgram((1, 1), (5, 5), (Row((1, 2), least=4), Row((1.5, 0.5), most=3)))

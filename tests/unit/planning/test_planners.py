@@ -8,13 +8,14 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import kairos_mixture
-from hetserve.planning import PLANNERS, Counts, Plan, Problem, plan, quick_evaluator
+from hetserve.planning import Counts, Plan, Problem, plan, quick_evaluator
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
 from hetserve.planning.baselines.homogeneous import pools, scaled
 from hetserve.planning.evaluator import Measurements
 from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.quick_simulation import STEP
+from hetserve.registry.planners import PLANNERS
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 from hetserve.units import Seconds
 
@@ -234,11 +235,13 @@ def test_the_oracle_tries_everything_and_refuses_what_is_too_much() -> None:
 
 
 def test_an_evaluator_is_refused_by_planners_that_try_nothing() -> None:
-    with pytest.raises(ValueError, match="planner kairos tries nothing; those that do: kairos-plus, exhaustive"):
+    with pytest.raises(
+        ValueError, match="planner kairos tries nothing; those that do: robust, kairos-plus, exhaustive"
+    ):
         plan(two(), "kairos", lambda _: 1.0)
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("planner", PLANNERS.names)
 def test_every_planner_answers_the_sample_with_a_feasible_plan_that_names_itself(planner: str) -> None:
     made = plan(rm2(), planner)
     assert made.feasible, made.message

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from hetserve.planning.plan import Counts
-from hetserve.planning.search import METHODS, SearchSpace, search, search_space
+from hetserve.planning.search import SearchSpace, search, search_space
 from hetserve.planning.search.bayesian import expected_improvement
+from hetserve.registry.search_methods import SEARCH_METHODS
 from hetserve.testing.planning import kairos_types, problem
 
 
@@ -21,7 +22,7 @@ def growing(counts: Counts) -> float:
     return 10.0 * a + 3.0 * b
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_METHODS.names)
 @pytest.mark.parametrize("prune", [True, False])
 def test_every_method_ends_with_the_best_of_the_whole_space(method: str, prune: bool) -> None:
     trace = search(a_space(), growing, method, seed=3, prune=prune)
@@ -29,7 +30,7 @@ def test_every_method_ends_with_the_best_of_the_whole_space(method: str, prune: 
     assert len(trace.evaluations) + trace.pruned == trace.space
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_METHODS.names)
 def test_no_method_evaluates_twice_or_more_than_it_may(method: str) -> None:
     asked: list[Counts] = []
 
@@ -41,20 +42,20 @@ def test_no_method_evaluates_twice_or_more_than_it_may(method: str) -> None:
     assert len(asked) == len(set(asked)) == len(trace.evaluations) == 9
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_METHODS.names)
 def test_a_search_is_repeated_by_its_seed(method: str) -> None:
     first, again = (search(a_space(), growing, method, limit=8, seed=5) for _ in range(2))
     assert first == again
     assert any(search(a_space(), growing, method, limit=8, seed=s).evaluations != first.evaluations for s in (6, 7, 8))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_METHODS.names)
 def test_a_space_of_one_configuration_is_evaluated_once(method: str) -> None:
     trace = search(SearchSpace(("a",), np.array([[2]], dtype=np.int64)), lambda _: 0.0, method)
     assert [e.qps for e in trace.evaluations] == [0.0]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_METHODS.names)
 def test_pruned_configurations_are_never_evaluated(method: str) -> None:
     trace = search(a_space(), growing, method, seed=2)
     for i, evaluation in enumerate(trace.evaluations):

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hetserve.cli.capacity.effort import Effort, effort_options, take
 from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
 from hetserve.cli.capacity.not_planned import NotPlanned, answered, each, finish, planned
-from hetserve.cli.capacity.simulation_options import POLICIES, manifests_options, names_of
+from hetserve.cli.capacity.simulation_options import manifests_options, names_of
 from hetserve.cli.output import messages
 from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.planners import OBJECTIVES, PLANNERS, compared_for
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.cli.capacity.compare_result import Compared
     from hetserve.planning import Problem
 
-_DEFAULT_PLANNERS = {"MaxThroughput": ("robust", "kairos", "homogeneous"), "MinCost": ("ilp", "greedy", "homogeneous")}
-_DEFAULT_POLICIES = ("hetserve", "kairos", "clockwork_least_wait", "fcfs")
+_DEFAULT_PLANNERS: Final = {objective: compared_for(objective) for objective in OBJECTIVES}
+_DEFAULT_POLICIES: Final = DISPATCH_POLICIES.names_of(lambda member: member.compared)
 _SEEDS = 3
 
 
 @click.command()
 @manifests_options
-@click.option("--planners", metavar="A,B", help="Default: robust,kairos,homogeneous; MinCost: ilp,greedy,homogeneous.")
+@click.option(
+    "--planners",
+    metavar="A,B",
+    help=f"Default: {','.join(_DEFAULT_PLANNERS['MaxThroughput'])}; MinCost: {','.join(_DEFAULT_PLANNERS['MinCost'])}.",
+)
 @click.option(
     "--policies",
     metavar="X,Y",
-    callback=names_of(POLICIES),
-    help=f"Of {', '.join(POLICIES)}; default: {','.join(_DEFAULT_POLICIES)}.",
+    callback=names_of(DISPATCH_POLICIES.names),
+    help=f"Of {', '.join(DISPATCH_POLICIES.names)}; default: {','.join(_DEFAULT_POLICIES)}.",
 )
 @effort_options(queries=20_000, seeds="3")
 def compare(  # noqa: PLR0917  options arrive by name
@@ -69,14 +75,12 @@ def compare(  # noqa: PLR0917  options arrive by name
 
 
 def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
-    from hetserve.planning import PLANNERS  # noqa: PLC0415
-
     if text is None:
         return _DEFAULT_PLANNERS[problem.objective]
     asked = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in asked:
         if name not in PLANNERS:
-            refuse(f"--planners {name}: no such planner; there are: {', '.join(PLANNERS)}")
+            refuse(f"--planners {name}: no such planner; there are: {', '.join(PLANNERS.names)}")
     return asked
 
 

@@ -14,6 +14,7 @@ from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
 from hetserve.cli.capacity.plan_options import plan_options
 from hetserve.cli.output import messages
 from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.registry.planners import default_planner, evaluating
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -117,11 +118,11 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
     from hetserve.cli.capacity.serving import evaluator  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
-    from hetserve.planning.registry import DEFAULTS, EVALUATING  # noqa: PLC0415
 
-    planner = planner or DEFAULTS[problem.objective]
-    if planner not in EVALUATING:
-        refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {', '.join(EVALUATING)}")
+    planner = planner or default_planner(problem.objective)
+    if planner not in evaluating():
+        others = ", ".join(evaluating())
+        refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {others}")
     effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
     with steps(problem.service) as shown:
         return decide(problem, planner, evaluator(problem, policy, effort, shown))

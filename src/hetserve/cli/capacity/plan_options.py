@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import click
 
 from hetserve.cli import values
 from hetserve.cli.capacity.inputs import FORMATS
 from hetserve.cli.capacity.simulation_options import (
-    POLICIES,
     batches_option,
     numbers,
     percentile_option,
     plot_option,
     upon,
 )
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.planners import OBJECTIVES, PLANNERS, default_planner, evaluating
 
-_PLANNERS = ("robust", "kairos", "kairos-plus", "ilp", "greedy", "homogeneous", "exhaustive")
 
+def _enumerated(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+_DEFAULTS: Final = ", ".join(f"{default_planner(objective)} for {objective}" for objective in OBJECTIVES)
+_SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
 
 _OPTIONS = (
     click.argument("files", nargs=-1, required=True, metavar="FILE..."),
     click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Form; default: table."),
     click.option(
         "--planner",
-        type=click.Choice(_PLANNERS),
-        help="Default: robust for MaxThroughput, ilp for MinCost, as in the operator.",
+        type=click.Choice(PLANNERS.names),
+        help=f"Default: {_DEFAULTS}, as in the operator.",
     ),
     click.option(
         "--policy",
-        type=click.Choice(POLICIES),
-        help="robust, kairos-plus and exhaustive: evaluate by the full simulation under this dispatch policy "
+        type=click.Choice(DISPATCH_POLICIES.names),
+        help=f"{_enumerated(evaluating())}: evaluate by the full simulation under this dispatch policy "
         "(slower: about a second per configuration) instead of the quick one.",
     ),
     click.option("--budget", metavar="$/H", callback=values.money, help="Instead of the file's, for example 2.5."),
@@ -64,7 +71,7 @@ _OPTIONS = (
     click.option(
         "--seed",
         type=click.IntRange(0, 2**32),
-        help="Of the simulation of robust and kairos-plus, and of every planner's with --policy (the first of "
+        help=f"Of the simulation of {_SEEDED}, and of every planner's with --policy (the first of "
         "three); the other planners draw nothing. Default: 20231; with --policy: 11.",
     ),
     plot_option,

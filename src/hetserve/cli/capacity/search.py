@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,15 +11,17 @@ from hetserve.api.conditions import Reason
 from hetserve.cli.capacity.effort import Effort, effort_options, take
 from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
-from hetserve.cli.capacity.simulation_options import POLICIES, manifests_options, names_of
+from hetserve.cli.capacity.simulation_options import manifests_options, names_of, policy_option
 from hetserve.cli.output.drawing import draw_or_refuse
+from hetserve.registry.search_methods import SEARCH_METHODS
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.cli.capacity.search_result import Searched, Trace
     from hetserve.planning import Problem
 
-METHODS = ("kairos-plus", "random", "annealing", "genetic", "bayesian")
+_GUIDED: Final = "kairos-plus"
+_METHODS: Final = (_GUIDED, *SEARCH_METHODS.names)
 _SEEDS = 3
 
 
@@ -28,12 +31,12 @@ _SEEDS = 3
     "--method",
     "methods",
     metavar="A,B",
-    default="kairos-plus",
+    default=_GUIDED,
     show_default=True,
-    callback=names_of(METHODS),
-    help=f"One or several of {', '.join(METHODS)}.",
+    callback=names_of(_METHODS),
+    help=f"One or several of {', '.join(_METHODS)}.",
 )
-@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@policy_option
 @click.option(
     "--evaluations", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Most configurations to try."
 )
@@ -66,8 +69,8 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic --evaluations 20 --plot out.png
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
-    if "bayesian" in methods:
-        import sklearn  # noqa: F401, PLC0415  what is missing is said now, not after minutes of the other methods
+    for needed in {member.needs for member in SEARCH_METHODS if member.name in methods and member.needs}:
+        import_module(needed)  # what is missing is said now, not after minutes of the other methods
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 
@@ -118,7 +121,7 @@ def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
     from hetserve.planning.search.space import LARGEST_SPACE, space_size  # noqa: PLC0415
 
     size = round(space_size(problem))
-    listing = ", ".join(method for method in methods if method != "kairos-plus")
+    listing = ", ".join(method for method in methods if method != _GUIDED)
     if listing and size > LARGEST_SPACE:
         why = (
             f"the budget of {money_text(budget)} buys {size} configurations, more than the {LARGEST_SPACE:,} that "
@@ -135,7 +138,7 @@ def _trace(  # noqa: PLR0917
     from hetserve.planning.search import search as run  # noqa: PLC0415
     from hetserve.planning.search import search_space  # noqa: PLC0415
 
-    if method != "kairos-plus":
+    if method != _GUIDED:
         space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
         return Trace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
@@ -147,7 +150,7 @@ def _trace(  # noqa: PLR0917
         tried.append((counts, evaluate(counts)))
         return tried[-1][1]
 
-    plan_kairos_plus(problem, recorded, limit)
+    plan_kairos_plus(problem, recorded, limit=limit)
     return Trace(method, tuple(tried), size)
 
 

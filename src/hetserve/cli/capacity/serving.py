@@ -16,6 +16,7 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import (
     Allowable,
     Arrivals,
@@ -113,18 +114,19 @@ def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
-    """Policy of that name; the threshold of DeepRecSys is climbed to for this configuration, as published."""
-    if name != "threshold":
+    """Policy of that name; a setting that climbs, as DeepRecSys's threshold, is found for this configuration."""
+    setting = DISPATCH_POLICIES[name].climbs
+    if setting is None:
         return make_policy(name)
     fluid = fluid_rate(problem, counts)
     effort = long_enough(problem, longest_rate(problem, counts), _CLIMBING, MOST_TO_FIND)
 
     def measure(size: int) -> float:
-        policy = make_policy(name, size=size)
+        policy = make_policy(name, **{setting: size})
         return _allowable(problem, counts, policy, fluid, effort, step=0.02).rate
 
     sizes = len(problem.mix.batches)
-    return make_policy(name, size=climb(measure, sizes, sizes // 2).size)
+    return make_policy(name, **{setting: climb(measure, sizes, sizes // 2).size})
 
 
 def most_trials(effort: Effort) -> int:

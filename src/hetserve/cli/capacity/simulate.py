@@ -9,7 +9,7 @@ import click
 from hetserve.cli.capacity.effort import Effort, effort_options, take
 from hetserve.cli.capacity.inputs import choose, problem_of, read, refuse
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
-from hetserve.cli.capacity.simulation_options import POLICIES, counts, manifests_options, rate
+from hetserve.cli.capacity.simulation_options import counts, manifests_options, policy_option, rate
 from hetserve.cli.output.drawing import draw_or_refuse
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SEEDS_TO_FIND = 3
     callback=counts,
     help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
 )
-@click.option("--policy", type=click.Choice(POLICIES), default="hetserve", show_default=True, help="Who serves what.")
+@policy_option
 @click.option(
     "--rate", metavar="Q/S", callback=rate, help="Offer this load; default with recorded arrivals: as recorded."
 )

@@ -9,12 +9,10 @@ import click
 
 from hetserve.cli import values
 from hetserve.files import UnreadableError
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:
     from hetserve.demand import BatchMix
-
-POLICIES = ("hetserve", "kairos", "fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
-"""Spelled out, since importing them would cost `hetserve --help` the time; a test compares them."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -79,6 +77,13 @@ def _picture(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return picture(ctx, param, value)
 
 
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(DISPATCH_POLICIES.names),
+    default=default_dispatch_policy(),
+    show_default=True,
+    help="Who serves what.",
+)
 plot_option = click.option("--plot", metavar="FILE", callback=_picture, help="Draw the answer: .png or .svg.")
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")

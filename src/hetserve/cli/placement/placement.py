@@ -12,6 +12,7 @@ import click
 
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Source
@@ -82,7 +83,7 @@ def _log(source: Source, where: str | None, system: str) -> list[Record]:
 @click.argument("log", metavar="FILE|URL")
 @click.option(
     "--policy",
-    type=click.Choice(["WorstFit", "BestFit", "Spread"]),
+    type=click.Choice(PLACEMENT_POLICIES.names),
     help="Do not compare: tell what this policy would have done instead.",
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
@@ -153,11 +154,11 @@ def _compare_policies(records: list[Record], policy: str, output: str) -> None:
     from hetserve.cli.placement.what_if_table import block  # noqa: PLC0415
     from hetserve.placement.log.replay import logged_policy  # noqa: PLC0415
     from hetserve.placement.log.what_if import what_if  # noqa: PLC0415
-    from hetserve.placement.pods.requests import PolicyName  # noqa: PLC0415
+    from hetserve.placement.pods.requests import policy_name  # noqa: PLC0415
 
-    courses = [what_if(records, one) for one in dict.fromkeys((logged_policy(records), PolicyName(policy)))]
+    courses = [what_if(records, one) for one in dict.fromkeys((logged_policy(records), policy_name(policy)))]
     if output == "text":
         click.echo(text_of([block(courses)]), nl=False)
         return
-    documents = [{**asdict(course), "policy": course.policy.value} for course in courses]
+    documents = [asdict(course) for course in courses]
     click.echo(as_text([{"policies": documents}], output), nl=False)

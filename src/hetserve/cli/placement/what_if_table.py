@@ -28,7 +28,7 @@ def block(courses: Sequence[WhatIf]) -> Block:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("")
     for number, course in enumerate(courses):
-        table.add_column(course.policy.value + (" (as it was)" if number == 0 else ""), justify="right")
+        table.add_column(course.policy + (" (as it was)" if number == 0 else ""), justify="right")
     for label, value in _ROWS:
         table.add_row(label, *(value(course) for course in courses))
     lines = (("model", "placed at once where there is room, waiting pods first when room comes"),)

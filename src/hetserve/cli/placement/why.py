@@ -11,6 +11,7 @@ import click
 from hetserve.cli.capacity.inputs import EXIT_INFEASIBLE
 from hetserve.cli.cluster.snapshot import source_options, system_option
 from hetserve.cli.output import messages
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Snapshot, Source
@@ -26,8 +27,8 @@ _DECISIONS: Final = 4
 @system_option
 @click.option(
     "--policy",
-    type=click.Choice(["WorstFit", "BestFit", "Spread"]),
-    help="For a pod that names none; default: as the extender is configured, else WorstFit.",
+    type=click.Choice(PLACEMENT_POLICIES.names),
+    help=f"For a pod that names none; default: as the extender is configured, else {default_placement_policy()}.",
 )
 @click.option("--log", metavar="URL|FILE", help="Placement log, to tell what was decided about the pod, and when.")
 @click.option("--all", "every", is_flag=True, help="List every GPU.")
@@ -55,7 +56,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.placement.why_answer import answer  # noqa: PLC0415
     from hetserve.cli.placement.why_text import blocks  # noqa: PLC0415
-    from hetserve.placement import PolicyName, QueueSettings  # noqa: PLC0415
+    from hetserve.placement import DEFAULT_POLICY, QueueSettings, policy_name  # noqa: PLC0415
 
     policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
     source = Source.of(**given)
@@ -64,7 +65,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     raw = _find(source, snapshot, namespace, pod)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
-    made = answer(raw, snapshot, PolicyName(policy or installed.get("policy", "WorstFit")), beta)
+    made = answer(raw, snapshot, policy_name(policy or installed.get("policy", DEFAULT_POLICY)), beta)
     made |= _decided(str(made["pod"]["uid"]), log, snapshot)
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
     if made["state"] == "Unreadable":

@@ -63,7 +63,7 @@ def _request(request: GpuRequest) -> Json:
         "memoryMiB": None if request.whole else request.memory_mib,
         "model": request.model,
         "antiAffinity": request.anti_affinity.value,
-        "policy": None if request.policy is None else request.policy.value,
+        "policy": request.policy,
         "accepts": None if selector.accepts_all else str(selector),
         "priority": request.priority,
     }
@@ -189,7 +189,7 @@ def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -
 def _decision(decision: PlacementDecision) -> Json:
     chosen, runner_up = decision.chosen, decision.runner_up
     return {
-        "policy": decision.policy.value,
+        "policy": decision.policy,
         "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
         "why": decision_text(decision),
         "runnerUp": None if runner_up is None else offer_text(runner_up),

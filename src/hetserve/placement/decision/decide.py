@@ -17,8 +17,8 @@ from hetserve.placement.decision.choose import Rows, best_two, node_order
 from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
 from hetserve.placement.ledger.inventory import GpuKey, Place
-from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.placement.policies import RANKS
+from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
+from hetserve.placement.policies import rank_of
 from hetserve.placement.values import value
 from hetserve.units import MiB
 
@@ -59,7 +59,7 @@ class PlacementDecision:
     chosen: GpuOffer | None
     runner_up: GpuOffer | None
     refusals: tuple[NodeRefusal, ...]
-    policy: PolicyName = PolicyName.WORST_FIT
+    policy: PolicyName = DEFAULT_POLICY
 
 
 def decide(
@@ -67,7 +67,7 @@ def decide(
     request: GpuRequest,
     offered: Sequence[str],
     *,
-    policy: PolicyName = PolicyName.WORST_FIT,
+    policy: PolicyName = DEFAULT_POLICY,
     explain: bool = False,
 ) -> PlacementDecision:
     """The best GPUs for `request` on the offered nodes, by its own policy, else by `policy`.
@@ -77,7 +77,7 @@ def decide(
     """
     policy = request.policy or policy
     index = index.narrowed_to(offered)
-    ranks = RANKS[policy](index)
+    ranks = rank_of(policy)(index)
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return PlacementDecision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
@@ -111,7 +111,7 @@ def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> boo
 
 
 def scores(
-    index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = PolicyName.WORST_FIT
+    index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = DEFAULT_POLICY
 ) -> dict[str, int]:
     """Score per offered node: 10 for the policy's best, 9 down to 1 in its order, 0 if the request does not fit.
 
@@ -119,7 +119,7 @@ def scores(
     than ten ranks, neighbours share a score below the best.
     """
     index = index.narrowed_to(offered)
-    ranks = RANKS[request.policy or policy](index)
+    ranks = rank_of(request.policy or policy)(index)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)

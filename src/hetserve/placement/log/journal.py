@@ -375,7 +375,7 @@ class JournaledPlacer(Placer):
 
     def header(self, wall: float) -> Record:
         """First record of a log: version and settings; `wall` is the time of day [s since 1970] now."""
-        settings = {"mode": self.mode.value, "policy": self.policy.value}
+        settings = {"mode": self.mode.value, "policy": self.policy}
         now = self.recorder.clock()
         return {"t": now, "call": HEADER, "version": VERSION, "wall": wall, "hold": self.hold, "settings": settings}
 

@@ -31,7 +31,7 @@ from hetserve.placement.log.journal import (
     offered_names,
 )
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods.requests import PolicyName
+from hetserve.placement.pods.requests import PolicyName, policy_name
 from hetserve.units import Seconds
 
 
@@ -92,7 +92,7 @@ def logged_policy(records: Iterable[Record]) -> PolicyName:
     header = next(iter(records), {})
     check_version(header)
     try:
-        return PolicyName(header["settings"]["policy"])
+        return policy_name(header["settings"]["policy"])
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
 
@@ -111,7 +111,7 @@ class Player:
         check_version(header)
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
-            given = {"mode": Mode(logged["mode"]), "policy": PolicyName(logged["policy"])}
+            given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
         return cls(hold, given | settings)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError, short, text
 from hetserve.placement.pods.requests import ANY_GPU, LONGEST_WISHES, MOST_WISHES, AntiAffinity, GpuSelector, PolicyName
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 _LISTS: Final = (
     names.ANNOTATION_GPU_PRODUCT,
@@ -18,7 +18,6 @@ _LISTS: Final = (
     names.ANNOTATION_GPU_UUID_EXCLUDE,
 )
 _WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLACEMENT_POLICY, *_LISTS})
-_E = TypeVar("_E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,21 @@ def preferences(annotations: Mapping[str, Any]) -> Preferences:
         return _NO_WISHES
     anti_affinity = AntiAffinity.HARD
     try:
-        anti_affinity = _choice(annotations, names.ANNOTATION_ANTI_AFFINITY, AntiAffinity) or AntiAffinity.HARD
-        policy = _choice(annotations, names.ANNOTATION_PLACEMENT_POLICY, PolicyName)
+        affinities = tuple(member.value for member in AntiAffinity)
+        wish = _choice(annotations, names.ANNOTATION_ANTI_AFFINITY, affinities)
+        anti_affinity = AntiAffinity.HARD if wish is None else AntiAffinity(wish)
+        named = _choice(annotations, names.ANNOTATION_PLACEMENT_POLICY, PLACEMENT_POLICIES.names)
+        policy = None if named is None else PolicyName(named)
         return Preferences(anti_affinity, policy, _selector(annotations))
     except InvalidObjectError as error:
         return Preferences(anti_affinity, complaint=str(error))
 
 
-def _choice(annotations: Mapping[str, Any], key: str, kind: type[_E]) -> _E | None:
+def _choice(annotations: Mapping[str, Any], key: str, choices: Sequence[str]) -> str | None:
     value = text(annotations.get(key), f"annotation {key}")
-    if value is None:
-        return None
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = " or ".join(str(member.value) for member in kind)
-        raise InvalidObjectError(f"annotation {key}: {short(value)} is not {allowed}") from None
+    if value is not None and value not in choices:
+        raise InvalidObjectError(f"annotation {key}: {short(value)} is not {' or '.join(choices)}")
+    return value
 
 
 def _selector(annotations: Mapping[str, Any]) -> GpuSelector:

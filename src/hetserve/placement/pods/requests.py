@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NewType
 
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement.values import value
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 from hetserve.sanitize import sanitize
 from hetserve.units import MiB
 
@@ -32,12 +33,17 @@ class AntiAffinity(Enum):
     NONE = "None"
 
 
-class PolicyName(Enum):
-    """Order in which GPUs that fit are preferred; each has a module in `hetserve.placement.policies`."""
+PolicyName = NewType("PolicyName", str)
+"""Name of a placement policy, which says in which order GPUs that fit are preferred."""
+DEFAULT_POLICY: Final = PolicyName(default_placement_policy())
+"""Policy of an installation that names none."""
 
-    WORST_FIT = "WorstFit"
-    BEST_FIT = "BestFit"
-    SPREAD = "Spread"
+
+def policy_name(text: str) -> PolicyName:
+    """A name of PLACEMENT_POLICIES. Raises ValueError for a text that is none."""
+    if text not in PLACEMENT_POLICIES:
+        raise ValueError(f"{text!r} is no placement policy; there are: {', '.join(PLACEMENT_POLICIES.names)}")
+    return PolicyName(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+from functools import cache
+from typing import cast
 
 from hetserve.placement.pods.requests import PolicyName
-from hetserve.placement.policies import best_fit, spread, worst_fit
 from hetserve.placement.policies.interface import Rank
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES, PlacementMember
 
-RANKS: Final[Mapping[PolicyName, Rank]] = MappingProxyType(
-    {
-        PolicyName.WORST_FIT: worst_fit.rank,
-        PolicyName.BEST_FIT: best_fit.rank,
-        PolicyName.SPREAD: spread.rank,
-    }
-)
 
-__all__ = ["RANKS", "Rank"]
+def rank_of(policy: PolicyName) -> Rank:
+    """The rank by which a policy prefers GPUs."""
+    return _loaded(PLACEMENT_POLICIES[policy])
+
+
+@cache
+def _loaded(member: PlacementMember) -> Rank:
+    return cast("Rank", member.load())
+
+
+__all__ = ["Rank", "rank_of"]

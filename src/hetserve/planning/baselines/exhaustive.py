@@ -28,7 +28,9 @@ LIMIT: Final = 100_000
 """Most configurations that are tried; a refusal names it."""
 
 
-def plan_exhaustive(problem: Problem, evaluate: Evaluator | None = None, limit: int = LIMIT) -> Plan:
+def plan_exhaustive(
+    problem: Problem, evaluate: Evaluator | None = None, _seed: int | None = None, *, limit: int = LIMIT
+) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
     evaluate: queries/s that a configuration holds; None: the plan is the highest upper bound, and says so.

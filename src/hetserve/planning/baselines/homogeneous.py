@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text
 from hetserve.planning.kairos.base import slo_miss
 from hetserve.planning.kairos.setting import settle
@@ -29,7 +30,7 @@ from hetserve.units import QPS, MicroDollarsPerHour
 NAME: Final = "homogeneous"
 
 
-def plan_homogeneous(problem: Problem) -> Plan:
+def plan_homogeneous(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """Best single type. The SLO is judged as the heterogeneous planner of the objective does: by the mean latency
     under MaxThroughput, at its percentile under MinCost.
     """

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.kairos.explain import Ranked, explain
 from hetserve.planning.kairos.next_step import next_step
 from hetserve.planning.kairos.setting import entries, nothing_fits, settle
@@ -22,7 +23,7 @@ NAME: Final = "kairos"
 TOP: Final = 10
 
 
-def plan_kairos(problem: Problem) -> Plan:
+def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """Kairos's plan: the configuration within the budget that its upper bound and similarity rule choose.
 
     An infeasible plan has reason BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base)

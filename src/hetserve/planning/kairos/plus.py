@@ -33,7 +33,7 @@ _MOST_RANKED: Final = 65_536
 
 
 def plan_kairos_plus(
-    problem: Problem, evaluate: Evaluator | None = None, limit: int | None = None, seed: int | None = None
+    problem: Problem, evaluate: Evaluator | None = None, seed: int | None = None, *, limit: int | None = None
 ) -> Plan:
     """Best configuration by trial.
 

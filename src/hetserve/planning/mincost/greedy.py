@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
@@ -25,7 +26,7 @@ from hetserve.units import QPS
 NAME: Final = "greedy"
 
 
-def plan_greedy(problem: Problem) -> Plan:
+def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
     """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
     model = modelled(problem, NAME)
     if isinstance(model, Plan):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.kairos.base import no_type_meets_slo
 from hetserve.planning.milp import SOLVERS, Chain, IntegerProgram, Row, Solver
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
@@ -36,7 +37,13 @@ from hetserve.units import QPS
 NAME: Final = "ilp"
 
 
-def plan_ilp(problem: Problem, solvers: Sequence[Solver] = SOLVERS) -> Plan:
+def plan_ilp(
+    problem: Problem,
+    _evaluate: Evaluator | None = None,
+    _seed: int | None = None,
+    *,
+    solvers: Sequence[Solver] = SOLVERS,
+) -> Plan:
     """HetSev's plan; solvers: in order of preference, the next is asked when one fails.
 
     A budget is a hard constraint; with a budget and no load, the plan carries as much as it buys. An infeasible plan

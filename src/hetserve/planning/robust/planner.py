@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from hetserve.planning.evaluator import Evaluator
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.order import by_name, in_order_of
@@ -102,7 +103,7 @@ def each(evaluate: Callable[[Counts], float], method: str, error: float = SIMULA
     return run
 
 
-def plan_robust(problem: Problem, evaluate: Callable[[Counts], float] | None = None, seed: int | None = None) -> Plan:
+def plan_robust(problem: Problem, evaluate: Evaluator | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
     evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation.

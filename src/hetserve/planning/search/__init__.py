@@ -6,20 +6,20 @@ request, the sub-configuration pruning of Kairos's Algorithm 1, as the paper gra
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Final
+from typing import Protocol, cast
 
 from hetserve.planning.search.session import Evaluator, Session
 from hetserve.planning.search.space import SearchSpace, search_space
 from hetserve.planning.search.trace import Evaluation, SearchTrace
+from hetserve.registry.search_methods import SEARCH_METHODS
 
-_MODULES: Final = {
-    "random": "random_search",
-    "annealing": "annealing",
-    "genetic": "genetic",
-    "bayesian": "bayesian",
-}
-METHODS: Final = tuple(_MODULES)
+
+class Method(Protocol):
+    """What the function of a search method is; `hetserve.registry.search_methods` lists them."""
+
+    def __call__(self, session: Session, seed: int, /) -> None:
+        """Try configurations until the session is over."""
+        ...
 
 
 def search(
@@ -38,21 +38,20 @@ def search(
     type are not expected to serve more (under noise they can, so the best may be missed).
     Raises ValueError for an unknown method, a limit below 1, or an evaluator that returns what is no rate.
     """
-    if method not in _MODULES:
-        raise ValueError(f"search method {method!r} is unknown; there are: {', '.join(METHODS)}")
+    if method not in SEARCH_METHODS:
+        raise ValueError(f"search method {method!r} is unknown; there are: {', '.join(SEARCH_METHODS.names)}")
     if limit is not None and limit < 1:
         raise ValueError(f"limit {limit}: at least one evaluation is needed")
-    # Late: the Bayesian one needs scikit-learn, which costs a second to import.
-    run = import_module(f"{__name__}.{_MODULES[method]}").run
+    run = cast("Method", SEARCH_METHODS[method].load())
     session = Session(space, evaluate, limit, prune=prune)
     run(session, seed)
     return SearchTrace(method, seed, tuple(session.evaluations), len(space), session.pruned)
 
 
 __all__ = [
-    "METHODS",
     "Evaluation",
     "Evaluator",
+    "Method",
     "SearchSpace",
     "SearchTrace",
     "search",

@@ -1,0 +1,111 @@
+"""The kinds of custom resources: the CRDs, the reader of manifests and the operator's watches derive from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from hetserve.api.base import ApiObject
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.api.names import API_VERSION
+from hetserve.registry.members import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+    def as_crd(self) -> dict[str, Any]:
+        column: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        return column | ({"priority": self.priority} if self.priority else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomResource:
+    """One kind: its model, how the API server serves it, and what the operator does with its objects.
+
+    short: the short name for kubectl. labels_pods: pods carry the object's name as a label, so it has at most 63
+    characters. planned_from: services are planned from its objects. The operator then keeps the spec of each, and a
+    change wakes the services of its namespace, or all services if the kind has no namespaces.
+    """
+
+    model: type[ApiObject]
+    plural: str
+    short: str
+    namespaced: bool
+    columns: tuple[Column, ...]
+    labels_pods: bool
+    planned_from: bool
+
+    @property
+    def name(self) -> str:
+        return self.model.__name__
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        """Path on the API server: of all objects, of those of a namespace, or of one object."""
+        scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace is not None else ""
+        last = "" if name is None else f"/{quote(name, safe='')}"
+        return f"/apis/{API_VERSION}{scope}/{self.plural}{last}"
+
+
+AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
+
+INFERENCE_SERVICE: Final = CustomResource(
+    model=InferenceService,
+    plural="inferenceservices",
+    short="hisvc",  # not isvc: KServe has it
+    namespaced=True,
+    labels_pods=True,
+    planned_from=False,
+    columns=(
+        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+        Column("Objective", "string", ".spec.objective"),
+        Column("Plan", "string", ".status.plan.summary"),
+        Column("QPS", "string", ".status.plan.qps"),
+        Column("Cost/h", "string", ".status.plan.hourlyCost"),
+        Column("Reason", "string", ".status.reason"),
+        Column("Verdict", "string", ".status.plan.verdict", priority=1),
+        AGE,
+    ),
+)
+INSTANCE_TYPE: Final = CustomResource(
+    model=InstanceType,
+    plural="instancetypes",
+    short="hit",
+    namespaced=False,
+    labels_pods=True,
+    planned_from=True,
+    columns=(
+        Column("Price", "string", ".spec.price.hourly"),
+        Column("Per", "string", ".spec.price.per"),
+        Column("GPU", "string", ".spec.gpu.product"),
+        Column("GPU-Memory", "string", ".spec.gpu.memory"),
+        Column("Max", "integer", ".spec.maxInstances"),
+        AGE,
+    ),
+)
+MODEL_PROFILE: Final = CustomResource(
+    model=ModelProfile,
+    plural="modelprofiles",
+    short="hmp",
+    namespaced=True,
+    labels_pods=False,
+    planned_from=True,
+    columns=(
+        Column("Model", "string", ".spec.model"),
+        Column("Type", "string", ".spec.instanceType"),
+        Column("Max-Batch", "integer", ".spec.maxBatch"),
+        Column("GPU-Memory", "string", ".spec.gpuMemory"),
+        AGE,
+    ),
+)
+
+KINDS: Final = Registry(INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE)

@@ -1,0 +1,73 @@
+"""A registry: the members of a family by name, and how to get at one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Named(Protocol):
+    """Anything with a name of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of a family.
+
+    where: `package.module:function`. about: what it is, for the tables in docs/.
+    """
+
+    name: str
+    where: str
+    about: str
+
+    def load(self) -> Any:
+        """The function itself, imported on first use. Raises ImportError or AttributeError for a wrong `where`."""
+        module, _, function = self.where.partition(":")
+        return getattr(import_module(module), function)
+
+
+M = TypeVar("M", bound=Named)
+
+
+class Registry(Generic[M]):
+    """Members of one family by name, in the order in which help and docs list them."""
+
+    def __init__(self, *members: M) -> None:
+        self._members = {member.name: member for member in members}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._members)
+
+    def names_of(self, holds: Callable[[M], bool]) -> tuple[str, ...]:
+        """Names of the members for which a condition holds."""
+        return tuple(member.name for member in self if holds(member))
+
+    def __iter__(self) -> Iterator[M]:
+        return iter(self._members.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __getitem__(self, name: str) -> M:
+        """Raises KeyError for a name that is not registered."""
+        return self._members[name]
+
+    @contextmanager
+    def extended(self, member: M) -> Iterator[None]:
+        """One more member inside the `with` block. Raises ValueError if the name is taken."""
+        if member.name in self:
+            raise ValueError(f"{member.name} is registered already")
+        before = self._members
+        self._members = {**before, member.name: member}
+        try:
+            yield
+        finally:
+            self._members = before

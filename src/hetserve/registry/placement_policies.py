@@ -1,0 +1,48 @@
+"""The placement policies: the order in which GPUs that fit are preferred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.registry.members import Member, Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementMember(Member):
+    """A placement policy; its function is a `hetserve.placement.policies.Rank`.
+
+    name: as pods, settings and placement logs have it. about: its order. best_for: when to choose it. default: the
+    policy of an installation that names none.
+    """
+
+    best_for: str
+    default: bool = False
+
+
+PLACEMENT_POLICIES: Final = Registry(
+    PlacementMember(
+        name="WorstFit",
+        where="hetserve.placement.policies.worst_fit:rank",
+        about="idle GPUs first, then the most free memory",
+        best_for="models that should disturb each other least (HetSev's rule)",
+        default=True,
+    ),
+    PlacementMember(
+        name="BestFit",
+        where="hetserve.placement.policies.best_fit:rank",
+        about="shared GPUs first, then the least free memory that is enough",
+        best_for="few GPUs in use, whole ones left for large pods",
+    ),
+    PlacementMember(
+        name="Spread",
+        where="hetserve.placement.policies.spread:rank",
+        about="fewest pods on the GPU, then fewest on its node, then the most free memory",
+        best_for="equal numbers of pods, whatever they ask for",
+    ),
+)
+
+
+def default_placement_policy() -> str:
+    """Name of the policy of an installation that names none."""
+    return next(member.name for member in PLACEMENT_POLICIES if member.default)

@@ -1,0 +1,98 @@
+"""The planners: which objectives each is made for, and which one decides if nobody names one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hetserve.registry.members import Member, Registry
+
+Objective = Literal["MaxThroughput", "MinCost"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("MaxThroughput", "MinCost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerMember(Member):
+    """A planner; its function is a `hetserve.planning.registry.Planner`.
+
+    objectives: those it is made for. default_for: objectives of which it is the default, for the command line and the
+    operator alike. compared_for: objectives for which `hetserve compare` takes it by default. evaluates: it tries
+    configurations, so it takes an evaluator. seeded: without an evaluator it simulates queries that it draws.
+    """
+
+    objectives: tuple[Objective, ...] = OBJECTIVES
+    default_for: tuple[Objective, ...] = ()
+    compared_for: tuple[Objective, ...] = ()
+    evaluates: bool = False
+    seeded: bool = False
+
+
+PLANNERS: Final = Registry(
+    PlannerMember(
+        name="robust",
+        where="hetserve.planning.robust.planner:plan_robust",
+        about="simulates the leading bounds and every type alone with the noise of the profiles, takes what holds most",
+        objectives=("MaxThroughput",),
+        default_for=("MaxThroughput",),
+        compared_for=("MaxThroughput",),
+        evaluates=True,
+        seeded=True,
+    ),
+    PlannerMember(
+        name="kairos",
+        where="hetserve.planning.kairos.planner:plan_kairos",
+        about="ranks what the budget buys by Kairos's upper bound; simulates nothing",
+        objectives=("MaxThroughput",),
+        compared_for=("MaxThroughput",),
+    ),
+    PlannerMember(
+        name="kairos-plus",
+        where="hetserve.planning.kairos.plus:plan_kairos_plus",
+        about="simulates in falling order of the bound until no other bound is above what it found",
+        objectives=("MaxThroughput",),
+        evaluates=True,
+        seeded=True,
+    ),
+    PlannerMember(
+        name="ilp",
+        where="hetserve.planning.mincost.ilp:plan_ilp",
+        about="HetSev's integer program, solved exactly",
+        objectives=("MinCost",),
+        default_for=("MinCost",),
+        compared_for=("MinCost",),
+    ),
+    PlannerMember(
+        name="greedy",
+        where="hetserve.planning.mincost.greedy:plan_greedy",
+        about="HetSev's heuristic; the plan says how far it is from the optimum",
+        objectives=("MinCost",),
+        compared_for=("MinCost",),
+    ),
+    PlannerMember(
+        name="homogeneous",
+        where="hetserve.planning.baselines.homogeneous:plan_homogeneous",
+        about="the best single type",
+        compared_for=OBJECTIVES,
+    ),
+    PlannerMember(
+        name="exhaustive",
+        where="hetserve.planning.baselines.exhaustive:plan_exhaustive",
+        about="looks at every configuration, of which there may be at most 100,000",
+        evaluates=True,
+    ),
+)
+
+
+def default_planner(objective: str) -> str:
+    """Name of the planner that decides for an objective if nobody names one."""
+    return next(member.name for member in PLANNERS if objective in member.default_for)
+
+
+def compared_for(objective: Objective) -> tuple[str, ...]:
+    """Planners that `hetserve compare` takes by default."""
+    return PLANNERS.names_of(lambda member: objective in member.compared_for)
+
+
+def evaluating() -> tuple[str, ...]:
+    """Planners that take an evaluator."""
+    return PLANNERS.names_of(lambda member: member.evaluates)

@@ -1,0 +1,43 @@
+"""The search methods that Kairos+ is measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.registry.members import Member, Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchMember(Member):
+    """A search method; its function is a `hetserve.planning.search.Method`.
+
+    needs: module of an optional extra without which it cannot run; None: it needs none.
+    """
+
+    needs: str | None = None
+
+
+SEARCH_METHODS: Final = Registry(
+    SearchMember(
+        name="random",
+        where="hetserve.planning.search.random_search:run",
+        about="tries configurations in a random order",
+    ),
+    SearchMember(
+        name="annealing",
+        where="hetserve.planning.search.annealing:run",
+        about="walks to neighbours, at first also to worse ones",
+    ),
+    SearchMember(
+        name="genetic",
+        where="hetserve.planning.search.genetic:run",
+        about="breeds configurations from the best ones",
+    ),
+    SearchMember(
+        name="bayesian",
+        where="hetserve.planning.search.bayesian:run",
+        about="tries where a Gaussian process expects the largest improvement",
+        needs="sklearn",
+    ),
+)
