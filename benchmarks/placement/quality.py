@@ -17,7 +17,7 @@ from benchmarks.placement.testbed import HETSEV_MODELS, MIXED_MODELS, TestbedMod
 from benchmarks.reporting import Json, table
 
 from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide
-from hetserve.placement.ledger.index import Place
+from hetserve.placement.ledger.inventory import Place
 from hetserve.units import MiB, Seconds
 
 TITLE = "Placement quality on HetSev's testbed"

@@ -19,8 +19,9 @@ from hetserve.reconcile import (
     Request,
     WriteStatus,
 )
+from hetserve.reconcile.api_messages import is_of_the_content
+from hetserve.reconcile.ownership import is_ours
 from hetserve_operator.paths import deployments_path, events_path, service_path
-from hetserve_operator.refusals import is_of_the_content
 from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
 
@@ -128,7 +129,7 @@ class Writer:
             query = {**MANAGER, "dryRun": "All"}
             return (await self._api.request("PUT", path, query=query, body=request.manifest)).content()
         except ApiStatusError as error:
-            if is_of_the_content(error):
+            if is_of_the_content(error.status, error.message):
                 raise
             raise denied from None
 
@@ -153,8 +154,7 @@ class Writer:
     async def _uid_if_ours(self, meta: RawObject) -> str:
         found = (await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))).content()
         ours = meta["ownerReferences"][0]["uid"]
-        owners = [o for o in found["metadata"].get("ownerReferences") or () if o.get("controller")]
-        if [o.get("uid") for o in owners] != [ours]:
+        if not is_ours(found, ours):
             raise NameTakenError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )

@@ -28,12 +28,12 @@ from hetserve.reconcile import (
     failure_status,
     step,
 )
+from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
-from hetserve_operator.refusals import is_of_the_content
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
@@ -127,7 +127,7 @@ class Controller:
         try:
             answer = await self._writer.perform(request)
         except NameTakenError as error:
-            memory.keep_refused(request.key, str(error), self._clock())
+            memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
@@ -161,16 +161,19 @@ class Controller:
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
             return False
-        if isinstance(request, WriteStatus) or not (error.status == 403 or is_of_the_content(error)):
+        of_the_content = is_of_the_content(error.status, error.message)
+        if isinstance(request, WriteStatus) or not (error.status == 403 or of_the_content):
             if self._is_told(request, error, memory):
                 return True
             raise error
-        words = _own_words(error.message, request) if isinstance(request, Render) else error.message
-        if isinstance(request, Render | Create) and is_of_the_content(error):
+        message = error.message
+        if isinstance(request, Render):
+            message = renamed(message, unused_name(request), str(request.manifest["metadata"]["name"]))
+        if isinstance(request, Render | Create) and of_the_content:
             digest = manifest_digest(request.manifest)
-            memory.keep_rendered(digest, Rendered(refusal=words), self._clock())
+            memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
-            memory.keep_refused(request.key, words, self._clock())
+            memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
@@ -178,8 +181,8 @@ class Controller:
         if not isinstance(request, Render) or not memory.fails_again():
             return False
         name = request.manifest["metadata"]["name"]
-        words = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
-        memory.keep_refused(request.key, words, self._clock())
+        message = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
+        memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
     async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
@@ -201,11 +204,6 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
-
-
-def _own_words(message: str, render: Render) -> str:
-    """The API server's message with the Deployment's name in place of the dry run's."""
-    return message.replace(unused_name(render), str(render.manifest["metadata"]["name"]))
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -97,7 +97,7 @@ def _place(fact: PodFact | None) -> tuple[object, ...] | None:
     """Resources that a bound pod takes; None for an unbound one."""
     if fact is None or fact.node is None:
         return None
-    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.untold, fact.unread is None
+    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.gpus_unknown, fact.unread is None
 
 
 def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:

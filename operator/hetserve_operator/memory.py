@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.reconcile import Rendered
+from hetserve.reconcile.api_messages import ApiRefusal
 
 RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
@@ -50,7 +51,7 @@ class Memory:
     """Memory of one service; times are monotonic seconds. Reading drops expired entries."""
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
-    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _refused: dict[str, tuple[float, ApiRefusal]] = field(default_factory=dict)
     _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
     _failed: int = 0
@@ -60,9 +61,9 @@ class Memory:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}
         return {digest: rendered for digest, (_, rendered) in self._rendered.items()}
 
-    def refused(self, now: float) -> dict[str, str]:
+    def refused(self, now: float) -> dict[str, ApiRefusal]:
         self._refused = {key: entry for key, entry in self._refused.items() if entry[0] > now}
-        return {key: words for key, (_, words) in self._refused.items()}
+        return {key: refusal for key, (_, refusal) in self._refused.items()}
 
     def held(self, now: float) -> dict[str, float]:
         self._repairs = {name: r for name, r in self._repairs.items() if not r.is_calm(now)}
@@ -80,8 +81,8 @@ class Memory:
         while len(self._rendered) > _MOST_RENDERED:
             del self._rendered[next(iter(self._rendered))]
 
-    def keep_refused(self, key: str, words: str, now: float) -> None:
-        self._refused[key] = (now + RETRY_REFUSED, words)
+    def keep_refused(self, key: str, refusal: ApiRefusal, now: float) -> None:
+        self._refused[key] = (now + RETRY_REFUSED, refusal)
 
     def note_repair(self, name: str, now: float) -> None:
         self._repairs.setdefault(name, RepairBackoff()).note(now)

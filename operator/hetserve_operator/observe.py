@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
+from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
-from hetserve.reconcile.observed import Owner, PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.cache import Cache, list_version
 from hetserve_operator.memory import Memory
@@ -93,7 +94,7 @@ class Observer:
         return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], sets
 
     async def _by_name(
-        self, path: Callable[[str, str], str], key: Key, owners: set[Owner], known: list[RawObject]
+        self, path: Callable[[str, str], str], key: Key, owners: set[OwnerReference], known: list[RawObject]
     ) -> list[RawObject]:
         uids = {owner.uid for owner in owners} - {raw["metadata"]["uid"] for raw in known}
         missing = sorted(owner for owner in owners if owner.uid in uids)

@@ -17,7 +17,7 @@ from hetserve.placement.ledger.index import GpuIndex
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
 _ARRAYS: Final = ("free", "pods", "idle", "open", "usable")
 _KINDS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_)
-_TABLES: Final = ("_strangers", "_holders", "content")
+_TABLES: Final = ("_unattributed", "_holders", "content")
 _fixed = set(vars(GpuIndex(()))) - {*_ARRAYS, *_TABLES}
 _structures: dict[tuple[Any, ...], dict[str, Any]] = {}
 _values: list[Any] = []

@@ -17,7 +17,8 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.check import violations
-from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import MiB, Seconds
 
@@ -42,7 +43,7 @@ def test_one_broken_node_does_not_hide_the_others() -> None:
     ledger.put_node(parse_node(broken))
     decision = decide(ledger.index, parse_pod(gpu_pod()).request, ["bad", "good"])
     assert decision.chosen is not None, "one bad annotation stops the whole cluster"
-    assert any(problem.startswith("node bad:") for problem in ledger.problems()), "and nobody is told"
+    assert any(problem.startswith("node bad:") for problem in problem_lines(ledger.problems())), "and nobody is told"
 
 
 def test_over_use_is_not_free_memory() -> None:
@@ -73,7 +74,7 @@ def test_a_busy_node_that_gets_uuids_is_not_thought_idle() -> None:
     assert decision.chosen.node == "n1", "two full GPUs are given away a second time, with the same model on them"
     alone = decide(ledger.index, new, ["n0"])
     assert alone.chosen is None, "two full GPUs are given away a second time, with the same model on them"
-    assert [(r.reason, r.nodes, r.resolvable) for r in alone.refusals] == [(UNLISTED_GPU, ("n0",), True)]
+    assert texts_by_node(alone.refusals) == {"n0": UNLISTED_GPU}
     assert scores(ledger.index, new, ["n0", "n1"])["n0"] == 0, "the closed node is the favourite"
 
 

@@ -12,9 +12,10 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
-from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.event_handlers import NodeSink, PodSink
-from hetserve.placement.ledger.compare import Cluster, Kind, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
@@ -201,9 +202,9 @@ def test_a_bound_pod_that_does_not_say_where_it_runs_frees_no_memory(pod: Json) 
     for model in "ab":
         outcome = placer.filter(gpu_pod(f"new-{model}", model=model, memory_mib=20000), ["n0"])
         assert outcome.passed == (), "nobody knows on which GPU the pod runs, and one is given away"
-        assert outcome.failed == {"n0": UNLISTED_GPU}
+        assert texts_by_node(outcome.refusals) == {"n0": UNLISTED_GPU}
     assert len(placer.problems()) == 1
-    found = compare(placer.ledger, Cluster.of([pod], [gpu_node("n0")]))
+    found = compare(placer.ledger, ClusterHoldings.of([pod], [gpu_node("n0")]))
     assert [one.kind for one in found] == [Kind.NO_GPU]
     assert violations([pod], [gpu_node("n0")])
     PodSink(placer).apply("DELETED", pod)
@@ -222,7 +223,7 @@ def test_a_node_opens_again_when_the_annotation_is_written_again(broken: Json, w
     placer = _placer(broken, gpus=2)
     PodSink(placer).apply("MODIFIED", whole)
     assert placer.problems() == ()
-    assert compare(placer.ledger, Cluster.of([whole], [gpu_node("n0")])) == ()
+    assert compare(placer.ledger, ClusterHoldings.of([whole], [gpu_node("n0")])) == ()
     assert placer.filter(gpu_pod("new", memory_mib=10000), ["n0"]).passed == ("n0",)
 
 
@@ -231,7 +232,7 @@ def test_an_annotation_removed_while_we_run_keeps_the_gpu_and_is_told() -> None:
     stripped = UNSAID["no annotation"]
     PodSink(placer).apply("MODIFIED", stripped)
     assert placer.ledger.free(("n0", "0")) == 32768 - 20000
-    assert Kind.NO_GPU in {one.kind for one in compare(placer.ledger, Cluster.of([stripped], [gpu_node("n0")]))}
+    assert Kind.NO_GPU in {one.kind for one in compare(placer.ledger, ClusterHoldings.of([stripped], [gpu_node("n0")]))}
 
 
 def _relabelled(model: str | None, annotations: dict[str, str] | None = None) -> Json:
@@ -250,8 +251,10 @@ def test_a_bound_pod_keeps_both_its_models_to_itself(relist: bool) -> None:
         PodSink(placer).apply("MODIFIED", edited)
     for model, passed in (("a", ()), ("b", ()), ("c", ("n0",))):
         assert placer.filter(gpu_pod(f"new-{model}", model=model), ["n0"]).passed == passed, f"model {model}"
-    assert placer.problems() == ("pod default/bound is of model b now, it was bound as a: its GPU is kept from both",)
-    found = compare(placer.ledger, Cluster.of([edited], [gpu_node("n0", gpus=1)]))
+    assert problem_lines(placer.problems()) == (
+        "pod default/bound is of model b now, it was bound as a: its GPU is kept from both",
+    )
+    found = compare(placer.ledger, ClusterHoldings.of([edited], [gpu_node("n0", gpus=1)]))
     assert {one.kind for one in found} == {Kind.OTHER_MODEL}
 
 

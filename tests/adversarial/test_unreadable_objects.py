@@ -10,8 +10,9 @@ import pytest
 from hetserve.api import names
 from hetserve.placement import event_handlers, parse_node, placer
 from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.reduced import view_of
+from hetserve.placement.pods.read_ahead import view_of
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -50,7 +51,7 @@ def test_a_pod_that_asks_for_a_huge_quantity_does_not_end_the_extender() -> None
     sink.replace([_asking(names.RESOURCE_GPU_MEMORY, HUGE), gpu_pod("good", node="n0", gpu="0")])
     sink.apply("MODIFIED", _asking(names.RESOURCE_GPU_MEMORY, HUGE))
     assert placement.ledger.booking("uid-good") is not None, "one pod of any user hides the pods of all"
-    assert any("default/huge" in problem for problem in placement.problems()), "and nobody is told"
+    assert any("default/huge" in problem for problem in problem_lines(placement.problems())), "and nobody is told"
 
 
 def test_whatever_one_object_raises_the_operator_keeps_the_others() -> None:
@@ -104,7 +105,7 @@ def test_a_bound_pod_that_cannot_be_read_is_there_for_the_operator_and_told_once
         cache.pods.put(_odd(2))
         cache.pods.relist([_odd(3)], 3)
     (fact,) = cache.pods
-    assert (fact.node, fact.untold, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
+    assert (fact.node, fact.gpus_unknown, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
     assert len(caplog.records) == 1
     assert "odd cannot be read" in caplog.messages[0]
     cache.pods.drop(_odd(4))

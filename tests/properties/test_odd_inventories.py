@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement.event_handlers import NodeSink
-from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
 
@@ -50,7 +50,7 @@ def test_ledger_and_cluster_have_the_same_gpus(annotation: str | None, labels: d
     node = _node(annotation, labels)
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeSink(placer).apply("ADDED", node)
-    assert compare(placer.ledger, Cluster.of([], [node])) == ()
+    assert compare(placer.ledger, ClusterHoldings.of([], [node])) == ()
 
 
 @pytest.mark.parametrize("memory", ["32768", None, 1.5, True, [32768]])
@@ -64,4 +64,4 @@ def test_a_slip_in_an_inventory_hides_the_node_even_where_a_pod_holds_a_whole_gp
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeSink(placer).apply("ADDED", node)
     placer.observe(pod)
-    assert compare(placer.ledger, Cluster.of([pod], [node])) == ()
+    assert compare(placer.ledger, ClusterHoldings.of([pod], [node])) == ()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
 from hetserve.placement.decision.decide import scores
+from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import GpuIndex
-from hetserve.placement.ledger.unattributed import Cause, Stranger
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB
 
@@ -26,12 +28,13 @@ REQUESTS = st.builds(
     st.sampled_from([GpuSelector(), GpuSelector(), GpuSelector(ids_excluded=("1",)), GpuSelector(products=("T4",))]),
 )
 
-STRANGERS = [
-    Stranger(Cause.UNLISTED),
-    Stranger(Cause.DEVICE_PLUGIN, "nvidia.com/gpu"),
-    Stranger(Cause.DEVICE_PLUGIN, "nvidia.com/mig-1g.5gb"),
-    Stranger(Cause.UNREADABLE, "d/odd"),
+SAID: list[dict[str, Any]] = [
+    {},
+    {"through": ("nvidia.com/gpu",)},
+    {"through": ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb")},
+    {"unread": True},
 ]
+"""What a pod says of its GPUs beside their ids."""
 BOOKED = st.tuples(
     st.sampled_from(NODES),
     st.sampled_from(["0", "0", "1", "1", "2", "2", UNLISTED]),
@@ -53,8 +56,9 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
         nodes.append(NodeInventory(name, f"uid-{name}", listed, problem))
     index = GpuIndex(nodes)
     for node, gpu, mib, model, share in draw(st.lists(BOOKED, min_size=1, max_size=9)):
-        why = draw(st.sampled_from(STRANGERS))
-        index.book((node, gpu), GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share), 1, (why,))
+        request = GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share)
+        booking = Booking(request, ((node, gpu),), (MiB(mib),), State.BOUND, **draw(st.sampled_from(SAID)))
+        index.book((node, gpu), booking, 1)
     return index
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.objects.metadata import OwnerReference as Owner
 from hetserve.reconcile.build import deployment_name
 from hetserve.reconcile.managed_fields import handed_over
-from hetserve.reconcile.observed import Owner, PodFact
+from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.ownership import sort_pods
 
 Json = dict[str, Any]

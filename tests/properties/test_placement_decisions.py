@@ -23,6 +23,7 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.decision.decide import fits
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import MiB, Seconds
 
@@ -221,4 +222,4 @@ def test_whoever_gets_a_whole_gpu_is_alone_on_it(ledger: Ledger, request: GpuReq
     for use in ledger.gpus():
         assert len(use.bookings) == 1 or not any(booking.request.whole for booking in use.bookings)
         assert use.free_mib >= 0
-    assert all("unhealthy" in problem or "nvidia.com/gpu" in problem for problem in ledger.problems())
+    assert all("unhealthy" in problem or "nvidia.com/gpu" in problem for problem in problem_lines(ledger.problems()))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve.placement import GpuRequest, Ledger, NodeInventory, decide
+from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
 from hetserve.placement.decision.explain import able_nodes, explain
+from hetserve.placement.decision.refusals import RefusalKind
+from hetserve.placement.decision.wording import gpu_reason_text, offer_text, refusal_text
+from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.ledger.inventory import Gpu
-from hetserve.placement.ledger.unattributed import Cause
+from hetserve.placement.log.journal import offer_of, outcome_value, refusals_of
 from hetserve.placement.pods.requests import AntiAffinity, GpuSelector
 from hetserve.placement.pods.view import PodView
 from hetserve.units import MiB
@@ -88,8 +92,8 @@ def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
         assert verdict.fits == (chosen is not None), f"{verdict} but decided {chosen}"
         assert verdict.free_mib == ledger.free((verdict.node, verdict.gpu.id))
         refused = decide(ledger.index, request, [verdict.node], explain=True).refusals
-        closed = {reason.text for reason in verdict.reasons if reason.kind in {cause.value for cause in Cause}}
-        by_cause = [one.reason for one in refused if one.reason.startswith("pods on the node ")]
+        closed = {gpu_reason_text(one) for one in verdict.reasons if one.kind.value in {cause.value for cause in Cause}}
+        by_cause = [refusal_text(one) for one in refused if one.kind is RefusalKind.CLOSED]
         assert all(any(text.startswith(words) for text in closed) for words in by_cause), "two words for one thing"
 
 
@@ -106,3 +110,17 @@ def test_what_the_pod_itself_holds_counts_as_free(ledger: Ledger, request: GpuRe
     said = explain(ledger, request)
     ledger.release(request.uid)
     assert said == explain(ledger, request)
+
+
+@given(ledgers(), requests("new"))
+@settings(max_examples=150)
+def test_a_decision_read_from_the_placement_log_reads_as_it_was_made(ledger: Ledger, request: GpuRequest) -> None:
+    decision = decide(ledger.index, request, ["n0", "n1", "gone"], explain=True)
+    outcome = FilterOutcome((), decision.refusals, decision)
+    written = json.loads(json.dumps(outcome_value(outcome, frozenset(ledger.inventories()))))
+    refused = [(len(one.nodes), refusal_text(one)) for one in decision.refusals]
+    read = [(count, refusal_text(one)) for count, one in refusals_of(written.get("refused", ()), request)]
+    assert sorted(read) == sorted(refused)
+    offers = [offer_of(written["chosen"]), offer_of(written["runnerUp"])]
+    for offer, made in zip(offers, (decision.chosen, decision.runner_up), strict=True):
+        assert (offer and offer_text(offer)) == (made and offer_text(made))

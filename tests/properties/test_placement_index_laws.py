@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
-from hetserve.placement.ledger.allocations import Shelves
-from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.allocations import Allocations
+from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import MiB, Seconds
 
@@ -46,12 +47,12 @@ GPUS = st.lists(
 
 def _built_anew(ledger: Ledger) -> GpuIndex:
     """The index of the same nodes and bookings, from an empty one."""
-    shelves = Shelves()
+    allocations = Allocations()
     for node in ledger.inventories().values():
-        shelves.set_node(node)
+        allocations.set_node(node)
     for booking in ledger.bookings().values():
-        shelves.put(booking)
-    return shelves.index
+        allocations.put(booking)
+    return allocations.index
 
 
 class LedgerOfSeveral(RuleBasedStateMachine):
@@ -120,7 +121,7 @@ class LedgerOfSeveral(RuleBasedStateMachine):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
         for node in NODES:
-            assert set(kept.strangers(node)) == set(anew.strangers(node))
+            assert set(kept.unattributed(node)) == set(anew.unattributed(node))
         assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
         for model in MODELS:
             for anti_affinity in AntiAffinity:
@@ -134,12 +135,12 @@ class LedgerOfSeveral(RuleBasedStateMachine):
             row = index.row[use.node, use.gpu.id]
             assert int(index.free[row]) == use.free_mib
             assert int(index.pods[row]) == len(use.bookings)
-            assert bool(index.open[row]) == use.open == (not index.strangers(use.node))
+            assert bool(index.open[row]) == use.open == (not index.unattributed(use.node))
 
     @invariant()
     def reading_changes_nothing(self) -> None:
         before = copy.copy(self.ledger.bookings())
-        self.ledger.problems()
+        problem_lines(self.ledger.problems())
         assert self.ledger.bookings() == before
 
 
@@ -161,7 +162,7 @@ def test_what_is_reserved_by_the_rule_passes_the_independent_checker(requests: l
             ledger.confirm_bind(asking.uid, LATER)
     pods = [_written(ledger, uid) for uid in ledger.bookings()]
     assert violations(pods, nodes) == ()
-    assert compare(ledger, Cluster.of(pods, nodes)) == ()
+    assert compare(ledger, ClusterHoldings.of(pods, nodes)) == ()
 
 
 def _written(ledger: Ledger, uid: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ from hetserve.placement.check import holdings, unsaid, violations
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.placer import VERIFY_AFTER, Mode
-from hetserve.placement.pods.reduced import reduced_pod
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stranger, stranger
@@ -125,9 +125,9 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
     @rule()
     def list_begins(self) -> None:
         """The watch broke and the API server reads a list; what changes from now on comes on the next watch."""
-        listed = [reduced_pod(copy.deepcopy(raw)) for raw in self.cluster.values()]
+        listed = [ReducedPod.of(copy.deepcopy(raw)) for raw in self.cluster.values()]
         for pod in listed:  # as the extender does while the list still comes
-            pod.read_ahead(self.placer.ledger.bookings(), self.placer.pods)
+            pod.read(self.placer.ledger.bookings(), self.placer.pods)
         self.listing = [*listed]
         self.echo.clear()
 

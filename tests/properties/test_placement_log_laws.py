@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, State
-from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer
+from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer, offered_names, offered_value, plain
 from hetserve.placement.log.replay import Player, replay
-from hetserve.placement.log.values import offered_names, offered_value, plain
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
@@ -32,7 +32,7 @@ def test_offered_nodes_are_read_back_as_far_as_they_have_gpus(known: frozenset[s
 
 READERS = {
     Placer: {"read", "problems", "stuck", "changed"},
-    Ledger: {"booking", "bookings", "node", "free", "index", "gpus", "inventories", "problems", "unplaced"},
+    Ledger: {"booking", "bookings", "node", "free", "index", "gpus", "inventories", "problems", "annotation_problems"},
 }
 
 
@@ -158,7 +158,7 @@ class World:
 
 def state_of(placer: Placer) -> Any:
     ledger = placer.ledger
-    return plain([ledger.bookings(), list(ledger.gpus()), ledger.problems()])
+    return plain([ledger.bookings(), list(ledger.gpus()), problem_lines(ledger.problems())])
 
 
 def state_after(log: list[dict[str, Any]]) -> Any:

@@ -13,14 +13,17 @@ listed. The watch reports a pod's changes in their order: a bind that landed bef
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from hetserve.api import names
+from hetserve.objects.metadata import uid_of
+from hetserve.objects.pod import PodOutline
+from hetserve.objects.reduced import reduced_pod
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve_shell.kube.client import Answer, pod_path
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import Sink
@@ -37,9 +40,16 @@ class Unbound(NamedTuple):
     revision: str
     stamp: str
 
+    @classmethod
+    def of(cls, pod: PodOutline) -> Unbound | None:
+        """None for a pod that has a node or a gate, which the API server does not bind, or no resourceVersion."""
+        if pod.node or pod.gated or not (revision := pod.revision):
+            return None
+        return cls(pod.namespace, pod.name, revision, str(pod.labels.get(names.LABEL_FENCE) or ""))
+
 
 class ListedPod(ReducedPod):
-    """A pod of a list with all that the sinks read of it, read already: a list of thousands is taken in one piece.
+    """A pod of a list, read ahead for all sinks: a list of thousands is taken in one piece.
 
     `unbound`: None for a pod that could not be bound.
     """
@@ -50,9 +60,9 @@ class ListedPod(ReducedPod):
 def listed_pod(raw: RawObject, placer: Placer | None = None) -> ListedPod:
     """Read a pod of a list ahead, and compare it with what is known, while the list still comes."""
     reduced = ListedPod(reduced_pod(raw))
-    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")  # read ahead with the rest
-    reduced.read_ahead(*((placer.ledger.bookings(), placer.pods) if placer is not None else ()))
-    reduced.unbound = _bindable(reduced)
+    reduced["metadata"]["resourceVersion"] = raw["metadata"].get("resourceVersion")
+    reduced.read(*((placer.ledger.bookings(), placer.pods) if placer is not None else ()))
+    reduced.unbound = Unbound.of(PodOutline(reduced))
     return reduced
 
 
@@ -72,24 +82,20 @@ class Revisions:
     on_seen: Callable[[str | None], None] = nobody
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        found = ((raw, raw.unbound if isinstance(raw, ListedPod) else _bindable(raw)) for raw in objects)
-        self.unbound = {_uid(raw): pod for raw, pod in found if pod is not None}
+        found = ((raw, raw.unbound if isinstance(raw, ListedPod) else Unbound.of(PodOutline(raw))) for raw in objects)
+        self.unbound = {uid_of(raw): pod for raw, pod in found if pod is not None}
         self.sink.replace(objects)
         self.on_seen(None)
 
     def apply(self, event: str, raw: RawObject) -> None:
-        if event == "DELETED":
-            self.unbound.pop(_uid(raw), None)
+        uid = uid_of(raw)
+        pod = None if event == "DELETED" else Unbound.of(PodOutline(raw))
+        if pod is None:
+            self.unbound.pop(uid, None)
         else:
-            self._take(raw)
+            self.unbound[uid] = pod
         self.sink.apply(event, raw)
-        self.on_seen(_uid(raw))
-
-    def _take(self, raw: RawObject) -> None:
-        if (pod := _bindable(raw)) is not None:
-            self.unbound[_uid(raw)] = pod
-        else:
-            self.unbound.pop(_uid(raw), None)
+        self.on_seen(uid)
 
 
 @dataclass(slots=True)
@@ -267,30 +273,3 @@ def bindable(pods: Revisions, placer: Placer) -> list[str]:
     return sorted(
         uid for uid, pod in pods.unbound.items() if uid in placer.pods or f"{pod.namespace}/{pod.name}" in unreadable
     )
-
-
-def can_be_bound(raw: RawObject) -> bool:
-    """Whether a Binding could be accepted for this pod: the API server refuses gated ones."""
-    return is_unbound(raw) and not (raw.get("spec") or {}).get("schedulingGates")
-
-
-def is_unbound(raw: RawObject) -> bool:
-    return bool(raw) and not (raw.get("spec") or {}).get("nodeName")
-
-
-def revision_of(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("resourceVersion") or "")
-
-
-def _uid(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("uid", ""))
-
-
-def _bindable(raw: RawObject) -> Unbound | None:
-    """A pod as `Revisions` keeps it; None for one that could not be bound."""
-    if not can_be_bound(raw) or not (revision := revision_of(raw)):
-        return None
-    metadata = raw["metadata"]
-    labels = metadata.get("labels")
-    stamp = labels.get(names.LABEL_FENCE) if isinstance(labels, Mapping) else None
-    return Unbound(str(metadata.get("namespace")), str(metadata.get("name")), revision, str(stamp or ""))

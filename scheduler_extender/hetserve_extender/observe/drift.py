@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api.pages import FIRST_PAGE
-from hetserve.placement.ledger.compare import Account, Cluster, Difference, Kind, compare
+from hetserve.placement.ledger.compare import Account, ClusterHoldings, Difference, Kind, compare
 from hetserve.placement.placer import Placer
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -64,8 +64,8 @@ class DriftCheck:
         cluster = await self._read()
         return await asyncio.to_thread(compare, Account.of(self.placer.ledger), cluster)
 
-    async def _read(self) -> Cluster:
-        cluster = Cluster()
+    async def _read(self) -> ClusterHoldings:
+        cluster = ClusterHoldings()
         async for pods in Pages(self.api, "/api/v1/pods", BOUND_PODS, self.page).objects():
             cluster.add_pods(pods)
         async for nodes in Pages(self.api, "/api/v1/nodes", limit=self.page).objects():

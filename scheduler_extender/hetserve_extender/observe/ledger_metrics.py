@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
-from hetserve.placement.ledger.allocations import Shelves
+from hetserve.placement.ledger.allocations import Allocations
+from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.ledger.fragmentation import FreeMemory, FreeMemoryCount
-from hetserve.placement.ledger.unattributed import Cause
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.ledger_view import by_node
 from hetserve_shell.tasks.slices import Slices
@@ -51,7 +51,7 @@ class LedgerFigures:
     def of(cls, placer: Placer) -> LedgerFigures:
         """A copy of references; to be made where the ledger changes, on the event loop."""
         ledger = placer.ledger
-        misread = len(placer.unreadable) + len(ledger.unplaced())
+        misread = len(placer.unreadable) + len(ledger.annotation_problems())
         return cls(
             tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), misread, len(placer.stuck())
         )
@@ -63,9 +63,9 @@ class LedgerFigures:
             some = self.bookings[start : start + _TURN]
             count.states.update(booking.state for booking in some if booking.request.needs_gpu)
             await slices.turn()
-        for shelves in by_node(self.inventories, self.bookings):
-            if shelves is not None:
-                count.take(shelves)
+        for allocations in by_node(self.inventories, self.bookings):
+            if allocations is not None:
+                count.take(allocations)
             await slices.turn()
         registry = CollectorRegistry()
         registry.register(_Stuck(self.stuck))
@@ -88,12 +88,12 @@ class _Count:
         self.free = FreeMemoryCount()
         self.lines = [[f"# HELP {name} {words}\n# TYPE {name} gauge\n"] for name, words, _ in _PER_GPU]
 
-    def take(self, shelves: Shelves) -> None:
+    def take(self, node: Allocations) -> None:
         """Count a node."""
-        self.problems += sum(1 for _ in shelves.problems())
-        for strangers in shelves.strangers().values():
-            self.closed.update({one.cause for one in strangers})
-        for use in shelves.uses():
+        self.problems += sum(1 for _ in node.problems())
+        for closing in node.closed_nodes().values():
+            self.closed.update({one.cause for one in closing})
+        for use in node.uses():
             self.free.add(use)
             labels = _labels(use)
             for lines, (name, _, value) in zip(self.lines, _PER_GPU, strict=True):

@@ -13,7 +13,8 @@ from typing import Any, Final
 import orjson
 
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
-from hetserve.placement.ledger.allocations import Shelves
+from hetserve.placement.ledger.allocations import Allocations
+from hetserve.placement.ledger.problems import Problem, problem_text
 from hetserve.placement.placer import Placer
 from hetserve_shell.tasks.slices import Shared, Slices
 
@@ -31,15 +32,15 @@ class LedgerView:
 
     inventories: tuple[NodeInventory, ...]
     bookings: tuple[Booking, ...]
-    told: tuple[str, ...]
+    pod_problems: tuple[Problem, ...]
     """What is wrong with pods that cannot be read, or do not say what they hold."""
 
     @classmethod
     def of(cls, placer: Placer) -> LedgerView:
         """A copy of references; to be made where the ledger changes, on the event loop."""
         ledger = placer.ledger
-        told = (*ledger.unplaced().values(), *placer.unreadable.values())
-        return cls(tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), told)
+        problems = (*ledger.annotation_problems().values(), *placer.unreadable.values())
+        return cls(tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), problems)
 
     async def text(self, slices: Slices | None = None) -> list[bytes]:
         """The JSON, indented, in blocks that a socket takes at once."""
@@ -55,7 +56,7 @@ class LedgerView:
 
     def pieces(self) -> Iterator[bytes]:
         """The JSON in little steps, of which some make no text."""
-        problems = list(self.told)
+        problems = [problem_text(problem) for problem in self.pod_problems]
         yield b'{\n  "gpus": '
         yield from _array(self._gpus(problems))
         problems.sort()
@@ -65,11 +66,11 @@ class LedgerView:
 
     def _gpus(self, problems: list[str]) -> Iterator[bytes]:
         """Every GPU in the order of node name and id; into `problems` what does not add up."""
-        for shelves in by_node(self.inventories, self.bookings):
+        for allocations in by_node(self.inventories, self.bookings):
             yield b""
-            if shelves is not None:
-                problems += shelves.problems()
-                yield from map(_gpu, shelves.uses())
+            if allocations is not None:
+                problems += map(problem_text, allocations.problems())
+                yield from map(_gpu, allocations.uses())
 
 
 class LedgerTexts:
@@ -83,10 +84,10 @@ class LedgerTexts:
         return await self._shared.answer()
 
 
-def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -> Iterator[Shelves | None]:
-    """What lies on each node, in the order of their names, those known to bookings alone too; None is a step as well.
+def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -> Iterator[Allocations | None]:
+    """The allocations of each node, by name, including nodes that only bookings name; None is a step as well.
 
-    Node by node: a pod's GPUs are all of one, so what the other nodes hold changes nothing.
+    A pod's GPUs are all of one node, so the nodes do not depend on each other.
     """
     held = dict[str, list[Booking]]()
     for number, booking in enumerate(bookings):
@@ -95,12 +96,12 @@ def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -
             yield None
     nodes = {node.name: node for node in inventories}
     for name in sorted(nodes.keys() | held.keys()):
-        shelves = Shelves()
+        allocations = Allocations()
         if name in nodes:
-            shelves.set_node(nodes[name])
+            allocations.set_node(nodes[name])
         for booking in held.get(name, ()):
-            shelves.put(booking)
-        yield shelves
+            allocations.put(booking)
+        yield allocations
 
 
 def _array(entries: Iterator[bytes]) -> Iterator[bytes]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.api import names
-from hetserve.placement.placer import Placer, RawObject
+from hetserve.objects.metadata import RawObject
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve_extender.requeue.refused_pods import RefusedPod, RefusedPods, RequeueOutcome
 from hetserve_shell.kube.client import MERGE_PATCH, ApiServer, pod_path

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from hetserve.api import names
-from hetserve.objects.resources import names_gpu
+from hetserve.objects.metadata import uid_of
+from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
 from hetserve.units import Seconds
-from hetserve_extender.leader.fence import is_unbound, revision_of
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import NOT_SENT, Answer
 
@@ -271,7 +271,7 @@ class Binds:
             raise BindError("gone", f"pod {args.name} has UID {pod.uid} now, not {args.uid}")
         if pod.node is not None:
             return _on_node(pod.node, args)
-        if not names_gpu(raw["spec"]):  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+        if not Pod(raw).names_gpu:  # of such pods the scheduler asks us nothing; 0 MiB is a name too
             raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
         # While it was read, the watch may have told more.
         return self._book(args, _placeable(self.placer.pods.get(args.uid, pod)))
@@ -310,8 +310,8 @@ class Binds:
     def _revision(self, uid: str, answer: Answer) -> tuple[str, str]:
         """(resourceVersion, empty if the pod is bound, gone or another; why it must not be bound in that version)."""
         raw = answer.json() if answer.ok else {}
-        found = (raw.get("metadata") or {}).get("uid") == uid
-        if not found or not is_unbound(raw) or not (revision := revision_of(raw)):
+        pod = PodOutline(raw)
+        if uid_of(raw) != uid or pod.node or not (revision := pod.revision):
             return "", "the pod is bound, gone or cannot be read"
         return revision, self.placer.changed(raw)
 
@@ -347,7 +347,7 @@ class Binds:
             self._doubt(args.uid)
             return Ended("lost", f"{state.words}; reading the pod: {words if answer is None else answer.message}")
         raw = answer.json() if answer.ok else {}
-        if (raw.get("metadata") or {}).get("uid") != args.uid:
+        if uid_of(raw) != args.uid:
             self.placer.forget(args.uid)
             return Ended("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
         pod = self.placer.read(raw) or unread_pod(raw)

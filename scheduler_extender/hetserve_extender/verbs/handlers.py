@@ -16,6 +16,7 @@ from typing import TypeVar
 from prometheus_client import Histogram
 
 from hetserve.placement import LedgerError
+from hetserve.placement.decision.wording import decision_text, texts_by_node
 from hetserve.placement.placer import Placer
 from hetserve.sanitize import sanitize
 from hetserve_extender.observe.metrics import Metrics
@@ -97,11 +98,11 @@ class Verbs:
         self.metrics.decisions.labels("placed" if outcome.passed else "refused").inc()
         if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request
-            log.debug("filter %s/%s: %s", request.namespace, request.name, outcome.decision.why)
+            log.debug("filter %s/%s: %s", request.namespace, request.name, decision_text(outcome.decision))
         keep = self._passed if len(outcome.passed) > 1 else None  # of a single node no scores are asked
         # All as unresolvable: for FailedNodes the scheduler looks for victims of preemption by its own plugins, which
         # know nothing of GPUs; it finds none and fails by an internal error. What frees a GPU wakes the pod anyway.
-        return wire.filter_result(args, outcome.passed, {}, {**outcome.failed, **outcome.unresolvable}, keep)
+        return wire.filter_result(args, outcome.passed, {}, texts_by_node(outcome.refusals), keep)
 
     def _args(self, body: bytes) -> wire.FilterArgs:
         return _parsed(lambda body: wire.parse_filter(body, self._passed), body)

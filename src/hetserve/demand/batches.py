@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import NormalDist
 from typing import Final
@@ -39,7 +40,11 @@ def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
     path = Path(text)
     if not path.exists() or path.is_dir():
         raise ValueError(f"batches {text!r}: no such file; write {_FORMS}")
-    return BatchMix.of(_read(path))
+    rows = _read(path)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError(f"{path}: the mix of batch sizes is empty")
+    return BatchMix.of(chain([first], rows))
 
 
 def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchMix:

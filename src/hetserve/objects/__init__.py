@@ -1,1 +1,1 @@
-"""Kubernetes objects as values: how fields and resources of any object are read."""
+"""Kubernetes objects as the API server writes them: one reader each for metadata, pods, nodes and what pods request."""

@@ -31,13 +31,10 @@ def mapping(value: object, *path: str) -> Mapping[str, Any]:
     return value
 
 
-def items(value: object, field: str) -> Sequence[Mapping[str, Any]]:
-    """A list of a few objects; absent counts as empty."""
-    if value is None:
-        return ()
+def few(value: object, field: str) -> None:
+    """Raises InvalidObjectError for a list of more than MOST_ITEMS entries."""
     if isinstance(value, LISTS) and len(value) > MOST_ITEMS:
         raise InvalidObjectError(f"{field}: {len(value)} entries; at most {MOST_ITEMS} are read")
-    return objects(value, field)
 
 
 def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:

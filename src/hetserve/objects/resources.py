@@ -1,51 +1,51 @@
-"""What a pod's containers ask for, counted as Kubernetes counts a resource: GPU memory, GPUs, and what others give."""
+"""What a pod requests, counted as Kubernetes counts it (component-helpers, PodRequests): CPU, memory, GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hetserve.api import names
 from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mapping, objects, short
-from hetserve.units import MiB, parse_quantity
+from hetserve.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
 MAX_GPUS_PER_NODE: Final = 128
 """16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
+_KINDS: Final = ("requests", "limits")
 _LONGEST: Final = 64
+_LARGEST_QUANTITY: Final = (1 << 63) - 1
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
 _GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
-_CONTAINERS: Final = ("containers", "initContainers")
+CONTAINERS: Final = ("containers", "initContainers")
+"""Fields of a pod's spec that list containers."""
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
 """Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
 
 
-class Asked(NamedTuple):
-    """What a pod asks of GPUs: MiB on each, how many, and the resources of NVIDIA's device plugin, a few of them."""
+class GpusRequested(NamedTuple):
+    """What a pod requests of GPUs: MiB on each, their number, and a few names of NVIDIA device plugin resources."""
 
     memory: MiB = MiB(0)
     gpus: int = 0
     through: tuple[str, ...] = ()
 
 
-def asked(spec: Mapping[str, Any]) -> Asked:
-    """All that a pod's containers ask of GPUs; of most pods one look at the names says that it is nothing.
-
-    Raises InvalidObjectError as `peak` does.
-    """
-    for field in _CONTAINERS:
+def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
+    """All that a pod's containers request of GPUs. Raises InvalidObjectError as `peak` does."""
+    for field in CONTAINERS:
         if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
             spec = {**spec, field: _that_matter(found, field)}
-    named = set[str]().union(*_resources(spec))
-    if not any(name.startswith(_GIVERS) for name in named):
-        return Asked()
-    return Asked(
+    named = [name for name in set[str]().union(*_resources(spec)) if name.startswith(_GIVERS)]
+    if not named:  # as for most pods of a cluster
+        return GpusRequested()
+    return GpusRequested(
         gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
         gpu_count(spec) if names.RESOURCE_GPU in named else 0,
         _through(spec) if any(map(of_device_plugin, named)) else (),
@@ -58,17 +58,28 @@ def gpu_memory(spec: Mapping[str, Any]) -> MiB:
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int:
-    """Number of GPUs that a pod names; 0 where it names none. Raises InvalidObjectError as `peak` does."""
+    """Number of GPUs that a pod requests by number; 0 if it names none. Raises InvalidObjectError as `peak` does."""
     return peak(spec, names.RESOURCE_GPU)
 
 
+def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> int:
+    """CPU [millicores] or memory [MiB] that a pod requests.
+
+    A request of the pod as a whole replaces those of its containers. The overhead of its RuntimeClass is added.
+    """
+    total = _host_amount(spec, resource)
+    if total is None:
+        total = most_at_once(spec, lambda container: _host_amount(container, resource) or 0)
+    return total + (_host_quantity(spec.get("overhead"), resource) or 0)
+
+
 def names_gpu(spec: Mapping[str, Any]) -> bool:
-    """Whether any container names a resource of ours, were it 0: then the scheduler asks the extender about the pod."""
+    """Whether any container names a resource of ours, even 0 of it: then the scheduler calls the extender."""
     return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
 def may_have_gpus(spec: Mapping[str, Any]) -> bool:
-    """Whether a container names what gives GPUs, were it 0, or cannot be read: it may name anything."""
+    """Whether a container names what gives GPUs, even 0 of it, or cannot be read: it may name anything."""
     try:
         return any(gives_gpus(name) for resources in _resources(spec) for name in resources)
     except InvalidObjectError:
@@ -81,16 +92,16 @@ def gives_gpus(resource: str) -> bool:
 
 
 def of_device_plugin(resource: str) -> bool:
-    """Whether NVIDIA's device plugin gives the resource: GPUs that it chooses, and tells nobody which."""
+    """Whether NVIDIA's device plugin gives the resource: it chooses the GPUs itself, and no API says which."""
     return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
 
 
 def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
-    """Most that a pod's containers ask for at any time, as Kubernetes counts it (component-helpers, PodRequests).
+    """Most that a pod's containers request at any time, as Kubernetes counts it (component-helpers, PodRequests).
 
-    `amount` is what one container asks for. Containers and sidecars (init containers with restartPolicy Always) run
-    together and are summed; another init container runs alone beside the sidecars started before it, so of those only
-    the largest matters. Raises InvalidObjectError for containers that are no list of objects.
+    `amount` is what one container requests. Containers and sidecars (init containers with restartPolicy Always) run
+    together and are summed. Any other init container runs alone beside the sidecars started before it, so only the
+    largest of them matters. Raises InvalidObjectError for containers that are no list of objects.
     """
     running = sidecars = most = 0
     for container in objects(spec.get("containers"), "containers"):
@@ -107,8 +118,8 @@ def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], 
 def peak(spec: Mapping[str, Any], resource: str) -> int:
     """Most of a resource of ours that a pod needs at any time, on each of its GPUs or in GPUs.
 
-    What RuntimeClasses add (`overhead`) is for sandboxes, which hold no GPU. Raises InvalidObjectError for a quantity
-    that is none or is larger than any node.
+    The overhead of a RuntimeClass is for sandboxes, which hold no GPU, so it does not count. Raises InvalidObjectError
+    for a text that is no quantity, and for more than any node has.
     """
     total = most_at_once(spec, lambda container: _amount(container, resource))
     if total > _LARGEST[resource]:
@@ -117,18 +128,38 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
     return total
 
 
+def _host_amount(asking: Mapping[str, Any], resource: str) -> int | None:
+    """What a container, or a pod as a whole, requests; None if it does not say."""
+    return _host_quantity(mapping(asking.get("resources"), "resources").get("requests"), resource)
+
+
+def _host_quantity(amounts: object, resource: str) -> int | None:
+    text = mapping(amounts, "resources.requests").get(resource)
+    try:
+        if text is None:
+            return None
+        return int(quantity_to_millicpu(str(text)) if resource == "cpu" else quantity_to_mib(str(text)))
+    except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
+        return _LARGEST_QUANTITY
+
+
 def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Requests and limits of every container, as they are written."""
     found = []
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         for container in objects(spec.get(field), field):
-            if resources := mapping(container.get("resources"), field, "resources"):
-                found += [mapping(resources.get(kind), field, "resources", kind) for kind in ("requests", "limits")]
+            if (resources := container.get("resources")) is None:
+                continue
+            if type(resources) is not dict:
+                resources = mapping(resources, field, "resources")
+            for kind in _KINDS:
+                if (amounts := resources.get(kind)) is not None:
+                    found.append(amounts if type(amounts) is dict else mapping(amounts, field, "resources", kind))  # noqa: PERF401
     return found
 
 
 def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
-    """Of very many containers those that may have GPUs. Raises InvalidObjectError where these are too many."""
+    """Of very many containers those that may have GPUs. Raises InvalidObjectError if these are too many."""
     found = [container for container in objects(value, field) if may_have_gpus({field: (container,)})]
     if len(found) > MOST_ITEMS:
         raise InvalidObjectError(f"{field}: {len(found)} that may have GPUs; at most {MOST_ITEMS} are read")
@@ -136,9 +167,10 @@ def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _through(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Resources of NVIDIA's device plugin of which a container wants some, in the order of their names.
+    """Resources of NVIDIA's device plugin that a container requests some of, in the order of their names.
 
-    Init containers too: what the kubelet gives to one stays the pod's until it ends. What cannot be read may be any.
+    Init containers count: what the kubelet gives to one stays the pod's until it ends. An amount that cannot be read
+    counts as some.
     """
     named = ((name, amount) for resources in _resources(spec) for name, amount in resources.items())
     found = {name[:_LONGEST_KEPT] for name, amount in named if of_device_plugin(name) and not _is_zero(amount)}
@@ -153,8 +185,9 @@ def _is_zero(amount: object) -> bool:
 
 
 def _amount(container: Mapping[str, Any], resource: str) -> int:
-    resources = mapping(container.get("resources"), "containers.resources")
-    for kind in ("requests", "limits"):
+    if not (resources := mapping(container.get("resources"), "containers.resources")):
+        return 0
+    for kind in _KINDS:
         value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
         if value is not None:
             written = str(value)
@@ -176,7 +209,7 @@ def _whole_number(text: str, resource: str) -> int:
 
 
 def _hint(text: str, value: Decimal, resource: str) -> str:
-    """What would be right: whoever writes 16Gi means 16384 MiB."""
+    """What would be right: 16Gi means 16384 MiB."""
     unit = _UNIT[resource]
     mib = value / (1 << 20) if resource == names.RESOURCE_GPU_MEMORY and text[-1:].isalpha() else value
     if mib.is_finite() and 1 <= mib <= MAX_MIB and mib != value:

@@ -6,12 +6,13 @@ which waiting pods come next, and `check.violations` proves a cluster without sh
 
 from __future__ import annotations
 
-from hetserve.placement.decision.decide import Candidate, Decision, FreeGpu, Refusal, decide, feasible, scores
+from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision, decide, feasible, scores
+from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, State
 from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.placer import Mode, Outcome, Placer
+from hetserve.placement.placer import FilterOutcome, Mode, Placer
 from hetserve.placement.pods.requests import (
     DEFAULT_POLICY,
     AntiAffinity,
@@ -27,12 +28,12 @@ __all__ = [
     "DEFAULT_POLICY",
     "AntiAffinity",
     "Booking",
-    "Candidate",
-    "Decision",
     "Fairness",
+    "FilterOutcome",
     "FreeGpu",
     "Gpu",
     "GpuKey",
+    "GpuOffer",
     "GpuRequest",
     "GpuSelector",
     "GpuUse",
@@ -40,14 +41,14 @@ __all__ = [
     "LedgerError",
     "Mode",
     "NodeInventory",
+    "NodeRefusal",
     "NodeSink",
-    "Outcome",
+    "PlacementDecision",
     "Placer",
     "PodSink",
     "PodView",
     "PolicyName",
     "QueueSettings",
-    "Refusal",
     "Round",
     "State",
     "Waiting",

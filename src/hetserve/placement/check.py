@@ -1,7 +1,7 @@
-"""Independent check of a cluster: does what the raw objects say add up?
+"""Independent check of GPU assignments in the raw objects of a cluster.
 
-Shares no code with the ledger on purpose: it reads annotations, labels and resources of plain Kubernetes
-objects and sums them. Used by tests, by scenarios on a real control plane and by whoever doubts the ledger.
+Shares no code with the ledger nor with the readers in `hetserve.objects`: it would repeat their errors instead of
+finding them. Used by tests, by scenarios on a real control plane and by the extender's drift check.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hetserve.api import names
 RawObject = Mapping[str, Any]
 Place = tuple[str, str]
 _MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
-"""Of a node, of a GPU, and characters of an id: larger numbers are slips, or somebody's mischief."""
+"""Limits of GPUs per node, MiB per GPU and characters of an id."""
 _SHOWN = 60
 _PLUGIN = (names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED)
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What a pod's annotations say it holds of one GPU; `shares_model`: another of its model may share the GPU."""
+class GpuHolding:
+    """What a pod's annotations say it holds of one GPU; `shares_model`: it may share the GPU with its own model."""
 
     namespace: str
     name: str
@@ -40,11 +40,11 @@ class Holding:
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
     """Everything wrong with GPU assignments: over-committed GPUs, whole GPUs shared, one model twice, unknown GPUs.
 
-    So is a GPU of ours on a node where a device plugin gives GPUs too, whoever came first: it may be the same.
-    `pods` and `nodes` are objects as the API server writes them. Pods that have finished hold nothing.
+    Also a GPU of ours on a node where a device plugin gives GPUs, because it may be the same one. `pods` and `nodes`
+    are objects as the API server writes them. Finished pods hold nothing.
     """
     capacity = gpu_capacity(nodes)
-    on_gpu: dict[Place, list[Holding]] = defaultdict(list)
+    on_gpu: dict[Place, list[GpuHolding]] = defaultdict(list)
     pods = list(pods)
     found = [*_miscounted(pods), *(text for pod in pods if not _names(pod) and (text := unsaid(pod)))]
     for held in holdings(pods):
@@ -66,7 +66,7 @@ def _given_twice(pods: Iterable[RawObject], with_ours: Collection[str]) -> Itera
 
 
 def plugged(pod: RawObject) -> str:
-    """The resource by which NVIDIA's device plugin gives GPUs to a bound pod; empty where it gives none."""
+    """The resource by which NVIDIA's device plugin gives GPUs to a bound pod; empty if it gives none."""
     spec = pod.get("spec") or {}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
         return ""
@@ -78,7 +78,7 @@ def plugged(pod: RawObject) -> str:
     return ""
 
 
-def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterator[str]:
+def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Iterator[str]:
     where = f"GPU {place[1]} of node {place[0]}"
     mib = sum(held.mib for held in here)
     if capacity is not None and mib > capacity:
@@ -91,7 +91,7 @@ def _wrong_on(place: Place, here: list[Holding], capacity: int | None) -> Iterat
 
 
 def unsaid(pod: RawObject) -> str:
-    """What a bound pod that asks for GPUs does not say about where it runs; empty where it names enough of them."""
+    """What a bound pod that asks for GPUs fails to say about where it runs; empty if it names enough GPUs."""
     spec = pod.get("spec") or {}
     finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     memory, gpus = (_asked(spec, resource) for resource in (names.RESOURCE_GPU_MEMORY, names.RESOURCE_GPU))
@@ -103,7 +103,7 @@ def unsaid(pod: RawObject) -> str:
 
 
 def _names(pod: RawObject) -> tuple[str, ...]:
-    """GPUs that a pod's annotation names, each once, blanks left out; none where no node could have them all."""
+    """GPUs that a pod's annotation names, each once, without blanks; none if no node could have them all."""
     annotations = pod["metadata"].get("annotations") or {}
     text = annotations.get(names.ANNOTATION_GPU, "")
     if len(text) > _MOST_GPUS * (_LONGEST_ID + 1) or text.count(",") >= _MOST_GPUS:
@@ -115,7 +115,7 @@ def _names(pod: RawObject) -> tuple[str, ...]:
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
     """MiB of every GPU by (node name, GPU id), from the nodes' annotation or labels.
 
-    Raises ValueError for a node whose GPUs are not written as they must be: of such a node none can be used.
+    Raises ValueError for a node whose GPUs cannot be read.
     """
     capacity: dict[Place, int] = {}
     for node in nodes:
@@ -165,7 +165,7 @@ def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
     return [(str(number), mib) for number in range(count)]
 
 
-def holdings(pods: Iterable[RawObject]) -> list[Holding]:
+def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
     """One entry per pod and GPU that it holds by its annotations."""
     found = []
     for pod in _holders(pods):
@@ -174,7 +174,7 @@ def holdings(pods: Iterable[RawObject]) -> list[Holding]:
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
         for number, gpu in enumerate(_names(pod)):
             found.append(
-                Holding(
+                GpuHolding(
                     metadata.get("namespace", "default"),
                     metadata["name"],
                     metadata["uid"],
@@ -197,7 +197,7 @@ def _holders(pods: Iterable[RawObject]) -> Iterator[RawObject]:
 
 
 def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
-    """Pods whose annotations name another number of GPUs than their containers, or other numbers of MiB."""
+    """Pods whose annotations name another number of GPUs, or of MiB, than their containers ask for."""
     for pod in _holders(pods):
         metadata, asked = pod["metadata"], max(_asked(pod["spec"], names.RESOURCE_GPU), 1)
         for key in (names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY):
@@ -213,7 +213,7 @@ def _wants_whole(spec: RawObject) -> bool:
 
 
 def _asked(spec: RawObject, resource: str) -> int:
-    """Whole numbers only, and no init container larger than what runs: what our own pods and tests write."""
+    """Sum over containers and sidecars; reads whole numbers only, and ignores other init containers."""
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     limits = [(c.get("resources") or {}).get("limits") or {} for c in [*(spec.get("containers") or ()), *sidecars]]
     return sum(_number(str(limit.get(resource, 0))) for limit in limits)

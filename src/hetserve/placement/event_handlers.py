@@ -1,4 +1,4 @@
-"""Where watches put pods and nodes: lists replace what is known, events change it; one bad object raises nothing."""
+"""Handlers of the watches: a list replaces the known pods or nodes, an event changes one; bad objects raise nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hetserve.objects.metadata import RawObject, object_key, uid_of
 from hetserve.placement.ledger.inventory import NodeInventory, parse_node
-from hetserve.placement.placer import Placer, RawObject, object_key
+from hetserve.placement.placer import Placer
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class PodSink:
     def apply(self, event: str, raw: RawObject) -> None:
         if event == "DELETED":
             self.placer.unreadable.pop(object_key(raw), None)
-            self.placer.forget(_uid(raw))
+            self.placer.forget(uid_of(raw))
         else:
             self.placer.observe(raw)
 
@@ -56,14 +57,9 @@ class NodeSink:
 
 
 def _node(raw: RawObject) -> NodeInventory:
-    """Inventory of a node; whatever reading it raises becomes its problem, and the other nodes go on."""
+    """Inventory of a node; any error of reading it becomes its problem."""
     try:
         return parse_node(raw)
     except Exception as error:
-        metadata = raw.get("metadata") or {}
-        name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
-        return NodeInventory(name, uid, problem=f"node {name}: {type(error).__name__}: {error}")
-
-
-def _uid(raw: RawObject) -> str:
-    return str((raw.get("metadata") or {}).get("uid", ""))
+        name = object_key(raw).partition("/")[2]
+        return NodeInventory(name, uid_of(raw), problem=f"node {name}: {type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
-"""The ledger fed by watches and asked by the verbs: the state machine of placement.
+"""The state machine of placement: watches update it, the scheduler's verbs ask it.
 
-Everything here is synchronous, and its only clock is injected: on one event loop each call is atomic, so there
-is no lock, and the same code runs behind the scheduler, in a replay and in the model check.
+Everything is synchronous and the only clock is injected: on one event loop each call is atomic without a lock, and the
+same code runs behind the scheduler, in a replay and in the model check.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from hetserve.objects.fields import mapping
-from hetserve.placement.decision.decide import MAX_SCORE, Decision, Refusal, decide, feasible, scores
-from hetserve.placement.ledger.bookings import Booking, LedgerError, State
+from hetserve.objects.metadata import KubernetesObject, RawObject, object_key, uid_of
+from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
+from hetserve.placement.decision.refusals import NodeRefusal
+from hetserve.placement.decision.wording import too_late_text
+from hetserve.placement.ledger.bookings import Booking, LedgerError, LedgerErrorKind, State
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.pods.reduced import ReducedPod, news, view_of
+from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
+from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import Stuck, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
@@ -24,7 +27,6 @@ from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)
 
-RawObject = Mapping[str, Any]
 VERIFY_AFTER: Final = 75.0
 """Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
 so by then one whose answer was lost has either landed or never will."""
@@ -32,29 +34,28 @@ _IN_DOUBT: Final = "the pod has changed while an earlier bind of it to node {} m
 
 
 class Mode(Enum):
-    """Who picks the node: filter, which reserves it, or the scheduler, by our scores (and nothing is reserved)."""
+    """Who picks the node: filter, which reserves its GPUs, or the scheduler, by our scores (nothing is reserved)."""
 
     DECIDE = "decide"
     SCORE = "score"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Answer to filter: the nodes that pass, and the reason of every other, by whether waiting can help."""
+class FilterOutcome:
+    """Answer to filter: the nodes that pass, and why the others do not; `decision`: what was chosen, in mode DECIDE."""
 
     passed: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
-    decision: Decision | None = None
+    refusals: tuple[NodeRefusal, ...] = ()
+    decision: PlacementDecision | None = None
 
 
 @dataclass(slots=True)
 class Placer:
-    """Ledger, the pods that have no node yet (bound ones are the ledger's), and the decisions over them.
+    """The ledger of bound pods, the pods without a node, and the decisions about them.
 
-    `clock` is monotonic; `hold` is how long a reservation lasts [s]; `on_pod` is called with the UID
-    of every change of `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with
-    the number of reservations that ended unused.
+    `clock` is monotonic; `hold`: how long a reservation lasts [s]. `on_pod` is called with the UID of every pod that
+    changed in `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with the number of
+    reservations that ended unused.
     """
 
     clock: Callable[[], Seconds]
@@ -63,25 +64,26 @@ class Placer:
     policy: PolicyName = DEFAULT_POLICY
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, PodProblem] = field(default_factory=dict)
+    """Pods that cannot be read, by namespace/name."""
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
-    _logged: dict[str, str] = field(default_factory=dict)
-    """What the log was told of pods that cannot be read: each is told once, however often it is seen."""
+    _logged: dict[str, PodProblem] = field(default_factory=dict)
+    """Problems of `unreadable` that are logged already: each is logged once, however often the pod is seen."""
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
 
     # Verbs
 
-    def filter(self, raw: RawObject, offered: Sequence[str]) -> Outcome:
+    def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
         """The one node for a pod, reserved, or (mode score) every node that can take it.
 
-        An earlier reservation of the pod ends, whatever the answer. Raises ValueError for a pod that cannot be
-        read, LedgerError while the pod's bind to a node that is not offered is under way.
+        Ends an earlier reservation of the pod in any case. Raises ValueError for a pod that cannot be read, LedgerError
+        while a bind of the pod to a node that is not offered is under way.
         """
         request = self._request(raw)
         if not request.needs_gpu:
-            return Outcome(passed=tuple(offered))
+            return FilterOutcome(passed=tuple(offered))
         now = self._expire()
         held = self.ledger.booking(request.uid)
         if held is not None and held.state is not State.RESERVED:
@@ -89,13 +91,12 @@ class Placer:
         if held is not None:
             self.ledger.release(request.uid)
         if self.mode is Mode.SCORE:
-            nodes, refusals = feasible(self.ledger.index, request, offered)
-            return _outcome(nodes, refusals)
+            return FilterOutcome(*feasible(self.ledger.index, request, offered))
         decision = decide(self.ledger.index, request, offered, policy=self.policy)
         if decision.chosen is None:
-            return _outcome((), decision.refusals, decision)
+            return FilterOutcome((), decision.refusals, decision)
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
-        return Outcome(passed=(decision.chosen.node,), decision=decision)
+        return FilterOutcome(passed=(decision.chosen.node,), decision=decision)
 
     def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
         """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest.
@@ -114,8 +115,8 @@ class Placer:
     def fix_gpus(self, request: GpuRequest, node: str) -> Booking:
         """Book GPUs of `node` for a bind that starts now: the reserved ones, else the best by the same rule.
 
-        `request` is the pod as it is now: what was reserved for another is decided again. Raises LedgerError, with
-        the reason that filter would give, where the node cannot take the pod any more.
+        `request` is the pod as it is now; if it has changed since filter, its GPUs are chosen again. Raises
+        LedgerError, with the reason that filter would give, if the node cannot take the pod any more.
         """
         now = self._expire()
         held = self.ledger.booking(request.uid)
@@ -123,17 +124,19 @@ class Placer:
             if held.state is State.BINDING or self._good(held):
                 return self.ledger.begin_bind(request.uid)
         elif held is not None and held.state is State.BINDING:
-            raise LedgerError(_IN_DOUBT.format(held.node))
+            raise LedgerError(LedgerErrorKind.IN_DOUBT, _IN_DOUBT.format(held.node))
         if held is not None and held.state is State.RESERVED:
             self.ledger.release(request.uid)
         decision = decide(self.ledger.index, request, [node], policy=self.policy)
         if decision.chosen is None:
-            raise LedgerError(f"node {node}: {decision.refusals[0].by_now}")
+            refusal = decision.refusals[0]
+            text = f"node {node}: {too_late_text(refusal)}"
+            raise LedgerError(LedgerErrorKind.NODE_REFUSED, text, refusal.kind.value)
         self.ledger.reserve(request, decision.chosen.places, Seconds(now + self.hold))
         return self.ledger.begin_bind(request.uid)
 
     def changed(self, raw: RawObject) -> str:
-        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty where it can."""
+        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty if it can."""
         try:
             request = parse_pod(raw).placeable()
         except Exception as error:  # as for the watch
@@ -144,7 +147,7 @@ class Placer:
         return "the pod has changed since its GPUs were chosen; they are chosen again"
 
     def overdue(self) -> tuple[Booking, ...]:
-        """Unconfirmed binds whose pods must be read now; reservations past their time are dropped."""
+        """Unconfirmed binds whose pods must be read now; ends reservations past their time."""
         ended, overdue = self.ledger.expire(self.clock())
         if ended:
             self.on_expired(len(ended))
@@ -153,12 +156,12 @@ class Placer:
     # What the API server reports
 
     def read(self, raw: RawObject) -> PodView | None:
-        """A pod as we see it; None where it cannot be read (which `problems` then says)."""
+        """View of a pod; None, with an entry in `problems`, if it cannot be read."""
         key = object_key(raw)
         try:
             pod = view_of(raw)
         except Exception as error:  # whatever one pod raises must not end the watch of all
-            self._tell_unread(key, raw, str(error))
+            self._note_unreadable(key, raw, str(error))
             if (held := stuck(raw, str(error))) is not None:
                 self._at_gate[key] = held
             return None
@@ -167,11 +170,11 @@ class Placer:
         return pod
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """Take a pod as it is now; of a bound one that cannot be read, that it is there."""
+        """Update from a pod as it is now. A bound pod that cannot be read still closes its node."""
         pod = self.read(raw)
         seen = pod or unread_pod(raw)
         if seen is None:
-            self.on_change()  # it may be stuck at our gate, and be told so
+            self.on_change()  # the queue posts an event about a pod that is stuck at our gate
             return None
         self.ledger.observe(seen)
         known = self.pods.pop(seen.uid, None)
@@ -184,22 +187,22 @@ class Placer:
         return pod
 
     def believe(self, pod: PodView) -> None:
-        """Take a pod from an answer that the watch may have overtaken: it is looked up again unless the watch shows it.
+        """Update from an answer that the watch may have overtaken; the pod is looked up again if the watch is silent.
 
-        A booking that such an answer alone confirmed would outlive a pod whose deletion was already told.
+        A booking confirmed by such an answer alone would outlive a pod whose deletion the watch has already reported.
         """
         self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))
         self.on_change()
 
     def observe_all(self, objects: Sequence[RawObject]) -> None:
-        """Take all pods there are, instead of those known."""
+        """Update from a complete list of pods, in place of the known ones."""
         self.unreadable.clear()
-        taken, same = news(objects, self.ledger.bookings())
+        taken, same = changed_pods(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
         seen = (view or self.read(raw) or unread_pod(raw) for raw, view in ahead)
         pods = [pod for pod in seen if pod is not None and pod.concerns_us]
         self.ledger.relist_pods(pods, self.clock(), same)
-        self._logged = {key: told for key, told in self._logged.items() if key in self.unreadable}
+        self._logged = {key: logged for key, logged in self._logged.items() if key in self.unreadable}
         before, self.pods = self.pods, {pod.uid: pod for pod in pods if pod.node is None and not pod.finished}
         for uid in {**before, **self.pods}:
             known, now = before.get(uid), self.pods.get(uid)
@@ -208,7 +211,7 @@ class Placer:
         self.on_change()
 
     def forget(self, uid: str) -> None:
-        """A pod is gone for good."""
+        """Remove a pod that is gone."""
         known = self.pods.pop(uid, None)
         if known is not None:
             self.on_pod(uid)
@@ -216,25 +219,25 @@ class Placer:
             self.on_change()
 
     def stuck(self) -> tuple[Stuck, ...]:
-        """Pods at our gate that cannot be read, by name: only who made them can help."""
+        """Pods at our gate that cannot be read, by name; only a change of the pod helps."""
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
-    def problems(self) -> tuple[str, ...]:
-        return tuple(sorted([*self.ledger.problems(), *self.unreadable.values()]))
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that does not add up; `problem_lines` orders and words it."""
+        return (*self.ledger.problems(), *self.unreadable.values())
 
-    def _tell_unread(self, key: str, raw: RawObject, why: str) -> None:
-        """Keep, and log once, that a pod cannot be read, and what follows where it is on a node."""
+    def _note_unreadable(self, key: str, raw: RawObject, why: str) -> None:
+        """Record, and log once, that a pod cannot be read, and the node that it closes."""
         bound = unread_pod(raw)
-        closed = bound is not None and bound.holds and not bound.finished
-        closes = f"; node {bound.node} takes no new pods while it is there" if bound and closed else ""
-        self.unreadable[key] = told = f"pod {key}: {why}{closes}"
-        if self._logged.get(key) != told:
-            self._logged[key] = told
-            log.warning("%s", told)
+        closed = bound.node if bound is not None and bound.holds and not bound.finished else None
+        self.unreadable[key] = problem = PodProblem(PodProblemKind.UNREADABLE, key, closed or "", text=why)
+        if self._logged.get(key) != problem:
+            self._logged[key] = problem
+            log.warning("%s", problem_text(problem))
 
     def _expire(self) -> Seconds:
-        """Drop reservations past their time; binds to look up are put back for the housekeeping."""
+        """End reservations past their time; binds to look up stay due for `overdue`."""
         now = self.clock()
         ended, overdue = self.ledger.expire(now)
         for booking in overdue:
@@ -244,9 +247,9 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reservation's GPUs still are what the pod may have; those that fell sick have ended it.
+        """Whether a reservation still holds: node open, GPUs not over-used, accepted, and without the pod's model.
 
-        Not over-used, their node open, of the product wanted, and nobody of its model there by now.
+        A GPU that became unhealthy has ended the reservation already.
         """
         if held.state is not State.RESERVED:
             return False
@@ -265,9 +268,7 @@ class Placer:
         try:
             return self._view(raw).placeable()
         except Exception:
-            metadata = raw.get("metadata")
-            uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
-            held = self.ledger.booking(uid) if isinstance(uid, str) else None
+            held = self.ledger.booking(uid_of(raw))
             if held is not None and held.state is State.RESERVED:
                 self.ledger.release(held.request.uid)
             raise
@@ -278,10 +279,8 @@ class Placer:
         What a placement log writes has no versions, so there it is always what the call brings: the log may begin
         after the watch told of the pod. Raises ValueError for a pod that cannot be read.
         """
-        metadata = mapping(raw.get("metadata"), "metadata")
-        uid = metadata.get("uid")
-        known = self.pods.get(uid) if isinstance(uid, str) else None
-        if known is None or known.revision is None or known.revision != metadata.get("resourceVersion"):
+        known = self.pods.get(uid_of(raw))
+        if known is None or known.revision is None or known.revision != KubernetesObject(raw).revision:
             return parse_pod(raw)
         return known
 
@@ -290,21 +289,9 @@ def _keep(pod: PodView) -> bool:
     return pod.concerns_us and pod.node is None and not pod.finished
 
 
-def _stay(held: Booking, offered: Sequence[str]) -> Outcome:
-    """A pod whose bind has begun stays where it is: its first request may still land at the API server."""
+def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
+    """A pod whose bind has begun keeps its node: the first request may still land at the API server."""
     if held.node in offered:
-        return Outcome(passed=(held.node,))
-    raise LedgerError(f"pod is bound or being bound to node {held.node}, which is not offered")
-
-
-def _outcome(passed: tuple[str, ...], refusals: Sequence[Refusal], decision: Decision | None = None) -> Outcome:
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    for refusal in refusals:
-        (failed if refusal.resolvable else unresolvable).update(dict.fromkeys(refusal.nodes, refusal.reason))
-    return Outcome(passed, failed, unresolvable, decision)
-
-
-def object_key(raw: RawObject) -> str:
-    metadata = raw.get("metadata") or {}
-    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+        return FilterOutcome(passed=(held.node,))
+    text = f"pod is bound or being bound to node {held.node}, which is not offered"
+    raise LedgerError(LedgerErrorKind.NOT_OFFERED, text)

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
@@ -79,11 +79,27 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+class Applied(NamedTuple):
+    """What our last apply of a Deployment wrote, as an annotation records it: digest of the manifest, and replicas."""
+
+    digest: str
+    replicas: str
+
+    @classmethod
+    def parse(cls, annotation: object) -> Applied:
+        """The record in an annotation; whatever a foreign hand has written there is a digest of nothing."""
+        digest, _, replicas = str(annotation).partition("/")
+        return cls(digest, replicas)
+
+    def __str__(self) -> str:
+        return f"{self.digest}/{self.replicas}"
+
+
 def with_replicas(manifest: Json, replicas: int) -> Json:
     """Copy of a manifest with replicas, and with the annotation that records what was applied."""
     result = copy.deepcopy(manifest)
     result["spec"]["replicas"] = replicas
-    result["metadata"]["annotations"][names.ANNOTATION_APPLIED] = f"{manifest_digest(manifest)}/{replicas}"
+    result["metadata"]["annotations"][names.ANNOTATION_APPLIED] = str(Applied(manifest_digest(manifest), str(replicas)))
     return result
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.reconcile.build import manifest_digest, with_replicas
+from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
+from hetserve.reconcile.build import Applied, manifest_digest, with_replicas
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.managed_fields import handed_over
-from hetserve.reconcile.observed import controller
-from hetserve.reconcile.ownership import belongs, is_deleting, is_orphan, is_ours, is_predecessors
+from hetserve.reconcile.ownership import belongs, controller, is_deleting, is_orphan, is_ours, is_predecessors
 from hetserve.reconcile.world import (
     Apply,
     Create,
@@ -33,9 +33,6 @@ from hetserve.reconcile.world import (
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """Set by `kubectl rollout restart`; kept, since removing it would restart the pods again."""
-
-_QUOTA: Final = "exceeded quota"
-"""Part of the API server's message when a ResourceQuota refuses a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
 
 
 def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
-    refused = tuple(world.refused[w.key] for w in writes if w.key in world.refused)
+    refused = tuple(world.refused[w.key].message for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
     waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
@@ -111,12 +108,12 @@ def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ())
     )
 
 
-def _deletes_beside(denied: list[str]) -> bool:
+def _deletes_beside(denied: list[ApiRefusal]) -> bool:
     """Whether to delete although Deployments cannot be created: if a quota refuses them, deletions make room.
 
     Any other denial may last, and deleted pods would have no successors.
     """
-    return all(_QUOTA in words for words in denied)
+    return all(refusal.cause is RefusalCause.QUOTA for refusal in denied)
 
 
 def _service_of(world: World) -> str:
@@ -127,13 +124,14 @@ def _shrunk(world: World, found: RawObject, count: int) -> Replace:
     """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])
     meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
-    digest, _, replicas = str((meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)).partition("/")
-    meta["annotations"] = {**(meta.get("annotations") or {}), names.ANNOTATION_APPLIED: f"{digest}/{count}"}
+    annotations = meta.get("annotations") or {}
+    applied = Applied.parse(annotations.get(names.ANNOTATION_APPLIED))
+    meta["annotations"] = {**annotations, names.ANNOTATION_APPLIED: str(applied._replace(replicas=str(count)))}
     spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
     # If we had already asked for this count, somebody else raised it.
-    return Replace(manifest, why, repair=replicas == str(count) or _is_foreign(world, found), cut=True)
+    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(world, found), cut=True)
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
@@ -220,7 +218,9 @@ def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) ->
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
-        return Apply(wanted, uid, _why(str(applied), ours, target), repair=_is_foreign(world, found))
+        return Apply(
+            wanted, uid, _why(Applied.parse(applied), Applied.parse(ours), target), repair=_is_foreign(world, found)
+        )
     labels = meta.get("labels") or {}
     if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
         return Apply(wanted, uid, f"labels of {target.name} were changed", repair=True)
@@ -249,9 +249,9 @@ def _is_foreign(world: World, found: RawObject) -> bool:
     return applied is None or world.written.get(str(meta["name"]), applied) != applied
 
 
-def _why(applied: str, ours: str, target: Target) -> str:
-    if applied.partition("/")[0] == ours.partition("/")[0]:
-        return f"{target.name}: {applied.partition('/')[2]} -> {target.staged} replicas"
+def _why(applied: Applied, ours: Applied, target: Target) -> str:
+    if applied.digest == ours.digest:
+        return f"{target.name}: {applied.replicas} -> {target.staged} replicas"
     return f"{target.name} has a new template"
 
 

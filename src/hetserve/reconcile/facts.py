@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from hetserve.api.instance_type import InstanceType
 from hetserve.objects.resources import MAX_MIB
@@ -73,7 +72,7 @@ def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]
             used[held] += pod.gpu_memory or MAX_MIB  # without memory: the whole GPU
             if pod.model == model:
                 with_model.add(held)
-    if any(pod.untold for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:
+    if any(pod.gpus_unknown for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:
         return 0
     return sum(
         g.healthy
@@ -90,16 +89,5 @@ def _matches(instance_type: InstanceType, node: NodeFact) -> bool:
     return (
         node.usable
         and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
-        and all(
-            effect == "PreferNoSchedule" or any(_tolerates(t, key, value, effect) for t in spec.tolerations)
-            for key, value, effect in node.taints
-        )
+        and all(not taint.repels or any(map(taint.is_tolerated_by, spec.tolerations)) for taint in node.taints)
     )
-
-
-def _tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str) -> bool:
-    if toleration.get("effect") not in (None, "", effect):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return toleration.get("key") in (None, "", key)
-    return toleration.get("key") == key and (toleration.get("value") or "") == value

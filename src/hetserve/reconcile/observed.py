@@ -1,4 +1,4 @@
-"""Raw objects reduced to the facts that decisions read; what cannot be read is named, never passed over."""
+"""Raw objects reduced to the facts that decisions read. An object that cannot be read is reported, never skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,16 +15,16 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
-from hetserve.objects.resources import most_at_once
+from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.metadata import OwnerReference, RawObject
+from hetserve.objects.node import Node, Taint
+from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
+from hetserve.units import MiB, MilliCPU
 
-RawObject = Mapping[str, Any]
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5
-_FINISHED = ("Succeeded", "Failed")
-_LARGEST_QUANTITY: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +46,18 @@ class NodeFact:
 
     name: str
     labels: Mapping[str, str]
-    taints: tuple[tuple[str, str, str], ...]
+    taints: tuple[Taint, ...]
     usable: bool
     cpu: MilliCPU
     memory: MiB
     gpus: tuple[Gpu, ...] = ()
 
 
-class Owner(NamedTuple):
-    """The controller of an object, by its owner references."""
-
-    kind: str
-    name: str
-    uid: str
-
-
 @dataclass(frozen=True, slots=True)
 class PodFact:
     """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
 
-    untold: on its node it has GPUs, and nobody knows which. unread: why it, or a part of it, cannot be read; what it
+    gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then.
     """
 
@@ -86,62 +78,58 @@ class PodFact:
     terminating: bool = False
     gated: bool = False
     waiting: str | None = None
-    untold: bool = False
+    gpus_unknown: bool = False
     unread: str | None = None
-    owner: Owner | None = None
-
-
-def controller(raw: RawObject) -> Owner | None:
-    """Controller of an object, or None where nobody controls it."""
-    for owner in raw["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
-    return None
+    owner: OwnerReference | None = None
 
 
 def pod_fact(raw: RawObject) -> PodFact | None:
-    """Facts of a pod; None for one that is finished and holds nothing any more.
+    """Facts of a pod; None for a finished pod, which holds nothing any more. Raises nothing.
 
-    Raises nothing: of a pod that cannot be read it tells that it is there.
+    Of a bound pod that cannot be read, the fact says only that it is there.
     """
     try:
-        return _pod_fact(raw)
-    except Exception as error:
+        pod = Pod(raw)
+        return None if pod.finished else _pod_fact(pod, raw)
+    except InvalidObjectError as error:
+        return _unread_fact(raw, str(error))
+    except Exception as error:  # whatever one object raises must not hide the others
         return _unread_fact(raw, f"{type(error).__name__}: {error}")
 
 
-def _pod_fact(raw: RawObject) -> PodFact | None:
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    if status.get("phase") in _FINISHED:
-        return None
-    labels = meta.get("labels") or {}
-    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
-    scheduled = conditions.get("PodScheduled", {})
-    node = spec.get("nodeName") or None
-    refused = node is None and scheduled.get("reason") == "Unschedulable"
+def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
+    labels, node = pod.labels, pod.node
     gpus, unread = _gpus(raw)
     return PodFact(
-        uid=str(meta["uid"]),
-        namespace=str(meta.get("namespace", "")),
-        name=str(meta["name"]),
-        created=str(meta.get("creationTimestamp") or ""),
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        created=str(pod.metadata.get("creationTimestamp") or ""),
         service=labels.get(names.LABEL_SERVICE),
         instance_type=labels.get(names.LABEL_INSTANCE_TYPE),
         model=labels.get(names.LABEL_MODEL),
         template_hash=labels.get("pod-template-hash"),
         node=node,
         gpu=None if gpus is None or not gpus.request.needs_gpu else ",".join(gpus.gpus) or None,
-        cpu=MilliCPU(_requested(spec, "cpu")),
-        memory=MiB(_requested(spec, "memory")),
+        cpu=pod.cpu_requested,
+        memory=pod.memory_requested,
         gpu_memory=MiB(0) if gpus is None else gpus.request.memory_mib,
-        ready=conditions.get("Ready", {}).get("status") == "True",
-        terminating=meta.get("deletionTimestamp") is not None,
-        gated=bool(spec.get("schedulingGates")),
-        waiting=str(scheduled.get("message") or "Unschedulable") if refused else None,
-        untold=node is not None if gpus is None else gpus.untold,
+        ready=pod.condition("Ready").get("status") == "True",
+        terminating=pod.terminating,
+        gated=bool(pod.gates),
+        waiting=_refusal(pod) if node is None else None,
+        gpus_unknown=node is not None if gpus is None else gpus.gpus_unknown,
         unread=unread,
-        owner=controller(raw),
+        owner=pod.controller,
     )
+
+
+def _refusal(pod: Pod) -> str | None:
+    """Why the scheduler cannot place a pod, in its words."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled.get("reason") != "Unschedulable":
+        return None
+    return str(scheduled.get("message") or "Unschedulable")
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
@@ -154,57 +142,29 @@ def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
 
 
 def _unread_fact(raw: RawObject, why: str) -> PodFact | None:
-    """That a bound pod is there; one on no node takes nothing."""
-    bound = unread_pod(raw)
-    if bound is None or bound.finished:
+    """That a bound pod is there; None for one on no node: it takes nothing."""
+    pod = PodOutline(raw)
+    if not pod.node or pod.finished:
         return None
-    request = bound.request
-    fact = PodFact(request.uid, request.namespace, request.name, node=bound.node, untold=True, unread=why)
-    with suppress(Exception):  # whose it is may be what cannot be read
-        return replace(
-            fact, instance_type=raw["metadata"]["labels"].get(names.LABEL_INSTANCE_TYPE), owner=controller(raw)
-        )
+    fact = PodFact(pod.uid, pod.namespace, pod.name, node=pod.node, gpus_unknown=True, unread=why)
+    with suppress(Exception):  # its labels or its owner may be what cannot be read
+        return replace(fact, instance_type=pod.labels.get(names.LABEL_INSTANCE_TYPE), owner=Pod(raw).controller)
     return fact
 
 
-def _requested(spec: RawObject, resource: str) -> int:
-    """What a pod requests of cpu [millicores] or memory [MiB], as Kubernetes counts it (resource.PodRequests).
-
-    What the pod's own `resources` say stands for its containers; the overhead of its RuntimeClass comes on top.
-    """
-    total = _amount(spec, resource)
-    if total is None:
-        total = most_at_once(spec, lambda container: _amount(container, resource) or 0)
-    return total + (_quantity(spec.get("overhead"), resource) or 0)
-
-
-def _amount(asking: RawObject, resource: str) -> int | None:
-    """What a container, or a pod as a whole, requests; None where it does not say."""
-    return _quantity((asking.get("resources") or {}).get("requests"), resource)
-
-
-def _quantity(amounts: RawObject | None, resource: str) -> int | None:
-    text = (amounts or {}).get(resource)
-    try:
-        if text is None:
-            return None
-        return int(quantity_to_millicpu(str(text)) if resource == "cpu" else quantity_to_mib(str(text)))
-    except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
-        return _LARGEST_QUANTITY
-
-
 def node_fact(raw: RawObject) -> NodeFact:
-    """Facts of a node; a node that is cordoned or not Ready takes no new instances."""
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    allocatable = status.get("allocatable") or {}
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    """Facts of a node; a node that is cordoned or not Ready takes no new instances.
+
+    Raises ValueError, naming the field, for a node that cannot be read.
+    """
+    node = Node(raw)
     return NodeFact(
-        name=str(meta["name"]),
-        labels=dict(meta.get("labels") or {}),
-        taints=tuple((t.get("key", ""), t.get("value", ""), t.get("effect", "")) for t in spec.get("taints") or ()),
-        usable=ready and not spec.get("unschedulable") and meta.get("deletionTimestamp") is None,
-        cpu=quantity_to_millicpu(str(allocatable.get("cpu", "0"))),
-        memory=quantity_to_mib(str(allocatable.get("memory", "0"))),
+        name=node.name,
+        labels=dict(node.labels),
+        taints=node.taints,
+        usable=node.ready and not node.cordoned and not node.terminating,
+        cpu=node.cpu,
+        memory=node.memory,
         gpus=parse_node(raw).gpus,
     )
 

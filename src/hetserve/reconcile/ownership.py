@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.observed import Owner, PodFact, controller
+from hetserve.reconcile.observed import PodFact
 
-RawObject = Mapping[str, Any]
+
+def controller(raw: RawObject) -> OwnerReference | None:
+    """The controller of an object; None if nobody controls it."""
+    return KubernetesObject(raw).controller
 
 
 def is_ours(raw: RawObject, service_uid: str) -> bool:
@@ -54,7 +57,7 @@ def is_predecessors(deployment: RawObject, service: str, service_uid: str) -> bo
 
 
 def is_deleting(raw: RawObject) -> bool:
-    return raw["metadata"].get("deletionTimestamp") is not None
+    return KubernetesObject(raw).terminating
 
 
 def type_of(deployment: RawObject) -> str | None:
@@ -64,7 +67,7 @@ def type_of(deployment: RawObject) -> str | None:
     return labels.get(names.LABEL_INSTANCE_TYPE)
 
 
-def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[Owner]:
+def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[OwnerReference]:
     """ReplicaSets that decide whether pods belong to the service: owners with a name that ours would have.
 
     A pod of any other ReplicaSet is a stranger.
@@ -73,7 +76,9 @@ def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[Owner]:
     return {o for o, name in owned if o is not None and o.kind == "ReplicaSet" and o.name.startswith(f"{name}-")}
 
 
-def deployments_to_find(service: str, pods: Iterable[PodFact], replica_sets: Iterable[RawObject]) -> set[Owner]:
+def deployments_to_find(
+    service: str, pods: Iterable[PodFact], replica_sets: Iterable[RawObject]
+) -> set[OwnerReference]:
     """Deployments that decide it, by the same rule. replica_sets: those found of the pods."""
     mine = {deployment_name(service, pod.instance_type or "") for pod in pods}
     owners = {owner for owner in map(controller, replica_sets) if owner is not None}

@@ -6,12 +6,12 @@ being a failure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hetserve.objects.resources import gpu_memory
 from hetserve.planning.offers import instance_price
+from hetserve.reconcile.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.decision import Decision
 from hetserve.reconcile.diff import Target
 from hetserve.reconcile.observed import PodFact
@@ -19,9 +19,6 @@ from hetserve.reconcile.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.staging import Holding
 from hetserve.reconcile.world import RawObject, World
 from hetserve.units import MiB, MicroDollarsPerHour
-
-_GENERATE_NAME, _SUFFIX = 58, 5
-"""How much Kubernetes keeps of the name that it generates a pod's name from, and what it adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +93,14 @@ def type_states(world: World, decision: Decision, targets: Iterable[Target], ser
     return tuple(states)
 
 
-def creation_failures(world: World, service_uid: str) -> tuple[tuple[str, str], ...]:
-    """Instance types of which pods cannot be created, each with the words of its Deployment, by type."""
-    found = []
-    for deployment in _deployments(world, service_uid):
-        conditions = (deployment.get("status") or {}).get("conditions") or ()
-        failure: RawObject = next((c for c in conditions if c.get("type") == "ReplicaFailure"), {})
-        if failure.get("status") == "True":
-            found.append((type_of(deployment) or "", words_of(deployment, str(failure.get("message") or ""))))
+def creation_failures(world: World, service_uid: str) -> tuple[CreationFailure, ...]:
+    """Instance types whose pods cannot be created, in their order."""
+    found = [
+        CreationFailure(type_of(deployment) or "", message)
+        for deployment in _deployments(world, service_uid)
+        if (message := replica_failure(deployment)) is not None
+    ]
     return tuple(sorted(found))
-
-
-def words_of(deployment: RawObject, words: str) -> str:
-    """The words of a failure, without the suffix of the pod that was to be.
-
-    Every try to create a pod gives it another suffix; the words are to stay the same as long as the cause does.
-    """
-    begin = re.escape(f"{deployment['metadata']['name']}-"[:_GENERATE_NAME])
-    return re.sub(rf'"({begin}[a-z0-9.-]*?)[a-z0-9]{{{_SUFFIX}}}"', r'"\1"', words)
 
 
 def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, read_status
 from hetserve.reconcile.diff import Work
 from hetserve.reconcile.observed import PodFact
@@ -28,7 +29,7 @@ class Seen:
     """Observations for a status, beside the decision.
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
-    created, with the messages of their Deployments.
+    created.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -37,7 +38,7 @@ class Seen:
     work: Work = Work()
     template: str | None = None
     strangers: tuple[PodFact, ...] = ()
-    failures: tuple[tuple[str, str], ...] = ()
+    failures: tuple[CreationFailure, ...] = ()
 
 
 def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) -> Json:
@@ -170,7 +171,8 @@ def _capacity(decision: Decision, seen: Seen) -> Finding:
     desired = sum(state.desired for state in seen.states)
     bound = sum(min(state.bound, state.desired) for state in seen.states)
     if seen.failures:
-        return Finding("False", Reason.INSTANCES_REFUSED, "; ".join(f"{kind}: {text}" for kind, text in seen.failures))
+        failures = "; ".join(f"{failure.instance_type}: {failure.message}" for failure in seen.failures)
+        return Finding("False", Reason.INSTANCES_REFUSED, failures)
     if refused:
         oldest = min(refused, key=lambda p: (p.created, p.name))
         return Finding("False", Reason.WAITING_FOR_CAPACITY, f"{oldest.instance_type}: {oldest.waiting}")

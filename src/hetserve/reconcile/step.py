@@ -9,6 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, Planner, decide, read_status
 from hetserve.reconcile.diff import Target, Work, next_cut, next_work
+from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
 from hetserve.reconcile.staging import Holding, exceeds, staged_counts
@@ -23,7 +24,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     A deleted service gets no writes: the garbage collector removes its Deployments.
     """
     raw = world.service
-    if raw is None or raw["metadata"].get("deletionTimestamp") is not None:
+    if raw is None or is_deleting(raw):
         return Settled()
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)

@@ -14,6 +14,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
+from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact
 
@@ -55,7 +56,7 @@ class World:
     nodes: tuple[NodeFact, ...] = ()
     other_pods: tuple[PodFact, ...] = ()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)

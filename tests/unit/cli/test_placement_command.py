@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.placement import NodeSink, PodSink
-from hetserve.placement.log.journal import JournaledPlacer
-from hetserve.placement.log.values import plain
+from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -131,6 +130,43 @@ def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read
     told = CliRunner().invoke(app, ["why", "a", "--from", str(path)]).stdout
     assert "decided   2026-01-01 00:01:41.000 filter: GPU 0 on n0 (idle, 16384 MiB free), before GPU 0 on n1" in told
     assert "bind: GPU 0 of n0" in told
+
+
+def why(folder: Path, log: list[Json], pod: str, *arguments: str) -> Result:
+    """`hetserve why` of a dump with a log, on the nodes of the small storm."""
+    path = folder / "dump.json"
+    nodes = [gpu_node(name, gpus=1, memory_mib=16384) for name in NODES]
+    pods = [gpu_pod(name, memory_mib=14000, model=name) for name in ("a", "b", "big")]
+    path.write_text(
+        json.dumps(
+            {
+                "items": [*({"kind": "Node"} | one for one in nodes), *({"kind": "Pod"} | one for one in pods)],
+                "log": log,
+            }
+        )
+    )
+    return CliRunner().invoke(app, ["why", pod, "--from", str(path), *arguments])
+
+
+def test_why_words_the_refusals_of_a_log(tmp_path: Path) -> None:
+    told = " ".join(why(tmp_path, small_storm(), "big").stdout.split())
+    refused = "no GPU with 14000 MiB free; the most free on any eligible GPU is 12384 MiB"
+    assert f"2026-01-01 00:01:43.000 filter: refused; 2 nodes: {refused}" in told
+    assert "filter: GPU 0 on n1 (idle, 16384 MiB free)" in told
+
+
+def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_path: Path) -> None:
+    log = small_storm()
+    log[0]["version"] = 1
+    path = written(tmp_path, log)
+    words = "the log is of version 1; this hetserve reads 2: use the one that wrote it"
+    for arguments in (["replay", path], ["replay", path, "--policy", "BestFit"]):
+        result = run(*arguments)
+        assert (result.exit_code, words in result.stderr) == (2, True)
+    beside = why(tmp_path, log, "a")
+    assert (beside.exit_code, words in beside.stderr, "decided" in beside.stdout) == (0, True, False)
+    named = why(tmp_path, log, "a", "--log", path)
+    assert (named.exit_code, words in named.stderr) == (2, True)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -152,6 +152,14 @@ def test_a_weight_in_a_file_of_batches_that_is_no_number_is_named(tmp_path: Path
     assert f"{mix}, line 3, column weight: 'nan'" in result.stderr
 
 
+def test_a_file_of_batches_without_any_is_named(tmp_path: Path) -> None:
+    mix = tmp_path / "mix.csv"
+    mix.write_text("batch,weight\n10,0\n", encoding="utf-8")
+    result = run(RM2, "--rate", "5", "--batches", str(mix))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{mix}: the mix of batch sizes is empty" in result.stderr
+
+
 def test_a_service_that_cannot_be_planned_is_exit_3_without_a_picture(tmp_path: Path) -> None:
     result = run(RM2, "--rate", "5", "--budget", "0.1", "--plot", str(tmp_path / "x.png"))
     assert (result.exit_code, result.stdout) == (3, "")

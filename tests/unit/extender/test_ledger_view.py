@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 from hetserve_extender.observe import ledger_view
@@ -67,7 +68,7 @@ async def test_it_shows_every_gpu_with_its_pods_and_all_that_does_not_add_up() -
         "state": "reserved",
     }
     assert {gpu["node"] for gpu in view["gpus"] if not gpu["open"]} == {"n1"}
-    assert view["problems"] == list(placer.problems())
+    assert view["problems"] == list(problem_lines(placer.problems()))
     assert len(view["problems"]) >= 6
 
 
@@ -90,7 +91,7 @@ async def test_what_happens_while_it_is_made_is_not_half_in_it() -> None:
         if booked := list(placer.ledger.bookings()):
             placer.forget(booked[-1])
         NodeSink(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
-        placer.unreadable["x/y"] = "cannot be read"
+        placer.unreadable["x/y"] = PodProblem(PodProblemKind.UNREADABLE, "x/y", text="cannot be read")
 
     ticks = iter(range(1_000_000))
     during = await LedgerView.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))

@@ -15,7 +15,7 @@ import pytest_asyncio
 from hetserve.api.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
 from hetserve.placement import PodView, parse_pod
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods import reduced
+from hetserve.placement.pods import read_ahead
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import listed_pod
@@ -216,7 +216,7 @@ def test_a_listed_pod_is_read_while_the_list_comes_not_all_in_one_piece_at_its_e
         read.append(raw["metadata"]["name"])
         return parse_pod(raw)
 
-    monkeypatch.setattr(reduced, "parse_pod", parse)
+    monkeypatch.setattr(read_ahead, "parse_pod", parse)
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     placer.observe_all([listed, odd])
     assert list(placer.pods) == ["uid-p0"]

@@ -11,7 +11,7 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
-from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.decision.wording import UNLISTED_GPU
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 

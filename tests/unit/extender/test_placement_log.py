@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hetserve.placement import Mode, NodeSink, PodSink, PolicyName
-from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement import LedgerError, Mode, NodeSink, PodSink, PolicyName
+from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -58,7 +58,8 @@ def test_a_log_tells_what_was_asked_and_decided() -> None:
     filtered = records(log)[4]
     assert filtered["args"]["offered"] == {"without": []}
     assert filtered["args"]["raw"]["metadata"]["name"] == "p0"
-    assert filtered["result"]["chosen"].startswith("GPU 0 on n0 (idle")
+    chosen = filtered["result"]["chosen"]
+    assert (chosen["node"], [(gpu["id"], gpu["idle"]) for gpu in chosen["gpus"]]) == ("n0", [("0", True)])
     assert filtered["result"]["passed"] == ["n0"]
 
 
@@ -111,12 +112,25 @@ def test_a_log_whose_decision_was_another_is_caught_at_its_record() -> None:
     assert (difference.number, difference.now["result"]["gpus"]) == (at + 1, ["0"])
 
 
+def test_a_text_that_was_reworded_since_is_no_other_decision() -> None:
+    log, placer = started()
+    with pytest.raises(LedgerError):
+        placer.fix_gpus(parse_pod(gpu_pod("big", memory_mib=10**6)).request, "n0")
+    reworded = records(log)
+    assert (reworded[-1]["error"], reworded[-1]["refusal"]) == ("node-refused", "no-room")
+    reworded[-1]["message"] = "said in other words"
+    assert replay(reworded).difference is None
+    reworded[-1]["refusal"] = "same-model"
+    assert replay(reworded).difference is not None
+
+
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({"call": "header", "version": 99}, "version 99"),
+        ({"call": "header", "version": VERSION + 1}, f"version {VERSION + 1}"),
+        ({"call": "header", "version": 1}, "version 1; this hetserve reads 2: use the one that wrote it"),
         ({"t": 1, "call": "filter"}, "begin with a header"),
-        ({"call": "header", "version": 1, "hold": "x"}, "header cannot be read"),
+        ({"call": "header", "version": VERSION, "hold": "x"}, "header cannot be read"),
     ],
 )
 def test_what_is_no_log_is_refused(record: dict[str, Any], words: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from extender_bench import Bench
 from hetserve.placement.check import violations
-from hetserve.placement.decision.decide import UNLISTED_GPU
+from hetserve.placement.decision.wording import UNLISTED_GPU
 from hetserve.placement.event_handlers import NodeSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 

@@ -11,6 +11,7 @@ import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
+from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.testing.builders import instance_type, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import rm2_scene
@@ -166,7 +167,7 @@ def test_labels_that_name_no_service_leave_nothing_behind() -> None:
 
 
 REMEMBERED: dict[str, tuple[Callable[[Memory], None], float]] = {
-    "a write that was refused": (lambda memory: memory.keep_refused("apply x", "forbidden", 0.0), RETRY_REFUSED),
+    "a write that was refused": (lambda m: m.keep_refused("apply x", ApiRefusal("forbidden"), 0.0), RETRY_REFUSED),
     "a template that was refused": (lambda m: m.keep_rendered("d", Rendered(refusal="no"), 0.0), RETRY_REFUSED),
     "repairs of a Deployment": (lambda memory: memory.note_repair("x", 0.0), CALM),
 }

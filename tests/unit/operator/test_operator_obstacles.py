@@ -7,7 +7,7 @@ from typing import Any
 from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.progress import words_of
+from hetserve.reconcile.api_messages import replica_failure
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of
@@ -163,8 +163,12 @@ async def test_pods_that_cannot_be_created_are_reported_in_the_words_of_their_de
 
 def test_the_suffix_of_a_pod_is_left_out_however_long_the_names_are() -> None:
     long = "recommendation-model-large-production-g5-xlarge-1d7be2"
-    raw = {"metadata": {"name": long}}
+
+    def told(message: str) -> str | None:
+        failure = {"type": "ReplicaFailure", "status": "True", "message": message}
+        return replica_failure({"metadata": {"name": long}, "status": {"conditions": [failure]}})
+
     for suffix in ("x8k2p", "b4c5d"):
         generated = f"{long}-6c5f9d7b8-"[:58] + suffix
-        assert words_of(raw, f'pods "{generated}" is forbidden') == f'pods "{long}-6c5" is forbidden'
-    assert words_of(raw, 'serviceaccount "nope5" not found') == 'serviceaccount "nope5" not found'
+        assert told(f'pods "{generated}" is forbidden') == f'pods "{long}-6c5" is forbidden'
+    assert told('serviceaccount "nope5" not found') == 'serviceaccount "nope5" not found'

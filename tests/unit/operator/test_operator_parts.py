@@ -9,6 +9,7 @@ import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
+from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.testing.builders import instance_type
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.cache import Cache, Store
@@ -79,7 +80,7 @@ def test_refusals_are_forgotten_after_a_while_and_renderings_are_not() -> None:
     memory = Memory()
     memory.keep_rendered("good", Rendered(spec={}), 0.0)
     memory.keep_rendered("bad", Rendered(refusal="no"), 0.0)
-    memory.keep_refused("apply x", "forbidden", 0.0)
+    memory.keep_refused("apply x", ApiRefusal("forbidden"), 0.0)
     assert memory.wake_after(10.0) == 20.0
     assert memory.rendered(31.0).keys() == {"good"}
     assert memory.refused(31.0) == {}

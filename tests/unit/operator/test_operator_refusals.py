@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.refusals import is_of_the_content
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -179,6 +179,6 @@ CONTENT = {
 
 @pytest.mark.parametrize(("words", "of_the_content"), CONTENT.items())
 def test_internal_errors_are_refusals_where_apply_cannot_read_what_was_sent(words: str, of_the_content: bool) -> None:
-    assert is_of_the_content(ApiStatusError(500, "", words)) is of_the_content
-    assert is_of_the_content(ApiStatusError(422, "Invalid", words))
-    assert not is_of_the_content(ApiStatusError(503, "", words))
+    assert is_of_the_content(500, words) is of_the_content
+    assert is_of_the_content(422, words)
+    assert not is_of_the_content(503, words)

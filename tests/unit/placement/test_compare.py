@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import Ledger, parse_node, parse_pod
-from hetserve.placement.ledger.compare import Cluster, Kind, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.pods.view import unread_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
@@ -42,8 +42,8 @@ def _ledger(pods: list[Json], nodes: list[Json] = NODES) -> Ledger:
     return ledger
 
 
-def _cluster(pods: list[Json], nodes: list[Json] = NODES) -> Cluster:
-    return Cluster.of([_annotated(pod) for pod in pods], nodes)
+def _cluster(pods: list[Json], nodes: list[Json] = NODES) -> ClusterHoldings:
+    return ClusterHoldings.of([_annotated(pod) for pod in pods], nodes)
 
 
 def test_a_ledger_that_saw_everything_equals_its_cluster() -> None:

@@ -14,6 +14,7 @@ from hetserve.placement import (
     parse_node,
     parse_pod,
 )
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import MiB, Seconds
 
@@ -126,7 +127,7 @@ def test_an_inventory_that_shrinks_is_over_used_not_clipped() -> None:
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="0", memory_mib=20000)))
     ledger.put_node(parse_node(gpu_node("n0", memory_mib=16384)))
     assert ledger.free(PLACE) == 16384 - 20000
-    assert "GPU 0 of node n0: 20000 MiB are held of 16384" in ledger.problems()
+    assert "GPU 0 of node n0: 20000 MiB are held of 16384" in problem_lines(ledger.problems())
     ledger.release("uid-p0")
     assert ledger.free(PLACE) == 16384
     assert ledger.problems() == ()
@@ -135,7 +136,7 @@ def test_an_inventory_that_shrinks_is_over_used_not_clipped() -> None:
 def test_pods_bound_before_their_node_is_known_are_remembered_and_reported() -> None:
     ledger = Ledger()
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="0")))
-    assert ledger.problems() == ("pod default/p0 holds 4096 MiB, but node n0 is not known",)
+    assert problem_lines(ledger.problems()) == ("pod default/p0 holds 4096 MiB, but node n0 is not known",)
     ledger.put_node(parse_node(gpu_node("n0")))
     assert ledger.problems() == ()
     assert ledger.free(PLACE) == 32768 - 4096
@@ -144,7 +145,7 @@ def test_pods_bound_before_their_node_is_known_are_remembered_and_reported() -> 
 def test_a_gpu_that_the_node_does_not_have_is_reported() -> None:
     ledger = _ledger()
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="7")))
-    assert ledger.problems() == ("pod default/p0 holds 4096 MiB, but node n0 has no GPU 7",)
+    assert problem_lines(ledger.problems()) == ("pod default/p0 holds 4096 MiB, but node n0 has no GPU 7",)
 
 
 def test_bound_pods_hold_their_gpu_through_the_return_of_a_node_but_reservations_end() -> None:
@@ -162,7 +163,9 @@ def test_bound_pods_hold_their_gpu_through_the_return_of_a_node_but_reservations
 def test_a_bound_pod_without_a_gpu_is_reported() -> None:
     ledger = _ledger()
     ledger.observe(parse_pod(gpu_pod(node="n0")))
-    assert ledger.problems() == ("pod default/p0 is bound to n0 for 4096 MiB, but no annotation says on which GPU",)
+    assert problem_lines(ledger.problems()) == (
+        "pod default/p0 is bound to n0 for 4096 MiB, but no annotation says on which GPU",
+    )
 
 
 def test_an_annotation_edited_later_does_not_move_the_pod() -> None:
@@ -170,7 +173,7 @@ def test_an_annotation_edited_later_does_not_move_the_pod() -> None:
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="0")))
     ledger.observe(parse_pod(gpu_pod(node="n0", gpu="1")))
     assert ledger.free(PLACE) == 32768 - 4096
-    assert ledger.problems() == ("pod default/p0: annotation names GPU 1, it was bound to 0",)
+    assert problem_lines(ledger.problems()) == ("pod default/p0: annotation names GPU 1, it was bound to 0",)
 
 
 def test_an_annotation_that_differs_from_the_request_is_reported_and_the_request_counts() -> None:
@@ -179,7 +182,7 @@ def test_an_annotation_that_differs_from_the_request_is_reported_and_the_request
     raw["metadata"]["annotations"]["hetserve.io/gpu-memory"] = "1"
     ledger.observe(parse_pod(raw))
     assert ledger.free(PLACE) == 32768 - 4096
-    assert ledger.problems() == ("pod default/p0 asks for 4096 MiB, its annotation says '1'",)
+    assert problem_lines(ledger.problems()) == ("pod default/p0 asks for 4096 MiB, its annotation says '1'",)
 
 
 def test_one_model_twice_on_a_gpu_and_pods_on_a_sick_gpu_are_reported() -> None:
@@ -187,7 +190,7 @@ def test_one_model_twice_on_a_gpu_and_pods_on_a_sick_gpu_are_reported() -> None:
     ledger.put_node(NodeInventory("n0", "u", (Gpu("0", "T4", MiB(16384), healthy=False),)))
     for name in ("a", "b"):
         ledger.observe(parse_pod(gpu_pod(name, node="n0", gpu="0")))
-    assert ledger.problems() == (
+    assert problem_lines(ledger.problems()) == (
         "GPU 0 of node n0 holds model resnet 2 times",
         "GPU 0 of node n0 is unhealthy and holds 2 pods",
     )

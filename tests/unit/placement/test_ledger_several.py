@@ -15,6 +15,7 @@ from hetserve.placement import (
     parse_node,
     parse_pod,
 )
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import MiB, Seconds
 
@@ -126,7 +127,9 @@ def test_an_annotation_with_another_number_of_gpus_is_booked_and_reported() -> N
     ledger = _ledger()
     ledger.observe(parse_pod(gpu_pod("p", node="n0", gpu="1", gpus=2)))
     assert _free(ledger) == [ALL, ALL - 4096, ALL, ALL]
-    assert ledger.problems() == ("pod default/p asks for 4096 MiB on each of 2 GPUs, its annotation names GPU 1",)
+    assert problem_lines(ledger.problems()) == (
+        "pod default/p asks for 4096 MiB on each of 2 GPUs, its annotation names GPU 1",
+    )
 
 
 def test_a_whole_gpu_that_somebody_shares_is_over_used_and_reported() -> None:
@@ -134,13 +137,13 @@ def test_a_whole_gpu_that_somebody_shares_is_over_used_and_reported() -> None:
     ledger.observe(parse_pod(gpu_pod("whole", node="n0", gpu="0", gpus=1, memory_mib=0)))
     ledger.observe(parse_pod(gpu_pod("slice", node="n0", gpu="0", memory_mib=100, model="other")))
     assert _free(ledger)[0] == -100
-    assert ledger.problems() == ("GPU 0 of node n0 is held whole by pod default/whole and holds 2 pods",)
+    assert problem_lines(ledger.problems()) == ("GPU 0 of node n0 is held whole by pod default/whole and holds 2 pods",)
 
 
 def test_one_stray_gpu_of_a_pod_closes_the_node_until_the_pod_ends() -> None:
     ledger = _ledger(gpus=2)
     ledger.observe(parse_pod(gpu_pod("p", node="n0", gpu="1,7", gpus=2)))
-    assert ledger.problems() == ("pod default/p holds 4096 MiB, but node n0 has no GPU 7",)
+    assert problem_lines(ledger.problems()) == ("pod default/p holds 4096 MiB, but node n0 has no GPU 7",)
     assert [bool(ledger.index.open[ledger.index.row["n0", gpu]]) for gpu in "01"] == [False, False]
     ledger.release("uid-p")
     assert ledger.index.open.all()
@@ -178,4 +181,4 @@ def test_one_model_twice_on_a_gpu_is_reported_unless_both_agree(said: tuple[str,
         pod = parse_pod(gpu_pod(name, node="n0", gpu="0", annotations=wish))
         assert pod.request.anti_affinity is AntiAffinity(value)
         ledger.observe(pod)
-    assert ledger.problems() == (() if allowed else ("GPU 0 of node n0 holds model resnet 2 times",))
+    assert problem_lines(ledger.problems()) == (() if allowed else ("GPU 0 of node n0 holds model resnet 2 times",))

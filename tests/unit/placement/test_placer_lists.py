@@ -10,7 +10,8 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, PodView, parse_pod
-from hetserve.placement.pods.reduced import ReducedPod, reduced_pod
+from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import listed_pod
@@ -45,16 +46,16 @@ def test_a_list_that_was_read_ahead_says_the_same_as_one_that_was_not() -> None:
         gpu_pod("over", phase="Succeeded"),
         gpu_pod("other", memory_mib=0),
     ]
-    ahead = [reduced_pod(raw) for raw in raws]
+    ahead = [ReducedPod.of(raw) for raw in raws]
     for pod in ahead:
-        pod.read_ahead()
+        pod.read()
     early, late = placer(), placer()
     early.observe_all(ahead)
     late.observe_all(raws)
     assert early.pods == late.pods
     assert list(early.pods) == ["uid-waits"]
     assert early.ledger.bookings() == late.ledger.bookings()
-    assert early.problems() == late.problems()
+    assert problem_lines(early.problems()) == problem_lines(late.problems())
     assert len(early.problems()) == 2
 
 
@@ -63,7 +64,7 @@ def test_a_list_ends_the_complaint_about_a_pod_that_it_does_not_show_bound() -> 
     made.observe_all([gpu_pod("unsaid", node="n0")])
     assert len(made.problems()) == 1
     made.observe_all([gpu_pod("unsaid")])
-    assert "uid-unsaid" not in made.ledger.unplaced()
+    assert "uid-unsaid" not in made.ledger.annotation_problems()
 
 
 def bound(name: str, **changes: Any) -> Json:
@@ -73,9 +74,9 @@ def bound(name: str, **changes: Any) -> Json:
 
 def compared(placer: Placer, raws: list[Json]) -> list[ReducedPod]:
     """Pods of a list, looked at while it still comes."""
-    pods = [reduced_pod(raw) for raw in raws]
+    pods = [ReducedPod.of(raw) for raw in raws]
     for pod in pods:
-        pod.read_ahead(placer.ledger.bookings(), placer.pods)
+        pod.read(placer.ledger.bookings(), placer.pods)
     return pods
 
 
@@ -156,7 +157,7 @@ def test_a_list_compared_ahead_leaves_what_one_leaves_that_is_taken_whole(
     late.observe_all(final)
     assert early.ledger.bookings() == late.ledger.bookings()
     assert early.pods == late.pods
-    assert early.problems() == late.problems()
+    assert problem_lines(early.problems()) == problem_lines(late.problems())
     assert list(early.ledger.gpus()) == list(late.ledger.gpus())
 
 

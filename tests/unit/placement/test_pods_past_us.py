@@ -10,15 +10,16 @@ import pytest
 
 from hetserve.api import names
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
+from hetserve.objects.reduced import reduced_pod
 from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.log.journal import JournaledPlacer
+from hetserve.placement.decision.wording import gpu_reason_text, refusal_text, texts_by_node
+from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
-from hetserve.placement.log.values import plain
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods.reduced import reduced_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 
@@ -117,11 +118,11 @@ def test_pods_of_ours_that_are_there_stay_and_a_reservation_is_decided_again() -
 def test_the_words_are_equal_over_nodes_and_name_the_resource_or_the_pod() -> None:
     mig = plugin_pod("mig", node="n1", resource="nvidia.com/mig-1g.5gb")
     one = placer_with(plugin_pod()).filter(gpu_pod("asks"), ["n0"])
-    assert one.failed == {"n0": PLUGGED}, "waiting helps"
+    assert texts_by_node(one.refusals) == {"n0": PLUGGED}
     both = placer_with(plugin_pod(), mig).filter(gpu_pod("asks"), NODES)
-    assert both.failed == dict.fromkeys(NODES, MIXED)
+    assert texts_by_node(both.refusals) == dict.fromkeys(NODES, MIXED)
     odd = placer_with(unread_pod(), unread_pod("more", "n1")).filter(gpu_pod("asks"), NODES)
-    assert odd.failed == dict.fromkeys(
+    assert texts_by_node(odd.refusals) == dict.fromkeys(
         NODES,
         "pods on the node cannot be read, nor which GPUs they hold; it takes new pods once they end:"
         " default/more, default/odd",
@@ -131,7 +132,7 @@ def test_the_words_are_equal_over_nodes_and_name_the_resource_or_the_pod() -> No
 def test_many_pods_that_cannot_be_read_are_a_few_words() -> None:
     """The event of the scheduler is cut at 1,024 characters."""
     many = [unread_pod(f"{number:04d}" + "x" * 245, namespace="n" * 63) for number in range(1000)]
-    (words,) = set(placer_with(*many).filter(gpu_pod("asks"), ["n0"]).failed.values())
+    (words,) = map(refusal_text, placer_with(*many).filter(gpu_pod("asks"), ["n0"]).refusals)
     assert words.endswith("and 997 more")
     assert len(words) < 512
 
@@ -139,7 +140,10 @@ def test_many_pods_that_cannot_be_read_are_a_few_words() -> None:
 def test_the_reason_of_each_gpu_names_the_pods() -> None:
     placer = placer_with(plugin_pod(), unread_pod(node="n1"), gpu_pod("unsaid", node="n1"))
     verdicts = explain(placer.ledger, parse_pod(gpu_pod("asks")).request)
-    said = {verdict.node: [(reason.kind, reason.text) for reason in verdict.reasons] for verdict in verdicts}
+    said = {
+        verdict.node: [(reason.kind.value, gpu_reason_text(reason)) for reason in verdict.reasons]
+        for verdict in verdicts
+    }
     assert said["n0"] == [("device-plugin", f"{PLUGGED}: default/nvidia")]
     assert [kind for kind, _ in said["n1"]] == ["unlisted", "unreadable"]
     assert said["n1"][0][1].endswith("default/unsaid on GPU unknown")
@@ -151,12 +155,12 @@ def test_what_is_wrong_is_told_once_for_a_node_of_ours_only() -> None:
         "pod default/nvidia holds GPUs of node n0 through nvidia.com/gpu, and nobody knows which:"
         " the node takes no new pods until it ends"
     )
-    assert placer_with(plugin_pod()).problems() == (told,)
+    assert problem_lines(placer_with(plugin_pod()).problems()) == (told,)
     placer = placer_with(plugin_pod())
     NodeSink(placer).replace([gpu_node("n0", gpus=0), gpu_node("n1")])
     assert placer.problems() == (), "a node that is none of ours"
     NodeSink(placer).replace([gpu_node("n0")])
-    assert placer.problems() == (told,)
+    assert problem_lines(placer.problems()) == (told,)
     assert not takes_new_pods(placer), "the inventory of a node may come after its pods"
 
 
@@ -282,7 +286,7 @@ def test_a_pod_that_names_no_gpu_closes_no_node_whatever_else_of_it_is_odd(odd: 
     if not listed:
         PodSink(placer).apply("ADDED", raw)
     assert takes_new_pods(placer)
-    assert not any("takes no new pods" in problem for problem in placer.problems())
+    assert not any("takes no new pods" in problem for problem in problem_lines(placer.problems()))
 
 
 def test_conditions_of_a_bound_pod_of_ours_are_nobodys_business() -> None:

@@ -14,8 +14,9 @@ from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
 from hetserve.placement.ledger.bookings import UNNAMED
-from hetserve.placement.ledger.compare import Cluster, compare
+from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MOST_WISHES, GpuSelector
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
@@ -50,7 +51,7 @@ def test_ids_that_no_node_can_have_are_one_place_and_one_short_line(named: str) 
     assert booking is not None
     assert booking.gpus == (UNNAMED,), "every id would be booked, for as long as the pod runs"
     assert not ledger.index.open.any(), "which GPUs it runs on nobody knows"
-    (line,) = ledger.problems()
+    (line,) = problem_lines(ledger.problems())
     assert "does not say which GPUs" in line
     assert len(line) < LINE
 
@@ -90,7 +91,7 @@ def test_an_annotation_that_becomes_endless_moves_nothing_and_is_told_shortly() 
     booking = ledger.booking("uid-p0")
     assert booking is not None
     assert booking.gpus == ("0",)
-    (line,) = ledger.problems()
+    (line,) = problem_lines(ledger.problems())
     assert line.endswith("it was bound to 0")
     assert len(line) < LINE
 
@@ -100,14 +101,14 @@ def test_an_annotation_that_becomes_endless_moves_nothing_and_is_told_shortly() 
 def test_an_endless_amount_is_told_shortly(said: str, asked: dict[str, int]) -> None:
     raw = gpu_pod(node="n0", gpu="0", **asked)  # type: ignore[arg-type]
     raw["metadata"]["annotations"][names.ANNOTATION_GPU_MEMORY] = said
-    problems = _ledger(raw).problems()
+    problems = problem_lines(_ledger(raw).problems())
     assert all(len(line) < LINE for line in problems)
     assert len(problems) == 1
 
 
 def test_unknown_gpus_of_a_pod_are_one_line() -> None:
     ledger = _ledger(gpu_pod(node="n0", gpu=MOST, gpus=MAX_GPUS_PER_NODE))
-    (line,) = ledger.problems()
+    (line,) = problem_lines(ledger.problems())
     assert "node n0 has no GPU 0000" in line
     assert line.endswith(f" and {MAX_GPUS_PER_NODE - 8} others")
     assert len(line) < 2 * LINE
@@ -245,7 +246,7 @@ def test_the_checker_reads_ids_as_the_ledger_does(written: str) -> None:
     raw["metadata"]["annotations"][names.ANNOTATION_GPU] = written
     ledger = _ledger(raw)
     assert ledger.problems() == ()
-    assert compare(ledger, Cluster.of([raw], [node])) == (), "any tenant could set off the alert on drift"
+    assert compare(ledger, ClusterHoldings.of([raw], [node])) == (), "any tenant could set off the alert on drift"
     assert violations([raw], [node]) == ()
 
 

@@ -14,6 +14,7 @@ from hetserve.placement import (
     decide,
     scores,
 )
+from hetserve.placement.decision.wording import decision_text, refusal_text
 from hetserve.units import MiB, Seconds
 
 
@@ -44,7 +45,7 @@ def test_an_idle_gpu_goes_before_a_shared_one_with_more_free_memory() -> None:
     assert decision.runner_up is not None
     assert decision.chosen.gpus[0].key == GpuKey("uid-b", "0")
     assert decision.runner_up.gpus[0].key == GpuKey("uid-a", "0")
-    assert decision.why == "GPU 0 on b (idle, 16384 MiB free), before GPU 0 on a (shared, 31768 MiB free)"
+    assert decision_text(decision) == "GPU 0 on b (idle, 16384 MiB free), before GPU 0 on a (shared, 31768 MiB free)"
 
 
 def test_among_shared_gpus_the_most_free_one_is_taken() -> None:
@@ -76,9 +77,8 @@ def test_a_pod_too_large_for_any_gpu_is_refused_with_the_most_that_is_free() -> 
     decision = decide(ledger.index, _request(mib=90000), ["a", "b"])
     assert decision.chosen is None
     (refusal,) = decision.refusals
-    assert refusal.reason == "no GPU with 90000 MiB free; the most free on any eligible GPU is 32768 MiB"
+    assert refusal_text(refusal) == "no GPU with 90000 MiB free; the most free on any eligible GPU is 32768 MiB"
     assert refusal.nodes == ("a", "b")
-    assert refusal.resolvable
 
 
 def test_one_instance_more_than_gpus_is_refused_for_its_model_on_every_node() -> None:
@@ -88,7 +88,7 @@ def test_one_instance_more_than_gpus_is_refused_for_its_model_on_every_node() ->
         assert chosen is not None
         ledger.reserve(_request(uid), chosen.places, Seconds(1))
     (refusal,) = decide(ledger.index, _request("4"), ["a", "b"]).refusals
-    assert refusal.reason == "same model on every GPU"
+    assert refusal_text(refusal) == "same model on every GPU"
     assert decide(ledger.index, _request("5", model="bert"), ["a", "b"]).chosen is not None
     assert decide(ledger.index, _request("6", model=None), ["a", "b"]).chosen is not None
 
@@ -103,7 +103,7 @@ def test_the_most_free_leaves_out_gpus_that_hold_the_model() -> None:
     ledger = _ledger(a=[_gpu("0")], b=[_gpu("0", 16384)])
     _hold(ledger, "a", "0", 10, model="resnet")
     reasons = {
-        node: refusal.reason
+        node: refusal_text(refusal)
         for refusal in decide(ledger.index, _request(mib=20000), ["a", "b"]).refusals
         for node in refusal.nodes
     }
@@ -114,17 +114,17 @@ def test_the_most_free_leaves_out_gpus_that_hold_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "product", "reason", "resolvable"),
+    ("gpus", "product", "reason"),
     [
-        pytest.param([], None, "no GPU on the node", False, id="no GPU"),
-        pytest.param([_gpu("0")], "T4", "no GPU of product T4", False, id="another product"),
-        pytest.param([_gpu("0", healthy=False)], None, "no healthy GPU on the node", True, id="unhealthy"),
+        pytest.param([], None, "no GPU on the node", id="no GPU"),
+        pytest.param([_gpu("0")], "T4", "no GPU of product T4", id="another product"),
+        pytest.param([_gpu("0", healthy=False)], None, "no healthy GPU on the node", id="unhealthy"),
     ],
 )
-def test_a_node_that_cannot_serve_says_so(gpus: list[Gpu], product: str | None, reason: str, resolvable: bool) -> None:
+def test_a_node_that_cannot_serve_says_so(gpus: list[Gpu], product: str | None, reason: str) -> None:
     ledger = _ledger(a=gpus)
     (refusal,) = decide(ledger.index, _request(product=product), ["a"]).refusals
-    assert (refusal.reason, refusal.nodes, refusal.resolvable) == (reason, ("a",), resolvable)
+    assert (refusal_text(refusal), refusal.nodes) == (reason, ("a",))
 
 
 def test_a_cluster_without_gpus_refuses_every_node() -> None:
@@ -136,7 +136,7 @@ def test_explaining_a_success_names_the_nodes_that_were_refused() -> None:
     ledger = _ledger(a=[_gpu("0")], b=[_gpu("0", 1024)])
     decision = decide(ledger.index, _request(), ["a", "b", "c"], explain=True)
     assert decision.chosen is not None
-    assert {refusal.reason.split(";")[0]: refusal.nodes for refusal in decision.refusals} == {
+    assert {refusal_text(refusal).split(";")[0]: refusal.nodes for refusal in decision.refusals} == {
         "no GPU with 4096 MiB free": ("b",),
         "no GPU on the node": ("c",),
     }

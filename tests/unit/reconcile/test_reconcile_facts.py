@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.inference_service import InferenceService
+from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.reconcile.facts import cluster_facts
@@ -18,6 +19,7 @@ from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, n
 from hetserve.units import MiB, MilliCPU
 
 GPU_NODE = node_fact(node("g", GPU_TYPE, gpus=2, pods=4))
+TAINT = Taint("gpu", effect="NoSchedule")
 CPU_NODE = node_fact(node("c", CPU_TYPE))
 
 
@@ -51,12 +53,15 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
     "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
     "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),
-    "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "NoSchedule"),)),)}, 0),
-    "a taint that only prefers": ({"nodes": (replace(GPU_NODE, taints=(("gpu", "", "PreferNoSchedule"),)),)}, 2),
+    "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(TAINT,)),)}, 0),
+    "a taint that only prefers": (
+        {"nodes": (replace(GPU_NODE, taints=(TAINT._replace(effect="PreferNoSchedule"),)),)},
+        2,
+    ),
     "a node without CPU left": ({"others": (pod(gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(14000)),)}, 0),
     "a pod on a GPU that the node does not list": ({"others": (pod(gpu="7"),)}, 0),
-    "a pod that holds GPUs of which nobody knows which": ({"others": (pod(gpu=None, untold=True),)}, 0),
-    "a pod on another node that does": ({"others": (pod(node="h", gpu=None, untold=True),)}, 2),
+    "a pod that holds GPUs of which nobody knows which": ({"others": (pod(gpu=None, gpus_unknown=True),)}, 0),
+    "a pod on another node that does": ({"others": (pod(node="h", gpu=None, gpus_unknown=True),)}, 2),
     "a pod that cannot be read": ({"others": (pod(gpu=None, unread="odd"),)}, 0),
     "an unhealthy GPU": (
         {"nodes": (replace(GPU_NODE, gpus=(GPU_NODE.gpus[0], replace(GPU_NODE.gpus[1], healthy=False))),)},
@@ -91,7 +96,7 @@ def test_a_cpu_type_has_room_for_as_many_as_fit_on_its_nodes() -> None:
 def test_a_cpu_type_has_no_room_beside_a_pod_that_cannot_be_read_and_keeps_it_beside_unknown_gpus() -> None:
     beside = pod(node="c", gpu=None, gpu_memory=MiB(0))
     assert facts(others=(replace(beside, unread="odd"),))[CPU_TYPE].room == 0
-    assert facts(others=(replace(beside, untold=True),))[CPU_TYPE].room == 1
+    assert facts(others=(replace(beside, gpus_unknown=True),))[CPU_TYPE].room == 1
 
 
 def room_beside(*raw: dict[str, Any]) -> int | None:

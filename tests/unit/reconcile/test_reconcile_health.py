@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hetserve.api.conditions import DOCS, ConditionType, Reason
 from hetserve.planning.plan import Plan
+from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
 from hetserve.reconcile.diff import Work
 from hetserve.reconcile.events import announcements
@@ -90,7 +91,7 @@ WAITS: dict[str, tuple[Seen, str, str]] = {
     ),
     "for a write that is to come": (Seen((READY,), work=Work(pending=True)), "RollingOut", "the Deployments"),
     "for pods that cannot be created": (
-        Seen((TypeState("a", 2, 0, 0, rolled=False),), failures=(("a", "no such ServiceAccount"),)),
+        Seen((TypeState("a", 2, 0, 0, rolled=False),), failures=(CreationFailure("a", "no such ServiceAccount"),)),
         "InstancesRefused",
         "a: no such ServiceAccount",
     ),
@@ -132,7 +133,7 @@ RECORDS = st.sampled_from([None, plan_record(PLAN, "abc")])
 DECISIONS = st.builds(Decision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
 WORKS = st.builds(Work, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
-FAILURES = st.lists(st.tuples(st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
+FAILURES = st.lists(st.builds(CreationFailure, st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
 SEEN = st.builds(
     Seen,
     st.lists(STATES, max_size=2).map(tuple),

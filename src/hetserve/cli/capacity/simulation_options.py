@@ -53,8 +53,7 @@ def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> Ba
     except UnicodeDecodeError:
         raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
     except (ValueError, UnreadableError) as error:
-        text = str(error) if value in str(error) else f"{value}: {error}"
-        raise click.BadParameter(text, ctx, param) from None
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 def names_of(known: tuple[str, ...]) -> values.Callback:

@@ -6,7 +6,6 @@ The log may also come from a file or from the URL of an extender's probe port.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -89,36 +88,6 @@ def parse_log(text: str, where: str) -> list[Record]:
     return found
 
 
-def decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
-    """(time [s since 1970], description) of every filter and bind of a pod."""
-    offset = 0.0
-    for record in records:
-        call, args = record.get("call"), record.get("args") or {}
-        if call == "header":
-            offset = float(record["wall"]) - float(record["t"])
-        about = ((args.get("raw") or {}).get("metadata") or {}).get("uid") or (args.get("request") or {}).get("uid")
-        if about == uid and call in {"filter", "fix_gpus"}:
-            yield float(record["t"]) + offset, _words(call, record)
-
-
-def _words(call: str, record: Record) -> str:
-    if "error" in record:
-        return f"{'filter' if call == 'filter' else 'bind'}: {record['error']}"
-    result = record["result"]
-    if call == "fix_gpus":
-        return f"bind: GPU {','.join(result['gpus'])} of {result['node']}"
-    if result.get("chosen"):
-        return f"filter: {result['chosen']}" + (f", before {result['runnerUp']}" if result.get("runnerUp") else "")
-    refused = "; ".join(f"{count} nodes: {reason}" for reason, count in (result.get("refused") or {}).items())
-    passed = result["passed"]["count"] if isinstance(result["passed"], dict) else len(result["passed"])
-    passed += result.get("beside", 0)
-    return f"filter: {passed} nodes pass" if passed else f"filter: refused; {refused}"
-
-
-def _note(words: str) -> None:
-    messages.note(f"{words}; its defaults are taken")
-
-
 def _is_record(line: str) -> bool:
     try:
         return "call" in json.loads(line)
@@ -142,3 +111,7 @@ def _text(where: str) -> str:
         raise ClusterError(f"{where}: {words or error}") from None
     except (OSError, URLError, UnicodeDecodeError) as error:
         raise ClusterError(f"{where}: {error}") from None
+
+
+def _note(words: str) -> None:
+    messages.note(f"{words}; its defaults are taken")

@@ -6,26 +6,24 @@ The kube-scheduler applies these and more before it calls the extender; `not_jud
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
 
-RawObject = Mapping[str, Any]
-_REPELLING: Final = ("NoSchedule", "NoExecute")
-_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.node import UNSCHEDULABLE, Node, Taint
+from hetserve.objects.pod import Pod
 
 
 def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
     """Reasons why a node cannot take a pod, apart from GPUs; empty if no judged rule refuses it."""
-    spec = pod.get("spec") or {}
-    return (*_selector(spec.get("nodeSelector") or {}, node), *_taints(spec.get("tolerations") or [], node))
+    spec, there = Pod(pod).spec, Node(node)
+    return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
 
 
 def not_judged(pod: RawObject) -> tuple[str, ...]:
     """Names of the scheduler's other rules that apply to this pod."""
-    spec = pod.get("spec") or {}
+    spec, containers = Pod(pod).spec, Pod(pod).containers
     affinity = spec.get("affinity") or {}
     found = [f"affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity") if affinity.get(kind)]
     found += ["topologySpreadConstraints"] if spec.get("topologySpreadConstraints") else []
-    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     asked = {name for container in containers for name in ((container.get("resources") or {}).get("requests") or {})}
     found += [name for name in sorted(asked) if not name.startswith("hetserve.io/")]
     found += ["volumes"] if any(volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []) else []
@@ -33,33 +31,23 @@ def not_judged(pod: RawObject) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _selector(wanted: Mapping[str, str], node: RawObject) -> Iterator[str]:
-    labels = (node.get("metadata") or {}).get("labels") or {}
+def _selector(wanted: Mapping[str, str], node: Node) -> Iterator[str]:
+    labels = node.labels
     for key, value in sorted(wanted.items()):
         if labels.get(key) != value:
             has = f"has {labels[key]!r}" if key in labels else "has none"
             yield f"nodeSelector {key}={value}: the node {has}"
 
 
-def _taints(tolerations: Sequence[RawObject], node: RawObject) -> Iterator[str]:
-    spec = node.get("spec") or {}
-    taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") in _REPELLING]
-    if spec.get("unschedulable") and not any(taint.get("key") == _UNSCHEDULABLE for taint in taints):
-        taints.append({"key": _UNSCHEDULABLE, "effect": "NoSchedule"})
+def _taints(tolerations: Sequence[RawObject], node: Node) -> Iterator[str]:
+    taints = [taint for taint in node.taints if taint.repels]
+    if node.cordoned and not any(taint.key == UNSCHEDULABLE for taint in taints):
+        taints.append(Taint(UNSCHEDULABLE, effect="NoSchedule"))
     for taint in taints:
-        if any(_tolerates(toleration, taint) for toleration in tolerations):
+        if any(map(taint.is_tolerated_by, tolerations)):
             continue
-        if taint["key"] == _UNSCHEDULABLE:
+        if taint.key == UNSCHEDULABLE:
             yield "the node is cordoned"
         else:
-            value = f"={taint['value']}" if taint.get("value") else ""
-            yield f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
-
-
-def _tolerates(toleration: RawObject, taint: RawObject) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    key, exists = toleration.get("key"), toleration.get("operator") == "Exists"
-    if not key:
-        return exists
-    return key == taint["key"] and (exists or (toleration.get("value") or "") == (taint.get("value") or ""))
+            value = f"={taint.value}" if taint.value else ""
+            yield f"taint {taint.key}{value}:{taint.effect} is not tolerated"

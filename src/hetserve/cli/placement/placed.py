@@ -10,6 +10,7 @@ from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.units import Seconds
 
 
@@ -45,7 +46,7 @@ def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | N
         "medianRequestMiB": free.median_request,
         "fragmentation": None if free.fragmentation is None else round(free.fragmentation, 6),
     }
-    problems = list(placer.problems())
+    problems = list(problem_lines(placer.problems()))
     gpus = [_gpu(use) for use in shown]
     return {"takenAt": written_time(taken_at), "totals": totals, "gpus": gpus, "problems": problems}
 

@@ -119,6 +119,7 @@ def replay(log: str, policy: str | None, output: str) -> None:
 
 def _show(replayed: Replayed, output: str) -> None:
     from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
+    from hetserve.placement.log.journal import COMPARED  # noqa: PLC0415
 
     difference = replayed.difference
     if output != "text":
@@ -126,7 +127,8 @@ def _show(replayed: Replayed, output: str) -> None:
     elif difference is None:
         click.echo(f"{replayed.records} records, {replayed.decisions} of them decisions: all the same again")
     else:
-        logged, now = ({key: one.get(key) for key in ("result", "error") if key in one} for one in _both(difference))
+        shown = (*COMPARED, "message")
+        logged, now = ({key: one[key] for key in shown if key in one} for one in _both(difference))
         click.echo(f"record {difference.number} is decided otherwise: {json.dumps(_subject(difference.logged))}")
         click.echo(f"  logged  {json.dumps(logged)}\n  now     {json.dumps(now)}")
     sys.exit(0 if difference is None else EXIT_DIFFERENT)

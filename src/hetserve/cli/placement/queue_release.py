@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, pod_path
+from hetserve.objects.pod import Pod
 
 _TRIES: Final = 5
 _UNPLACED: Final = f"{UNFINISHED_PODS},spec.nodeName="
@@ -96,7 +97,7 @@ def _position(raw: RawObject) -> int | None:
 
 
 def _gates(raw: RawObject) -> tuple[str, ...]:
-    return tuple(str(gate.get("name")) for gate in raw["spec"].get("schedulingGates") or ())
+    return Pod(raw).gates
 
 
 def _key(raw: RawObject) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hetserve.cli.cluster.snapshot import source_options, system_option
+from hetserve.cli.output import messages
 from hetserve.cli.output.messages import EXIT_INFEASIBLE
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 
 _DECISIONS: Final = 4
-"""Of a pod's logged decisions, so many of the latest are told."""
+"""Number of a pod's logged decisions that are shown, the latest."""
 
 
 @click.command()
@@ -73,20 +74,32 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
 
 def _placeless(made: dict[str, Any]) -> bool:
-    """Whether the pod will not be placed as things are: it ends, no GPU fits, or its scheduler knows none of ours."""
+    """Whether the pod cannot be placed now: it is ending, no GPU fits, or its scheduler does not know our GPUs."""
     if made["state"] == "Ending":
         return True
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
 def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """What a placement log tells of the pod; nothing where there is no log."""
-    from hetserve.cli.cluster.extender import decisions_about, read_log  # noqa: PLC0415
+    """Decisions of a placement log about the pod; empty without a log.
+
+    A log named by `where` must be readable; a dump's own log of another version is left out with a note.
+    """
+    from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
+    from hetserve.cli.placement.why_log import decisions_about  # noqa: PLC0415
+    from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
     records = snapshot.log if where is None else read_log(where)
     if not records:
         return {}
-    told = list(decisions_about(records, uid))[-_DECISIONS:]
+    try:
+        told = list(decisions_about(records, uid))[-_DECISIONS:]
+    except ReplayError as error:
+        if where is not None:
+            raise ClusterError(f"{where}: {error}") from None
+        messages.note(f"decisions about the pod are not shown: {error}")
+        return {}
     return {
         "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in told]
     }

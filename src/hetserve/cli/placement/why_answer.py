@@ -1,4 +1,4 @@
-"""The answer of `hetserve why` as a document: the core's own decision over a snapshot, told GPU by GPU."""
+"""The answer of `hetserve why` as a document: the core's decision over a snapshot, and the reasons of each GPU."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.placement import Booking, Decision, Placer, PodView, decide
+from hetserve.objects.pod import Pod, PodOutline
+from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
-from hetserve.placement.ledger.bookings import UNNAMED
+from hetserve.placement.decision.wording import decision_text, gpu_reason_text, offer_text, refusal_text
+from hetserve.placement.ledger.bookings import UNNAMED, pod_name
+from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import ours_alone_holds
 from hetserve.placement.pods.view import parse_pod, unread_pod
@@ -23,9 +26,9 @@ Json = dict[str, Any]
 
 
 def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: int) -> Json:
-    """Everything `why` knows of a pod of the snapshot; `policy` and `beta`: those of the installation."""
-    metadata = raw.get("metadata") or {}
-    made: Json = {"pod": {key: metadata.get(key) for key in ("namespace", "name", "uid")}}
+    """The document about a pod of the snapshot; `policy` and `beta`: those of the installation."""
+    named = PodOutline(raw).metadata
+    made: Json = {"pod": {key: named.get(key) for key in ("namespace", "name", "uid")}}
     try:
         pod = parse_pod(raw)
         # A bound pod holds its GPUs whatever somebody wrote into its annotations since.
@@ -34,27 +37,22 @@ def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: 
         return made | {"state": "Unreadable", "message": _unreadable(raw, error)}
     made |= {"asks": request.amount, "request": _request(request)}
     if pod.finished:
-        phase = (raw.get("status") or {}).get("phase")
-        return made | {"state": "Finished", "message": f"has finished ({phase}): it holds no GPU"}
+        return made | {"state": "Finished", "message": f"has finished ({Pod(raw).phase}): it holds no GPU"}
     if not request.needs_gpu:
         return made | (_plugged(pod) if pod.holds else _not_ours(pod))
     placer = placer_of(snapshot)
-    made["problems"] = [line for line in placer.problems() if _is_about(line, f"{request.namespace}/{request.name}")]
+    own = [problem for problem in placer.problems() if problem.pod == pod_name(request)]
+    made["problems"] = list(problem_lines(own))
     held = placer.ledger.booking(request.uid)
     if held is not None:
-        told = _holding(held, placer, raw, pod)
+        state = _holding(held, placer, raw, pod)
     elif pod.node is not None:
-        told = {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
+        state = {"state": "Bound", "message": f"is on node {pod.node} without a GPU of ours", "holds": None}
     elif pod.terminating:
-        told = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
+        state = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
     else:
-        told = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
-    return made | told
-
-
-def _is_about(problem: str, name: str) -> bool:
-    """Whether a problem of the ledger is one of this pod; another's name may end or begin alike."""
-    return problem.startswith((f"pod {name} ", f"pod {name}:")) or f" is held whole by pod {name} and " in problem
+        state = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
+    return made | state
 
 
 def _request(request: GpuRequest) -> Json:
@@ -96,7 +94,7 @@ def _not_ours(pod: PodView) -> Json:
 def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Json:
     shared = [use for use in placer.ledger.gpus() if (use.node, use.gpu.id) in held.places]
     others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
     amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
     each = " each" if held.request.gpus > 1 and not held.request.whole else ""
@@ -117,7 +115,7 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
 
 
 def _which(held: Booking) -> str:
-    """Its GPUs in words; of a pod that somebody bound past us not all may be named."""
+    """The pod's GPUs in words; a pod that somebody bound past us may not name all."""
     named = [gpu for gpu in held.gpus if gpu != UNNAMED]
     many = held.request.gpus > 1
     if not named:
@@ -154,7 +152,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
     decision = decide(placer.ledger.index, request, offered, policy=policy, explain=True)
     verdicts = explain(placer.ledger, request)
     others = tuple(gate for gate in pod.gates if gate != names.QUEUE_GATE)
-    scheduled = _scheduled(raw)
+    scheduled = Pod(raw).condition("PodScheduled")
     return {
         "state": "Gated" if pod.gates else "Scheduling",
         "message": _message(pod, others, decision),
@@ -172,13 +170,13 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
 
 
 def _queue(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
-    """Its place in the queue; whom a gate of others holds too is in none yet."""
+    """Place in the queue; None for a pod that another gate holds too."""
     waits = ours_alone_holds(pod)
     return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
-def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
-    now = f"{decision.chosen} fits now" if decision.chosen else "no GPU fits now"
+def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -> str:
+    now = f"{offer_text(decision.chosen)} fits now" if decision.chosen else "no GPU fits now"
     if others:
         return f"waits for {_listed('gate', others)}, which others lift; {now}"
     if pod.gates:
@@ -188,21 +186,21 @@ def _message(pod: PodView, others: Sequence[str], decision: Decision) -> str:
     return f"has no gate, so the scheduler has it in hand, and is not yet bound; {now}"
 
 
-def _decision(decision: Decision) -> Json:
+def _decision(decision: PlacementDecision) -> Json:
     chosen, runner_up = decision.chosen, decision.runner_up
     return {
         "policy": decision.policy,
         "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
-        "why": decision.why,
-        "runnerUp": None if runner_up is None else str(runner_up),
-        "refusals": [{"reason": one.reason, "nodes": len(one.nodes)} for one in decision.refusals],
+        "why": decision_text(decision),
+        "runnerUp": None if runner_up is None else offer_text(runner_up),
+        "refusals": [{"reason": refusal_text(one), "nodes": len(one.nodes)} for one in decision.refusals],
     }
 
 
-def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: Decision) -> Json:
+def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
     reasons = [{"kind": "node", "text": text} for text in closed]
-    reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
+    reasons += [{"kind": reason.kind.value, "text": gpu_reason_text(reason)} for reason in verdict.reasons]
     return {
         "node": verdict.node,
         "gpu": verdict.gpu.id,
@@ -214,11 +212,6 @@ def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: Decision) -> Json
         "chosen": taken,
         "reasons": reasons,
     }
-
-
-def _scheduled(raw: RawObject) -> RawObject:
-    found = (raw.get("status") or {}).get("conditions") or []
-    return next((one for one in found if one.get("type") == "PodScheduled"), {})
 
 
 def _listed(what: str, items: Sequence[str]) -> str:

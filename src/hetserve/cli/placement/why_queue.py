@@ -1,7 +1,7 @@
-"""The place of a gated pod in hetserve's queue, as far as a snapshot tells it.
+"""The place of a gated pod in hetserve's queue, as far as a snapshot shows it.
 
-The queues themselves live in the extender; what holds of every partition into queues is the order of age within
-a priority, and the bound on waiting that follows from it.
+Only the extender knows the partition into queues. For every partition, the order of age within a priority and the
+bound on waiting that follows from it hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hetserve.placement.queues.rounds import OLDEST_EVERY
 
 
 def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:
-    """How many wait, how many of them are older, and after how many releases it is out at the latest."""
+    """Number of waiting pods, of older ones, and of releases after which the pod is released at the latest."""
     line = [other for other in placer.pods.values() if ours_alone_holds(other) or other.uid == pod.uid]
     peers = [other for other in line if other.request.priority == pod.request.priority]
     older = sum(_age(other) < _age(pod) for other in peers)

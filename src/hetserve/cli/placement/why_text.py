@@ -1,4 +1,4 @@
-"""The answer of `hetserve why` for people: what is, what would be, and a line per GPU."""
+"""The answer of `hetserve why` for people: the pod's state, the decision now, and a line per GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 from hetserve.cli.output.terminal import Block, styled
 
 MOST: Final = 24
-"""GPUs listed; the rest is counted by reason. `--all` lists them all."""
+"""Number of GPUs listed; the others are counted by reason."""
 Json = Mapping[str, Any]
 
 

@@ -1,8 +1,8 @@
 """From ranks of GPUs to the GPUs a pod gets: the best one, or the n best of the best node.
 
-Nodes are compared by the ranks of the n GPUs that each would give, the lowest first: a pod on several GPUs
-runs at the pace of its worst one. Where the lowest are equal the next lowest decide, and in the end the name
-of the node. For one GPU this is the order of the GPUs themselves.
+Nodes are compared by the ranks of the n GPUs that each would give, the lowest first, because a pod on several GPUs
+runs at the pace of its worst one. If the lowest are equal, the next lowest decide, and finally the name of the node.
+For one GPU this is the order of the GPUs themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Rows = tuple[int, ...]
 
 
 def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
-    """The best and the next best: GPUs where one is asked for, nodes where several are."""
+    """Rows of the best and the next best: GPUs if one is asked for, nodes if several are."""
     if count > 1:
         return _best_two_nodes(index, fits, ranks, count)
     if not ranks.size:
@@ -31,9 +31,9 @@ def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[R
 
 
 def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
-    """(nodes that can give `count` GPUs, best first; the place of each in that order, equal where ranks are)."""
+    """(nodes that can give `count` GPUs, best first; the place of each in that order, equal for equal ranks)."""
     able, keys = _tops(index, fits, ranks, count)
-    if len(able) < 2:  # nothing to sort, which by each of a thousand columns takes as long as a decision may
+    if len(able) < 2:  # sorting by a thousand columns takes as long as a decision may
         return able, np.zeros(len(able), dtype=np.int64)
     order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
     keys = keys[order]

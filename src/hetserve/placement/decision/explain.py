@@ -1,7 +1,7 @@
 """Why each GPU can or cannot take a pod: every reason, with the amounts and the pods that are in the way.
 
-The decision itself stops at the first condition and speaks of whole nodes, for a scheduler's event has no room
-for more. Here it is derived anew from what lies on each GPU, and a law of the tests holds the two together.
+The decision stops at the first condition and speaks of whole nodes. Here it is derived anew from the bookings of each
+GPU; a law of the tests (`test_placement_explained`) holds the two together.
 """
 
 from __future__ import annotations
@@ -9,32 +9,61 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from hetserve.placement.ledger.bookings import Booking, GpuUse, pod_name
+from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, pod_name
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.ledger.unattributed import Cause, Stranger, few, words
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.units import MiB
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One condition that a GPU does not meet: a word for programs and the words for people."""
+class GpuReasonKind(Enum):
+    """A condition that a GPU does not meet; the value is a word for programs."""
 
-    kind: str
-    text: str
+    PRODUCT = "product"
+    ID = "id"
+    UNLISTED = "unlisted"
+    DEVICE_PLUGIN = "device-plugin"
+    UNREADABLE = "unreadable"
+    UNHEALTHY = "unhealthy"
+    IDLE = "idle"
+    MODEL = "model"
+    MEMORY = "memory"
+
+
+_OF_CAUSE: Mapping[Cause, GpuReasonKind] = {cause: GpuReasonKind(cause.value) for cause in Cause}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReason:
+    """One condition that a GPU does not meet.
+
+    `accepted`: products or ids that the request accepts (empty: it excludes this one); `pods`: those in the way, of
+    kind UNLISTED once for each of `gpus` (empty: a GPU that it does not name); `free_mib`, `wanted_mib`: of kind
+    MEMORY, unless pods hold the GPU whole; `names`: the resources or pods that close the node.
+    """
+
+    kind: GpuReasonKind
+    product: str = ""
+    model: str | None = None
+    accepted: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    free_mib: MiB = MiB(0)
+    wanted_mib: MiB = MiB(0)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuVerdict:
-    """A GPU as it is now, the request's own share left aside, and all that speaks against it (empty: it fits)."""
+    """A GPU as it is now, without the request's own share, and all that speaks against it (empty: it fits)."""
 
     node: str
     gpu: Gpu
     free_mib: MiB
     pods: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[GpuReason, ...]
 
     @property
     def fits(self) -> bool:
@@ -44,11 +73,11 @@ class GpuVerdict:
 def explain(ledger: Ledger, request: GpuRequest) -> tuple[GpuVerdict, ...]:
     """Verdict of every known GPU for a request, in the order of node name and GPU id.
 
-    What the request's pod itself holds counts as free: that is what a new decision about it would see. A request
-    for n GPUs fits a node where n of its GPUs fit.
+    What the request's pod itself holds counts as free, as for a new decision about it. A request for n GPUs fits a
+    node with n GPUs that fit.
     """
-    strangers = _strangers(ledger, request.uid)
-    return tuple(_verdict(use, request, strangers.get(use.node, ())) for use in ledger.gpus())
+    closed = _closed(ledger, request.uid)
+    return tuple(_verdict(use, request, closed.get(use.node, ())) for use in ledger.gpus())
 
 
 def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str, ...]:
@@ -59,7 +88,7 @@ def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str
     return tuple(sorted(node for node, count in fitting.items() if count >= request.gpus))
 
 
-def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[Reason]) -> GpuVerdict:
+def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> GpuVerdict:
     others = tuple(booking for booking in use.bookings if booking.request.uid != request.uid)
     free = MiB(use.free_mib + _held(use, request.uid))
     reasons = [
@@ -77,43 +106,41 @@ def _held(use: GpuUse, uid: str) -> int:
     return sum(use.gpu.memory_mib if booking.request.whole else booking.request.memory_mib for booking in mine)
 
 
-def _not_accepted(gpu: Gpu, request: GpuRequest) -> Iterator[Reason]:
+def _not_accepted(gpu: Gpu, request: GpuRequest) -> Iterator[GpuReason]:
     wanted = request.selector
     if wanted.products and gpu.product not in wanted.products:
-        yield Reason("product", f"is a {gpu.product}, not a {' or '.join(wanted.products)}")
+        yield GpuReason(GpuReasonKind.PRODUCT, gpu.product, accepted=wanted.products)
     if gpu.product in wanted.products_excluded:
-        yield Reason("product", f"{gpu.product} is excluded")
+        yield GpuReason(GpuReasonKind.PRODUCT, gpu.product)
     if wanted.ids and gpu.id not in wanted.ids:
-        yield Reason("id", f"only {' or '.join(wanted.ids)} is accepted")
+        yield GpuReason(GpuReasonKind.ID, accepted=wanted.ids)
     if gpu.id in wanted.ids_excluded:
-        yield Reason("id", "is excluded by its id")
+        yield GpuReason(GpuReasonKind.ID)
 
 
-def _unhealthy(gpu: Gpu) -> Iterator[Reason]:
+def _unhealthy(gpu: Gpu) -> Iterator[GpuReason]:
     if not gpu.healthy:
-        yield Reason("unhealthy", "is unhealthy")
+        yield GpuReason(GpuReasonKind.UNHEALTHY)
 
 
-def _not_idle(others: Sequence[Booking]) -> Iterator[Reason]:
+def _not_idle(others: Sequence[Booking]) -> Iterator[GpuReason]:
     if others:
-        held = few([pod_name(booking.request) for booking in others])
-        yield Reason("idle", f"is not idle, as a whole GPU must be: holds {held}")
+        yield GpuReason(GpuReasonKind.IDLE, pods=_names(others))
 
 
-def _not_shared(others: Sequence[Booking], free: int, request: GpuRequest) -> Iterator[Reason]:
-    same = [
-        pod_name(booking.request)
-        for booking in others
-        if _apart(booking.request, request) or request.model in booking.other_models
-    ]
+def _not_shared(others: Sequence[Booking], free: MiB, request: GpuRequest) -> Iterator[GpuReason]:
+    same = [other for other in others if _apart(other.request, request) or request.model in other.other_models]
     if same:
-        yield Reason("model", f"model {request.model} is held there by {few(same)}")
-    whole = [pod_name(booking.request) for booking in others if booking.request.whole]
+        yield GpuReason(GpuReasonKind.MODEL, model=request.model, pods=_names(same))
+    whole = [booking for booking in others if booking.request.whole]
     if whole:
-        yield Reason("memory", f"is held whole by {few(whole)}")
+        yield GpuReason(GpuReasonKind.MEMORY, pods=_names(whole))
     elif free < request.memory_mib:
-        there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
-        yield Reason("memory", f"{request.memory_mib - free} MiB short: {there}, {request.memory_mib} wanted")
+        yield GpuReason(GpuReasonKind.MEMORY, free_mib=free, wanted_mib=request.memory_mib)
+
+
+def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:
+    return tuple(pod_name(booking.request) for booking in bookings)
 
 
 def _apart(other: GpuRequest, request: GpuRequest) -> bool:
@@ -122,23 +149,26 @@ def _apart(other: GpuRequest, request: GpuRequest) -> bool:
     return request.model is not None and other.model == request.model and hard
 
 
-def _strangers(ledger: Ledger, uid: str) -> Mapping[str, Sequence[Reason]]:
-    """Per known node: what closes it, with the pods other than `uid`, and of unlisted GPUs their ids."""
-    pods: dict[tuple[str, Cause], list[str]] = defaultdict(list)
-    found: dict[tuple[str, Cause], list[Stranger]] = defaultdict(list)
+def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:
+    """What closes each known node, without the pod `uid`: a reason per cause, in the order of the causes."""
+    found: dict[tuple[str, Cause], list[tuple[Booking, list[str]]]] = defaultdict(list)
     for booking in sorted(ledger.bookings().values(), key=lambda one: pod_name(one.request)):
         node = ledger.node(booking.node)
         if node is None or booking.request.uid == uid:
             continue
         listed = {gpu.id for gpu in node.gpus}
         if unlisted := [gpu for gpu in booking.gpus if gpu not in listed]:
-            who, cause = pod_name(booking.request), booking.strangers[0].cause
-            each = [f"{who} on GPU {gpu or 'unknown'}" for gpu in unlisted]
-            pods[node.name, cause] += each if cause is Cause.UNLISTED else [who]
-            found[node.name, cause] += booking.strangers
-    reasons: dict[str, list[Reason]] = defaultdict(list)
-    for node_name, cause in sorted(pods, key=lambda key: (key[0], list(Cause).index(key[1]))):
-        text = words(cause, found[node_name, cause])
-        names = "" if cause is Cause.UNREADABLE else f": {few(pods[node_name, cause])}"
-        reasons[node_name].append(Reason(cause.value, f"{text}{names}"))
+            found[node.name, booking.unattributed[0].cause].append((booking, unlisted))
+    reasons: dict[str, list[GpuReason]] = defaultdict(list)
+    for node_name, cause in sorted(found, key=lambda key: (key[0], list(Cause).index(key[1]))):
+        reasons[node_name].append(_closed_by(cause, found[node_name, cause]))
     return reasons
+
+
+def _closed_by(cause: Cause, held: Sequence[tuple[Booking, Sequence[str]]]) -> GpuReason:
+    """The reason of a node that these bookings close by their unlisted GPUs."""
+    if cause is Cause.UNLISTED:
+        each = [(pod_name(booking.request), gpu) for booking, unlisted in held for gpu in unlisted]
+        return GpuReason(GpuReasonKind.UNLISTED, pods=tuple(pod for pod, _ in each), gpus=tuple(gpu for _, gpu in each))
+    names = sorted({one.name for booking, _ in held for one in booking.unattributed})
+    return GpuReason(_OF_CAUSE[cause], pods=_names(booking for booking, _ in held), names=tuple(names))

@@ -1,45 +1,62 @@
-"""Why a node cannot take a pod, in few wordings that are equal over nodes.
+"""Which conditions a node's GPUs meet for a request, and the first one that refuses the node.
 
-The scheduler's event groups equal texts and is cut at 1,024 characters: what is needed, and the most there is
-on any eligible GPU. Detail per GPU belongs to ``hetserve why``.
+Refusals are few and equal over nodes: the scheduler's event groups equal texts and cuts them at 1,024 characters.
+`explain` has every reason of every GPU; `wording` renders both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
 
-from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
-from hetserve.placement.ledger.unattributed import Cause, first_cause, words
+from hetserve.placement.ledger.bookings import Cause, first_cause
+from hetserve.placement.ledger.index import GpuIndex, Mask
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.values import value
 
-NO_GPU: Final = "no GPU on the node"
-UNREADABLE: Final = "the GPU inventory of the node cannot be read"
-SAME_MODEL: Final = "same model on every GPU"
-_CLOSED: Final = 2
-"""Place of the condition that a node is open: what is said of one that is not depends on the cause."""
-_NO_GPU, _UNREADABLE, _NOTHING = range(6, 9)
-"""Places after those of the six conditions: a node without GPUs, one that cannot be read, and no reason at all."""
+
+class RefusalKind(Enum):
+    """The condition that too few GPUs of a node meet, in the order in which they are tried; then nodes without GPUs."""
+
+    TOO_FEW_GPUS = "too-few-gpus"
+    NOT_ACCEPTED = "not-accepted"
+    CLOSED = "closed"
+    UNHEALTHY = "unhealthy"
+    SAME_MODEL = "same-model"
+    NO_ROOM = "no-room"
+    NO_GPU = "no-gpu"
+    UNREADABLE_INVENTORY = "unreadable-inventory"
+
+
+_KINDS: Final = tuple(RefusalKind)
+_CLOSED, _NO_GPU, _UNREADABLE = map(
+    _KINDS.index, (RefusalKind.CLOSED, RefusalKind.NO_GPU, RefusalKind.UNREADABLE_INVENTORY)
+)
+_NOTHING: Final = len(_KINDS)
+"""Place of a node that is not refused."""
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Nodes that share one reason; `resolvable` means that pods that go away can change it."""
+class NodeRefusal:
+    """Nodes that cannot take a request, all for one reason.
 
-    reason: str
+    `most`: of kind NO_ROOM, the most that any node has: MiB free on one eligible GPU for a request of one shared GPU,
+    else GPUs. `cause`, `names` and `more`: of kind CLOSED, why, the first resources or pods that close the nodes, and
+    the number of further ones.
+    """
+
+    kind: RefusalKind
+    request: GpuRequest
     nodes: tuple[str, ...]
-    resolvable: bool
-
-    @property
-    def by_now(self) -> str:
-        """The reason as told to somebody who was promised the node: "no GPU with 4096 MiB free any more; ..."."""
-        what, semicolon, most = self.reason.partition("; ")
-        since = " any more" if what.startswith(("no ", "fewer ")) else ""
-        return f"{what}{since}{semicolon}{most}"
+    most: int = 0
+    cause: Cause | None = None
+    names: tuple[str, ...] = ()
+    more: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -57,7 +74,7 @@ class Masks:
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
-        """Over the offered nodes; None: over all there are."""
+        """Over the offered nodes; None: over all."""
         selected = index.all if offered is None else index.offered(offered)
         if not request.selector.accepts_all:
             selected = selected & index.selected(request.selector)
@@ -68,30 +85,33 @@ class Masks:
         return cls(selected, usable, eligible, eligible & (index.free >= request.memory_mib))
 
 
-def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[Refusal, ...]:
+def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
     """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
-    groups: dict[int | Cause, list[str]] = {}
+    groups: dict[int | Cause, list[str]] = {}  # by place among the kinds: an Enum's hash takes as long as all the rest
     for name in dict.fromkeys(offered):
         row = row_of(name)
         at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
         if at != _NOTHING:
-            groups.setdefault(first_cause(index.strangers(name)) if at == _CLOSED else at, []).append(name)
-    texts = _texts(index, request, masks) if groups else {}
-    return tuple(_refusal(index, at, nodes, texts) for at, nodes in groups.items())
+            groups.setdefault(first_cause(index.unattributed(name)) if at == _CLOSED else at, []).append(name)
+    return tuple(_refusal(index, request, at, tuple(nodes), masks) for at, nodes in groups.items())
 
 
-def _refusal(index: GpuIndex, at: int | Cause, nodes: Sequence[str], texts: Mapping[int, tuple[str, bool]]) -> Refusal:
+def _refusal(
+    index: GpuIndex, request: GpuRequest, at: int | Cause, nodes: tuple[str, ...], masks: Masks
+) -> NodeRefusal:
     if isinstance(at, Cause):
-        strangers = (one for name in nodes for one in index.strangers(name))
-        return Refusal(words(at, strangers), tuple(nodes), resolvable=True)
-    text, resolvable = texts[at]
-    return Refusal(text, tuple(nodes), resolvable)
+        closing = (one for name in nodes for one in index.unattributed(name))
+        names = sorted({one.name for one in closing if one.cause is at and one.name})
+        first = tuple(names[:_NAMED])
+        return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
+    kind = _KINDS[at]
+    return NodeRefusal(kind, request, nodes, _most_room(index, request, masks) if kind is RefusalKind.NO_ROOM else 0)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
-    """Per node: which condition too few of its GPUs meet, the first of them; each holds only where the last does."""
+    """Per node: place of the first condition that too few of its GPUs meet; each holds only if the last one does."""
     open_ = masks.selected & index.open
     conditions = (index.all, masks.selected, open_, masks.usable, masks.eligible, masks.fits)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
@@ -99,35 +119,7 @@ def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[i
     return places
 
 
-def _texts(index: GpuIndex, request: GpuRequest, masks: Masks) -> Mapping[int, tuple[str, bool]]:
-    """(wording, whether pods that go away can change it) per condition, then for nodes without rows."""
-    same_model = SAME_MODEL if request.gpus == 1 else _too_few(request, "GPU") + " without the same model"
-    return {
-        0: (f"{_too_few(request, 'GPU')} on the node", False),
-        1: (f"{_too_few(request, 'GPU')} {request.selector}", False),
-        3: (f"{_too_few(request, 'healthy GPU')} on the node", True),
-        4: (same_model, True),
-        5: (_short_of(index, request, masks), True),
-        _NO_GPU: (NO_GPU, False),
-        _UNREADABLE: (UNREADABLE, False),
-    }
-
-
-def _short_of(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:
-    """What is needed, and the most that any node has of it."""
-    if request.whole:
-        wanted = _too_few(request, "idle GPU")
-        return f"{wanted}; the most on any node is {_most(index.on_node(masks.fits))}"
-    wanted = f"{_too_few(request, 'GPU')} with {request.memory_mib} MiB free"
-    if request.gpus > 1:
-        return f"{wanted}; the most on any node is {_most(index.on_node(masks.fits))}"
-    most = max(int(index.free[masks.eligible].max(initial=0)), 0)
-    return f"{wanted}; the most free on any eligible GPU is {most} MiB"
-
-
-def _too_few(request: GpuRequest, what: str) -> str:
-    return f"no {what}" if request.gpus == 1 else f"fewer than {request.gpus} {what}s"
-
-
-def _most(counts: Numbers) -> int:
-    return int(counts.max(initial=0))
+def _most_room(index: GpuIndex, request: GpuRequest, masks: Masks) -> int:
+    if request.whole or request.gpus > 1:
+        return int(index.on_node(masks.fits).max(initial=0))
+    return max(int(index.free[masks.eligible].max(initial=0)), 0)

@@ -1,148 +1,175 @@
-"""What lies on each GPU: nodes with their inventories, the pods on every place, and the index over both.
+"""Which pod holds which GPUs: nodes, bookings by pod, and what follows from both, per place and as an index.
 
-Places are names, as bound pods write them: what lies on a GPU that no inventory lists (or not yet) is kept,
-and lies on that GPU once one does.
+This is the one owner of that state; `Ledger` has the rules by which it changes. Places are names, as bound pods write
+them: a booking on a GPU that no inventory lists is kept, and is on that GPU as soon as an inventory lists it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from hetserve.placement.ledger.bookings import (
-    UNNAMED,
-    Booking,
-    GpuUse,
-    booking_order,
-    through_plugin,
-    unknown_gpus,
-    use_problems,
-)
-from hetserve.placement.ledger.index import GpuIndex, Place
-from hetserve.placement.ledger.inventory import NodeInventory
-from hetserve.placement.ledger.unattributed import Stranger
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, Unattributed, booking_order
+from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import NodeInventory, Place
+from hetserve.placement.ledger.problems import NodeProblem, Problem, gpu_problems, through_plugin, unlisted_gpus
 from hetserve.units import MiB
+
+_NO_PODS: Final[Mapping[str, Booking]] = {}
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _OnPlace:
     """Bookings on one place by pod UID, their MiB, and how many of them want the GPU whole."""
 
     pods: dict[str, Booking] = field(default_factory=dict)
     used: int = 0
     whole: int = 0
 
+    def count(self, booking: Booking, sign: int) -> None:
+        request = booking.request
+        self.used += 0 if request.whole else sign * request.memory_mib
+        self.whole += sign if request.whole else 0
+        if self.used < 0 or self.whole < 0:
+            raise AssertionError(f"a GPU holds {self.used} MiB and {self.whole} whole pods: less than nothing")
 
-class Shelves:
-    """Bookings by place; every change costs O(1) per place."""
+
+class Allocations:
+    """Nodes and bookings. Every change costs O(1) per place; a changed inventory builds the index anew."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInventory] = {}
-        self._shelves: dict[Place, _Shelf] = {}
+        self._bookings: dict[str, Booking] = {}
+        self._places: dict[Place, _OnPlace] = {}
         self._index: GpuIndex | None = None
-
-    # Nodes
 
     @property
     def nodes(self) -> Mapping[str, NodeInventory]:
+        """Known nodes by name."""
         return self._nodes
 
+    @property
+    def bookings(self) -> Mapping[str, Booking]:
+        """All bookings by pod UID."""
+        return self._bookings
+
+    # Changes
+
     def set_node(self, node: NodeInventory) -> None:
+        """Set the inventory of a node."""
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         if known is None or (known.gpus, known.uid, known.problem) != (node.gpus, node.uid, node.problem):
             self._index = None
 
     def drop_node(self, name: str) -> None:
+        """Remove a node; its bookings stay."""
         del self._nodes[name]
         self._index = None
 
-    # Bookings
-
     def put(self, booking: Booking) -> None:
-        """Lay a booking on its places."""
-        for place in booking.places:
-            shelf = self._shelves.setdefault(place, _Shelf())
-            shelf.pods[booking.request.uid] = booking
-            self._count(shelf, place, booking, 1)
+        """Set the booking of its pod, in place of an earlier one."""
+        uid = booking.request.uid
+        known = self._bookings.get(uid)
+        if known is not None and _holds_the_same(known, booking):
+            for place in booking.places:
+                self._places[place].pods[uid] = booking
+        else:
+            if known is not None:
+                self._lift(known)
+            self._lay(booking)
+        self._bookings[uid] = booking
 
-    def take(self, booking: Booking) -> None:
-        """Take a booking off its places."""
-        for place in booking.places:
-            shelf = self._shelves[place]
-            del shelf.pods[booking.request.uid]
-            self._count(shelf, place, booking, -1)
-            if not shelf.pods:
-                del self._shelves[place]
+    def take(self, uid: str) -> Booking | None:
+        """Remove and return the booking of a pod; None if it has none."""
+        booking = self._bookings.pop(uid, None)
+        if booking is not None:
+            self._lift(booking)
+        return booking
 
-    def replace(self, booking: Booking) -> None:
-        """The same pod on the same places, in another state."""
+    def _lay(self, booking: Booking) -> None:
         for place in booking.places:
-            self._shelves[place].pods[booking.request.uid] = booking
+            here = self._places.setdefault(place, _OnPlace())
+            here.pods[booking.request.uid] = booking
+            here.count(booking, 1)
+            if self._index is not None:
+                self._index.book(place, booking, 1)
 
-    def _count(self, shelf: _Shelf, place: Place, booking: Booking, sign: int) -> None:
-        request = booking.request
-        shelf.used += 0 if request.whole else sign * request.memory_mib
-        shelf.whole += sign if request.whole else 0
-        if shelf.used < 0 or shelf.whole < 0:
-            raise AssertionError(f"GPU {place} holds {shelf.used} MiB and {shelf.whole} whole pods: less than nothing")
-        if self._index is not None:
-            _book(self._index, place, booking, sign)
+    def _lift(self, booking: Booking) -> None:
+        for place in booking.places:
+            here = self._places[place]
+            del here.pods[booking.request.uid]
+            here.count(booking, -1)
+            if not here.pods:
+                del self._places[place]
+            if self._index is not None:
+                self._index.book(place, booking, -1)
 
     # Reading
 
     @property
     def index(self) -> GpuIndex:
-        """Search structure over the GPUs now known, built again only when an inventory changed."""
+        """Search structure over the GPUs of the known nodes."""
         if self._index is None:
             self._index = GpuIndex(self._nodes.values())
-            for place, shelf in self._shelves.items():
-                for booking in shelf.pods.values():
-                    _book(self._index, place, booking, 1)
+            for place, here in self._places.items():
+                for booking in here.pods.values():
+                    self._index.book(place, booking, 1)
         return self._index
 
     def pods_on(self, place: Place) -> Mapping[str, Booking]:
-        shelf = self._shelves.get(place)
-        return shelf.pods if shelf else {}
+        """Bookings on a place by pod UID."""
+        here = self._places.get(place)
+        return here.pods if here else _NO_PODS
 
     def uses(self) -> Iterator[GpuUse]:
         """Every known GPU with its bookings, in the order of node name and GPU id."""
-        closed = self.strangers()
+        closed = self.closed_nodes()
         for name in sorted(self._nodes):
             for gpu in self._nodes[name].gpus:
-                shelf = self._shelves.get((name, gpu.id)) or _Shelf()
-                free = gpu.memory_mib * (1 - shelf.whole) - shelf.used
-                pods = tuple(sorted(shelf.pods.values(), key=booking_order))
+                here = self._places.get((name, gpu.id)) or _OnPlace()
+                free = gpu.memory_mib * (1 - here.whole) - here.used
+                pods = tuple(sorted(here.pods.values(), key=booking_order))
                 yield GpuUse(name, gpu, MiB(free), pods, name not in closed)
 
-    def strangers(self) -> Mapping[str, set[Stranger]]:
-        """Known nodes with GPUs that are closed to new pods, and what closes each."""
-        found: dict[str, set[Stranger]] = {}
+    def closed_nodes(self) -> Mapping[str, set[Unattributed]]:
+        """Known nodes with GPUs that are closed to new pods, each with what closes it."""
+        found: dict[str, set[Unattributed]] = {}
         listed = {name: {gpu.id for gpu in node.gpus} for name, node in self._nodes.items() if node.gpus}
-        for (name, gpu), shelf in self._shelves.items():
+        for (name, gpu), here in self._places.items():
             if name in listed and gpu not in listed[name]:
-                found.setdefault(name, set()).update(one for pod in shelf.pods.values() for one in pod.strangers)
+                found.setdefault(name, set()).update(one for pod in here.pods.values() for one in pod.unattributed)
         return found
 
-    def problems(self) -> Iterator[str]:
-        """What does not add up: inventories that cannot be read, over-use, places that nobody lists."""
-        yield from (node.problem for node in self._nodes.values() if node.problem is not None)
+    def problems(self) -> Iterator[Problem]:
+        """Inventories that cannot be read, GPUs that hold what they must not, pods on places that nobody lists."""
+        yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
         for use in self.uses():
-            yield from use_problems(use)
-        known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
-        strange: dict[str, tuple[Booking, list[str]]] = {}
-        for place, shelf in self._shelves.items():
-            if place not in known and place[1] != UNNAMED:  # the ledger has a line of its own about each of those
-                for uid, booking in shelf.pods.items():
-                    strange.setdefault(uid, (booking, []))[1].append(place[1])
-        for booking, gpus in strange.values():
-            yield unknown_gpus(booking, gpus, node_known=booking.node in self._nodes)
+            yield from gpu_problems(use)
+        for booking, gpus in self._unlisted().values():
+            yield unlisted_gpus(booking, gpus, node_known=booking.node in self._nodes)
         for node in self._nodes.values():
             if node.gpus:
                 yield from (through_plugin(pod) for pod in self.pods_on((node.name, UNNAMED)).values() if pod.through)
 
+    def _unlisted(self) -> Mapping[str, tuple[Booking, list[str]]]:
+        """Pods by UID with the ids that they name and nobody lists; what they do not name has problems of its own."""
+        known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
+        found: dict[str, tuple[Booking, list[str]]] = {}
+        for place, here in self._places.items():
+            if place not in known and place[1] != UNNAMED:
+                for uid, booking in here.pods.items():
+                    found.setdefault(uid, (booking, []))[1].append(place[1])
+        return found
 
-def _book(index: GpuIndex, place: Place, booking: Booking, sign: int) -> None:
-    index.book(place, booking.request, sign, booking.strangers)
-    for model in booking.other_models:
-        index.keep_from(place, model, sign)
+
+def _holds_the_same(one: Booking, other: Booking) -> bool:
+    """Whether two bookings differ only in what places and index do not depend on; False may be too careful."""
+    return (
+        one.places is other.places  # a booking that changed its state shares both with the one before
+        and one.request is other.request
+        and one.other_models == other.other_models
+        and one.through == other.through
+        and one.unread == other.unread
+    )

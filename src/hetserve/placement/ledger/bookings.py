@@ -1,29 +1,47 @@
-"""Values of the ledger: a pod's booking, a GPU's use, and the wording of what does not add up."""
+"""Values of the ledger: a pod's booking of GPUs, and one GPU with its bookings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hetserve.api import names
-from hetserve.objects.fields import short
-from hetserve.placement.ledger.index import Place
-from hetserve.placement.ledger.inventory import Gpu
-from hetserve.placement.ledger.unattributed import UNLISTED, Cause, Stranger
-from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest
-from hetserve.placement.pods.view import PodView, id_order
+from hetserve.placement.ledger.inventory import Gpu, Place
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import PodView
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
-_SHOWN: Final = 8
 UNNAMED: Final = ""
-"""In place of the ids that nobody knows of a bound pod: no inventory lists it, so its node is closed to new pods."""
+"""Placeholder for GPUs that a bound pod does not name; its node accepts no new pods."""
+
+
+class LedgerErrorKind(Enum):
+    """Why a booking cannot be made; the value is a word for the placement log."""
+
+    ALREADY_BOUND = "already-bound"
+    NOT_OFFERED = "not-offered"
+    IN_DOUBT = "in-doubt"
+    NO_RESERVATION = "no-reservation"
+    NODE_REFUSED = "node-refused"
+    NOT_OF_ONE_NODE = "not-of-one-node"
+    UNKNOWN_GPU = "unknown-gpu"
+    NOT_IDLE = "not-idle"
+    NO_MEMORY = "no-memory"
 
 
 class LedgerError(Exception):
-    """A booking that the ledger must not take; the text says why."""
+    """A booking that the ledger must not take. `refusal`: of kind NODE_REFUSED, the word of the node's refusal."""
+
+    def __init__(self, kind: LedgerErrorKind, text: str, refusal: str = "") -> None:
+        super().__init__(kind, text, refusal)
+        self.kind = kind
+        self.text = text
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class State(Enum):
@@ -32,6 +50,33 @@ class State(Enum):
     RESERVED = "reserved"
     BINDING = "binding"
     BOUND = "bound"
+
+
+class Cause(Enum):
+    """Why the ledger cannot attribute GPUs of a pod; the value is a word for programs."""
+
+    UNLISTED = "unlisted"
+    DEVICE_PLUGIN = "device-plugin"
+    UNREADABLE = "unreadable"
+
+
+class Unattributed(NamedTuple):
+    """GPUs that a pod holds and that the ledger cannot attribute: each GPU of its node may be one of them.
+
+    `name`: the resource of the device plugin, or the pod that cannot be read.
+    """
+
+    cause: Cause
+    name: str = ""
+
+
+_UNLISTED: Final = (Unattributed(Cause.UNLISTED),)
+
+
+def first_cause(found: Collection[Unattributed]) -> Cause:
+    """The cause that speaks for a node with several; the same for equal ones."""
+    causes = {one.cause for one in found}
+    return next(cause for cause in Cause if cause in causes)
 
 
 @value(frozen=True, slots=True)
@@ -49,11 +94,11 @@ class Booking:
     deadline: Seconds | None = None
     confirmed: bool = False
     other_models: tuple[str, ...] = ()
-    """Models, beside that of the request, that are kept off its GPUs: what the pod's label was changed to since."""
+    """Models kept off its GPUs beside that of the request: the pod's label changed to them after the bind."""
     through: tuple[str, ...] = ()
     """Resources by which it holds GPUs that NVIDIA's device plugin chose."""
     unread: bool = False
-    """Whether the pod cannot be read; where it could once, what it said then is held beside what nobody knows."""
+    """Whether the pod cannot be read; what it said while it could be read stays booked."""
 
     @property
     def node(self) -> str:
@@ -66,24 +111,24 @@ class Booking:
 
     @property
     def named(self) -> tuple[Place, ...]:
-        """Its places without the one that stands for what nobody knows."""
+        """Its places without the placeholder."""
         return tuple(place for place in self.places if place[1] != UNNAMED)
 
     @property
-    def strangers(self) -> tuple[Stranger, ...]:
-        """What closes its node where a GPU of it is not in the inventory."""
+    def unattributed(self) -> tuple[Unattributed, ...]:
+        """What closes its node if the inventory does not list one of its GPUs."""
         if self.unread:
-            return (Stranger(Cause.UNREADABLE, pod_name(self.request)),)
+            return (Unattributed(Cause.UNREADABLE, pod_name(self.request)),)
         if self.through:
-            return tuple(Stranger(Cause.DEVICE_PLUGIN, resource) for resource in self.through)
-        return UNLISTED
+            return tuple(Unattributed(Cause.DEVICE_PLUGIN, resource) for resource in self.through)
+        return _UNLISTED
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU as the ledger sees it; `free_mib` is negative where it is over-used.
+    """One GPU with its bookings; `free_mib` is negative if it is over-used.
 
-    `open`: no pod of its node has GPUs of which nobody knows which they are.
+    `open`: no pod of its node holds GPUs that the ledger cannot attribute.
     """
 
     node: str
@@ -105,45 +150,18 @@ class GpuUse:
         }
 
 
-def use_problems(use: GpuUse) -> Iterator[str]:
-    where = f"GPU {use.gpu.id} of node {use.node}"
-    whole = [booking for booking in use.bookings if booking.request.whole]
-    if whole and len(use.bookings) > 1:
-        yield f"{where} is held whole by pod {pod_name(whole[0].request)} and holds {len(use.bookings)} pods"
-    elif use.free_mib < 0:
-        yield f"{where}: {use.gpu.memory_mib - use.free_mib} MiB are held of {use.gpu.memory_mib}"
-    if not use.gpu.healthy and use.bookings:
-        yield f"{where} is unhealthy and holds {len(use.bookings)} pods"
-    yield from _models_twice(use, where)
-
-
-def _models_twice(use: GpuUse, where: str) -> Iterator[str]:
-    models = [model for booking in use.bookings for model in (booking.request.model, *booking.other_models)]
-    hard = {one.request.model for one in use.bookings if one.request.anti_affinity is AntiAffinity.HARD} - {None}
-    hard.update(model for booking in use.bookings for model in booking.other_models)
-    for model in sorted(str(model) for model in hard if models.count(model) > 1):
-        yield f"{where} holds model {model} {models.count(model)} times"
-
-
 def booking_order(booking: Booking) -> tuple[str, str, str]:
+    """Sort key of bookings: names, then UID."""
     return booking.request.namespace, booking.request.name, booking.request.uid
 
 
 def pod_name(request: GpuRequest) -> str:
+    """namespace/name"""
     return f"{request.namespace}/{request.name}"
 
 
-def unknown_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> str:
-    """One line about all that a pod holds where nothing is known to be: it may name a thousand GPUs."""
-    node = booking.node
-    few = _few(sorted(gpus, key=id_order))
-    what = f"node {node} has no GPU {few}" if node_known else f"node {node} is not known"
-    amount = "a whole GPU" if booking.request.whole else f"{booking.request.memory_mib} MiB"
-    return f"pod {pod_name(booking.request)} holds {amount}, but {what}"
-
-
-def cannot_be_read(request: GpuRequest, node: str, held: Booking | None) -> Booking:
-    """The booking of a bound pod that cannot be read: any GPU of the node, beside what it said while it could be."""
+def unreadable_booking(request: GpuRequest, node: str, held: Booking | None) -> Booking:
+    """Booking of a bound pod that cannot be read: what it held before, and a placeholder for GPUs that nobody knows."""
     unknown = (node, UNNAMED)
     if held is None or not held.confirmed or held.node != node:
         return Booking(request, (unknown,), (MiB(0),), State.BOUND, confirmed=True, unread=True)
@@ -152,41 +170,10 @@ def cannot_be_read(request: GpuRequest, node: str, held: Booking | None) -> Book
     return replace(held, places=(unknown, *held.places), mib=(MiB(0), *held.mib), unread=True)
 
 
-def through_plugin(booking: Booking) -> str:
-    """One line about GPUs that a device plugin chose."""
-    through = ", ".join(booking.through)
-    return (
-        f"pod {pod_name(booking.request)} holds GPUs of node {booking.node} through {through}, and nobody knows which:"
-        " the node takes no new pods until it ends"
-    )
-
-
-def without_gpu(pod: PodView) -> str:
-    why = "no annotation says on which GPU" if pod.misnamed is None else _unread(pod)
-    return f"pod {pod_name(pod.request)} is bound to {pod.node} for {pod.request.amount}, but {why}"
-
-
-def _unread(pod: PodView) -> str:
-    return f"its annotation {names.ANNOTATION_GPU} does not say which GPUs: {pod.misnamed}"
-
-
-def _few(gpus: Sequence[str]) -> str:
-    """Ids in words: as many as a node usually has."""
-    more = len(gpus) - _SHOWN
-    return ",".join(gpus[:_SHOWN]) + (f" and {more} others" if more > 0 else "")
-
-
-def annotation_changed(booking: Booking, pod: PodView) -> str:
-    if pod.misnamed is not None:
-        return f"pod {pod_name(pod.request)}: {_unread(pod)}, it was bound to {_few(booking.gpus)}"
-    now = _few(pod.gpus) if pod.gpus else "none"
-    return f"pod {pod_name(pod.request)}: annotation names GPU {now}, it was bound to {_few(booking.gpus)}"
-
-
 def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
-    """Models that a bound pod has by now beside the one it was bound with.
+    """Models that a bound pod got after its bind, to be kept off its GPUs too.
 
-    Its own too, where it no longer agrees to share with it: what was kept from nobody else is from now on.
+    Its own model is one if the pod no longer agrees to share a GPU with it.
     """
     now, bound = pod.request, booking.request
     hardened = now.anti_affinity is AntiAffinity.HARD and bound.anti_affinity is AntiAffinity.NONE
@@ -194,7 +181,7 @@ def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
 
 
 def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
-    """Whether the API server says of a bound pod just what its confirmed booking holds: to take it changes nothing."""
+    """Whether a bound pod says exactly what its confirmed booking holds, so that observing it changes nothing."""
     return (
         booking.confirmed
         and pod.gpus == booking.gpus  # so it has a node, and says all its GPUs
@@ -203,31 +190,3 @@ def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
         and pod.request.model == booking.request.model
         and models_since(booking, pod) == booking.other_models == ()
     )
-
-
-def model_changed(booking: Booking, pod: PodView) -> str:
-    who, now, bound = pod_name(pod.request), pod.request.model, booking.request.model
-    if now == bound:
-        return f"pod {who} no longer shares its GPU with its model, as it did when it was bound"
-    return f"pod {who} is of model {now or 'none'} now, it was bound as {bound or 'none'}: its GPU is kept from both"
-
-
-def annotated_otherwise(pod: PodView) -> str | None:
-    """What is wrong with the annotations of a bound pod, by what it asks for; None where nothing is."""
-    request = pod.request
-    if not pod.gpus:
-        return without_gpu(pod)
-    if len(pod.gpus) != request.gpus:
-        return f"pod {pod_name(request)} asks for {request.amount}, its annotation names GPU {_few(pod.gpus)}"
-    if _says_mib(request, str(pod.annotated_mib)):
-        return None
-    return f"pod {pod_name(request)} asks for {request.amount}, its annotation says {short(pod.annotated_mib)}"
-
-
-def _says_mib(request: GpuRequest, written: str) -> bool:
-    """Whether an annotation says what a pod holds on each of its GPUs; of a whole GPU, any number."""
-    if not request.whole:
-        return written == ",".join([str(request.memory_mib)] * request.gpus)
-    if len(written) > LONGEST_LIST or written.count(",") != request.gpus - 1:
-        return False
-    return all(text.isascii() and text.isdigit() for text in written.split(","))

@@ -1,8 +1,7 @@
-"""Every difference between the ledger and the cluster that it stands for.
+"""Differences between the ledger and the cluster.
 
-The cluster's side is what raw pods and nodes say, read and summed by the code of the independent checker: none
-of it is shared with the ledger. What the ledger knows before the cluster does (reservations, binds under way)
-is no difference.
+The independent checker (`placement.check`) reads and sums the cluster's pods and nodes; it shares no code with the
+ledger. What the ledger knows before the cluster does (reservations, binds under way) is no difference.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from hetserve.placement.check import Holding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
+from hetserve.placement.check import GpuHolding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import Numbers
 from hetserve.placement.ledger.ledger import Ledger
@@ -38,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One thing that ledger and cluster see otherwise; `subject` is a pod's UID or a GPU."""
+    """One difference; `subject` is a pod's UID or a GPU."""
 
     subject: str
     kind: Kind = field(compare=False)
@@ -46,28 +45,28 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Cluster:
-    """What the API server's objects say, gathered page by page: holdings of pods by UID, MiB of GPUs.
+class ClusterHoldings:
+    """Holdings of pods by UID and MiB of GPUs, read from the API server's objects page by page.
 
-    `unsaid`: bound pods that do not name all their GPUs, by UID, with what is missing. `plugged`: those with GPUs
-    that a device plugin chose, by UID, with their names. `there`: UIDs of all pods, also of those that say nothing.
+    `unsaid`: what bound pods fail to say about their GPUs, by UID. `plugged`: names of pods with GPUs that a device
+    plugin chose, by UID. `there`: UIDs of all pods.
     """
 
-    pods: dict[str, list[Holding]] = field(default_factory=dict)
+    pods: dict[str, list[GpuHolding]] = field(default_factory=dict)
     unsaid: dict[str, str] = field(default_factory=dict)
     plugged: dict[str, str] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
     capacity: dict[Place, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> Cluster:
+    def of(cls, pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> ClusterHoldings:
         cluster = cls()
         cluster.add_pods(pods)
         cluster.add_nodes(nodes)
         return cluster
 
     def add_pods(self, pods: Iterable[RawObject]) -> None:
-        """Take pods; one that cannot be read holds nothing here, and shows as a difference if it is booked."""
+        """Add pods; one that cannot be read holds nothing, and shows as a difference if it is booked."""
         for pod in pods:
             with suppress(*_UNREADABLE):
                 self.there.add(pod["metadata"]["uid"])
@@ -82,7 +81,7 @@ class Cluster:
                     self.pods[uid] = list({entry.place: entry for entry in held}.values())
 
     def add_nodes(self, nodes: Iterable[RawObject]) -> None:
-        """Take nodes; one whose GPUs cannot be read has none, as for the ledger."""
+        """Add nodes; one whose GPUs cannot be read has none, as in the ledger."""
         for node in nodes:
             with suppress(*_UNREADABLE):
                 self.capacity |= gpu_capacity([node])
@@ -90,7 +89,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ledger as it is now, in copies that cost next to nothing: comparing takes longer than a verb may wait."""
+    """A cheap copy of the ledger: comparing takes longer than a verb may wait."""
 
     bookings: Mapping[str, Booking]
     rows: Mapping[Place, int]
@@ -101,13 +100,13 @@ class Account:
         return cls(dict(ledger.bookings()), ledger.index.row, ledger.index.free.copy())
 
 
-def compare(ledger: Ledger | Account, cluster: Cluster) -> tuple[Difference, ...]:
-    """Pods booked that are not there, there and not booked, on another GPU, with another memory; GPUs likewise."""
+def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
+    """Differences of pods (missing on one side, on another GPU, with another memory or model) and of GPUs."""
     account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
     return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
 
-def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Difference]:
+def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator[Difference]:
     yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
     for uid, booking in bookings.items():
         if uid not in cluster.unsaid:
@@ -121,8 +120,8 @@ def _pods(bookings: Mapping[str, Booking], cluster: Cluster) -> Iterator[Differe
         yield Difference(uid, Kind.NOT_BOOKED, text)
 
 
-def _booked(uid: str, booking: Booking, cluster: Cluster) -> Iterator[Difference]:
-    """A booking against what its pod holds in the cluster; what cannot be read only has to be there."""
+def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
+    """Compares a booking with what its pod holds in the cluster; a pod that cannot be read only has to exist."""
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:
@@ -153,7 +152,7 @@ def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
         yield Difference(request.uid, Kind.OTHER_MODEL, text)
 
 
-def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
+def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
     free = dict(zip(account.rows, account.free.tolist(), strict=True))
     for place in free.keys() ^ cluster.capacity.keys():
         owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
@@ -166,8 +165,8 @@ def _gpus(account: Account, cluster: Cluster) -> Iterator[Difference]:
             yield Difference(_gpu(place), Kind.OTHER_FREE, text)
 
 
-def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, int]:
-    """MiB held per GPU by the cluster's pods, and by what the ledger knows before the cluster does."""
+def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
+    """MiB held per GPU by the cluster's pods, and by bookings that the cluster does not know yet."""
     held: dict[Place, int] = defaultdict(int)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
         held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib
@@ -178,7 +177,7 @@ def _held(bookings: Mapping[str, Booking], cluster: Cluster) -> Mapping[Place, i
     return held
 
 
-def _who(pod: GpuRequest | Holding) -> str:
+def _who(pod: GpuRequest | GpuHolding) -> str:
     return f"pod {pod.namespace}/{pod.name}"
 
 

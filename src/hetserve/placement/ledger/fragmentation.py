@@ -1,4 +1,4 @@
-"""How well the free memory can be used: how much of it lies in pieces that are too small."""
+"""Fragmentation: how much of the free memory is in pieces that are too small for a pod."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hetserve.units import MiB
 class FreeMemory:
     """Free memory of the GPUs that take new pods: healthy, on a node that is open.
 
-    `largest`: the most that one GPU has free. `median_request`: of the shares that pods hold, lower median; None
-    while no pod holds any. `stranded`: what lies on GPUs with less free than that.
+    `largest`: the most that one GPU has free. `median_request`: lower median of the shares that pods hold; None if
+    no pod holds any. `stranded`: free memory of GPUs with less free than that.
     """
 
     total: MiB
@@ -24,14 +24,14 @@ class FreeMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None where none is known."""
+        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None if it is unknown."""
         if self.median_request is None or self.total == 0:
             return None
         return self.stranded / self.total
 
 
 class FreeMemoryCount:
-    """Counts GPU by GPU: unhealthy ones and those of closed nodes have none to give, over-used ones have 0."""
+    """Counts GPU by GPU; unhealthy GPUs and those of closed nodes are left out, over-used ones have 0 free."""
 
     def __init__(self) -> None:
         self._free: list[int] = []

@@ -15,19 +15,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.placement.ledger.inventory import Gpu, NodeInventory
-from hetserve.placement.ledger.unattributed import UNLISTED, Stranger
+from hetserve.placement.ledger.bookings import Booking, Unattributed
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
-
-Place = tuple[str, str]
-"""Node name and GPU id: what a bound pod names, whatever the UID of the node is by now."""
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
-
 _NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
-_NOTHING: Final[Collection[Stranger]] = ()
+_NOTHING: Final[Collection[Unattributed]] = ()
+_FIRST: Final = np.zeros(1, dtype=np.int64)
+_FIRST.setflags(write=False)
 
 
 class GpuIndex:
@@ -50,28 +48,28 @@ class GpuIndex:
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
-        """False on every GPU of a node where pods hold GPUs of which nobody knows which of the listed ones they are."""
+        """False on every GPU of a node where pods hold GPUs that the ledger cannot attribute."""
         self.usable = self.healthy.copy()
-        """Open and healthy: kept, for every decision asks for both."""
+        """Open and healthy: stored, because every decision asks for both."""
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
         self.content = 0
-        """Equal where what lies on the GPUs is equal to every decision, whatever came and went meanwhile: a sum of
-        hashes over the bookings, which means nothing beside other GPUs or in another process."""
+        """Detects changes of GPU occupancy: a sum of hashes over the bookings. Two values are comparable within one
+        process and one set of GPUs only."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
-        self._strangers: dict[str, dict[Stranger, int]] = {}
+        self._unattributed: dict[str, dict[Unattributed, int]] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
 
-    def book(self, place: Place, request: GpuRequest, sign: int, strangers: Collection[Stranger] = UNLISTED) -> None:
-        """Take (1) or give back (-1) what a pod holds on a GPU; one that the inventory does not list closes its node.
+    def book(self, place: Place, booking: Booking, sign: int) -> None:
+        """Add (1) or remove (-1) what a pod holds on a GPU; a GPU that the inventory does not list closes its node.
 
-        A whole GPU counts with all its memory, so that whoever else holds some of it shows as over-use. `strangers`
-        says why it may be one that is not listed.
+        A whole GPU counts with all its memory, so that any other pod on it shows as over-use.
         """
         row = self.row.get(place)
         if row is None:
-            self._book_strangers(place[0], strangers, sign)
+            self._close(place[0], booking.unattributed, sign)
             return
+        request = booking.request
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
@@ -79,16 +77,12 @@ class GpuIndex:
         self.content += sign * hash((row, request.memory_mib, request.whole, request.model, hard))
         if request.model is not None:
             self._book_model(request.model, row, sign, hard=hard)
-
-    def keep_from(self, place: Place, model: str, sign: int) -> None:
-        """Keep a GPU from a model beside those of its bookings (1), or let it in again (-1)."""
-        row = self.row.get(place)
-        if row is not None:
+        for model in booking.other_models:
             self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
-        """Whether a GPU on which the request is booked also holds a pod that must not be beside it."""
+        """Whether a GPU on which the request is booked holds another pod that must not share it."""
         row = self.row[place]
         hard, soft = (self._holders.get((request.model or "", hard), {}).get(row, 0) for hard in (True, False))
         return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
@@ -101,24 +95,24 @@ class GpuIndex:
         if not holders:
             del self._holders[model, hard]
 
-    def strangers(self, node: str) -> Collection[Stranger]:
-        """What closes a node to new pods; nothing does where it is open."""
-        return self._strangers.get(node, _NOTHING)
+    def unattributed(self, node: str) -> Collection[Unattributed]:
+        """What closes a node to new pods; empty if it is open."""
+        return self._unattributed.get(node, _NOTHING)
 
-    def _book_strangers(self, node: str, strangers: Collection[Stranger], pods: int) -> None:
-        """Close a node while pods hold unlisted GPUs there: which of the listed ones these really are nobody knows."""
+    def _close(self, node: str, unattributed: Collection[Unattributed], pods: int) -> None:
+        """Count pods (1: one more, -1: one less) with GPUs that nobody can attribute; open the node with the last."""
         row = self.node_row.get(node)
         if row is None:
             return
-        here = self._strangers.get(node, {})
+        here = self._unattributed.get(node, {})
         was_closed = bool(here)
-        for one in strangers:
+        for one in unattributed:
             here[one] = here.get(one, 0) + pods
             if here[one] <= 0:
                 del here[one]
-        self._strangers[node] = here
+        self._unattributed[node] = here
         if not here:
-            del self._strangers[node]
+            del self._unattributed[node]
         if was_closed == bool(here):  # one pod may name a thousand
             return
         self.content += hash(node) if here else -hash(node)
@@ -127,10 +121,20 @@ class GpuIndex:
         self.open[rows] = not here
         self.usable[rows] = self.open[rows] & self.healthy[rows]
 
+    def narrowed_to(self, offered: Sequence[str]) -> GpuIndex:
+        """The rows of the only node that is offered, valid until the next booking; else the whole index.
+
+        A bind in mode `score` asks for one node of a thousand; over all rows the decision takes three times as long.
+        """
+        if len(offered) != 1:
+            return self
+        row = self.node_row.get(offered[0])
+        return self if row is None else _OneNode(self, row)
+
     # Conditions, as masks over the rows
 
     def offered(self, names: Sequence[str]) -> Mask:
-        """Which GPUs lie on the named nodes, to be read only; names of nodes without GPUs select nothing."""
+        """GPUs of the named nodes, read-only; names of nodes without GPUs select nothing."""
         if not self.nodes:
             return self.all
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
@@ -139,20 +143,20 @@ class GpuIndex:
         return here
 
     def rows_of(self, names: Sequence[str]) -> Numbers:
-        """Row of each named node, -1 for one without GPUs; to be read only.
+        """Row of each named node, -1 for one without GPUs; read-only.
 
-        Those of the last tuple are kept: a call asks several times, and prioritize what filter has asked.
+        Caches the rows of the last tuple: a call asks several times, and prioritize repeats the nodes of filter.
         """
         known, rows = self._rows_of
         if known is names:
             return rows
         rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
-        if isinstance(names, tuple):  # nothing else is sure to be the same the next time
+        if isinstance(names, tuple):  # a list could change meanwhile
             self._rows_of = names, rows
         return rows
 
     def selected(self, selector: GpuSelector) -> Mask:
-        """Which GPUs a selector accepts."""
+        """GPUs that a selector accepts."""
         mask = np.ones(len(self.gpus), dtype=np.bool_)
         if selector.products:
             mask &= self._any_of(self._rows_of_product, selector.products)
@@ -174,16 +178,16 @@ class GpuIndex:
         return left
 
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
-        """Take the GPUs that hold a model out of a mask."""
+        """Remove the GPUs that hold a model from a mask."""
         if holders := self.holders(model, hard=hard):
             mask[list(holders)] = False
 
     def holders(self, model: str, *, hard: bool) -> Mapping[int, int]:
-        """Rows with pods of a model that share with none of their kind (hard), or with those that share too."""
+        """Rows with pods of a model: those that never share with their model (hard), or those that may."""
         return self._holders.get((model, hard), _NOBODY)
 
     def _any_of(self, rows: Mapping[str, Numbers], wanted: Sequence[str]) -> Mask:
-        """Rows under any of these keys; a pod may list a thousand that no GPU has, and those cost a look each."""
+        """Rows under any of these keys. Cost: one lookup per key, whether a GPU has it or not."""
         mask = np.zeros(len(self.gpus), dtype=np.bool_)
         for key in wanted:
             if (found := rows.get(key)) is not None:
@@ -201,7 +205,7 @@ class GpuIndex:
     # Counts per node
 
     def on_node(self, mask: Mask) -> Numbers:
-        """Per node: for how many of its GPUs does the mask hold?"""
+        """Number of GPUs in the mask, per node."""
         if not self.nodes:
             return np.zeros(0, dtype=np.int64)
         counted: Numbers = np.add.reduceat(mask, self.first, dtype=np.int64)
@@ -209,11 +213,38 @@ class GpuIndex:
 
     @property
     def node_pods(self) -> Numbers:
-        """Per GPU: how many places pods hold on its node."""
+        """Number of places that pods hold on the node of each GPU."""
         if not self.nodes:
             return self.pods
         held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]
         return held
+
+
+class _OneNode(GpuIndex):
+    """The part of an index that decisions read, of one node: views of its rows, not copies."""
+
+    def __init__(self, whole: GpuIndex, row: int) -> None:
+        node = whole.nodes[row]
+        count, first = len(node.gpus), int(whole.first[row])
+        here = slice(first, first + count)
+        self._whole, self._here = whole, range(first, first + count)
+        self.nodes = [node]
+        self.unreadable = whole.unreadable
+        self.node_row = {node.name: 0}
+        self.gpus = list(node.gpus)
+        self.node_of = np.zeros(count, dtype=np.int64)
+        self.first = _FIRST
+        self.free, self.memory, self.pods = whole.free[here], whole.memory[here], whole.pods[here]
+        self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
+        self.usable, self.all = whole.usable[here], whole.all[here]
+        self._rows_of = (), _FIRST[:0]
+        self._unattributed = whole._unattributed
+
+    def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
+        holders = self._whole.holders(model, hard=hard)
+        for at, row in enumerate(self._here if holders else ()):
+            if row in holders:
+                mask[at] = False
 
 
 def _rows_by(keys: Iterable[str]) -> dict[str, Numbers]:

@@ -1,8 +1,8 @@
 """Which GPUs a node has: from its annotation if it carries one, else from GPU Feature Discovery labels.
 
-The labels know no UUIDs and assume that all GPUs of a node are alike; the annotation ``hetserve.io/gpus``
-lists each GPU with its UUID, product, memory and health and overrides them. A node whose text cannot be
-read has no GPUs and says why: one bad node must not stop the others.
+The labels have no UUIDs and describe all GPUs of a node alike. The annotation ``hetserve.io/gpus`` lists each GPU
+with its UUID, product, memory and health, and overrides them. A node whose text cannot be read has no GPUs and a
+problem; the other nodes are not affected.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError, short
+from hetserve.objects.metadata import RawObject, uid_of
+from hetserve.objects.node import Node
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
 from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
@@ -22,8 +24,12 @@ from hetserve.units import MiB
 _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 
 
+Place = tuple[str, str]
+"""Node name and GPU id, as a bound pod names its GPU: it stays the same when the node is created again."""
+
+
 class GpuKey(NamedTuple):
-    """Identity of a GPU: a node that is deleted and created again brings new GPUs."""
+    """Identity of a GPU; a node that is deleted and created again has new GPUs."""
 
     node_uid: str
     gpu: str
@@ -31,7 +37,7 @@ class GpuKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; `id` is its UUID where known, else its index as text."""
+    """One GPU; `id` is its UUID if known, else its index as text."""
 
     id: str
     product: str
@@ -41,7 +47,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """GPUs of one node in the order of their ids, or the problem that hides them."""
+    """GPUs of one node in the order of their ids, or why they cannot be read."""
 
     name: str
     uid: str
@@ -49,13 +55,16 @@ class NodeInventory:
     problem: str | None = None
 
 
-def parse_node(raw: Mapping[str, Any]) -> NodeInventory:
-    """GPUs of a node object; a text that cannot be read becomes the inventory's problem."""
-    metadata = raw.get("metadata") or {}
-    name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
-    annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_NODE_GPUS)
+def parse_node(raw: RawObject) -> NodeInventory:
+    """GPUs of a node; a text that cannot be read becomes the inventory's problem.
+
+    Raises InvalidObjectError for an object without a name.
+    """
+    node = Node(raw)
+    name, uid = node.name, uid_of(raw)
     try:
-        gpus = _from_labels(metadata.get("labels") or {}) if annotation is None else _from_annotation(annotation)
+        annotation = node.annotations.get(names.ANNOTATION_NODE_GPUS)
+        gpus = _from_labels(node.labels) if annotation is None else _from_annotation(annotation)
     except InvalidObjectError as error:
         return NodeInventory(name, uid, problem=f"node {name}: {error}")
     return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)))

@@ -1,33 +1,181 @@
 """The placement log: every call that changes the state machine or asks it for a decision, as a record.
 
-A record holds the call, its arguments reduced to what is read, and what came out. Whoever feeds the calls to a
-`JournaledPlacer` again gets the same records: that is the replay. Calls made inside another are not written,
-and all of one call see one time, so that the clock's readings are part of the record.
+A record holds the call, its arguments reduced to what is read, and the result. Feeding the calls to a
+`JournaledPlacer` again gives the same records: that is the replay (decision 0036). Calls made inside another are not
+written, and all of one call see one time, so that the clock's readings are part of the record. Decisions are written
+as values, so that a text may be reworded; `VERSION` grows when a record changes its form or a call its name.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import Enum
+from functools import cache, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from hetserve.placement.ledger.bookings import Booking, LedgerError
+from hetserve.objects.metadata import RawObject, object_key, uid_of
+from hetserve.placement.decision.decide import FreeGpu, GpuOffer
+from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
+from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
-from hetserve.placement.ledger.inventory import NodeInventory
+from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.log.values import argument, booking_value, outcome_value, scores_value
-from hetserve.placement.placer import Placer, RawObject, object_key
-from hetserve.placement.pods.reduced import read_once
+from hetserve.placement.ledger.problems import PodProblem
+from hetserve.placement.placer import FilterOutcome, Placer
+from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
-from hetserve.units import Seconds
+from hetserve.units import MiB, Seconds
 
 Record = dict[str, Any]
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
+COMPARED: Final = ("result", "error", "refusal")
+"""Keys of a record that a replay compares."""
+UNREADABLE: Final = "unreadable-pod"
+"""The error of a call about a pod that cannot be read."""
 P = ParamSpec("P")
 T = TypeVar("T")
+_FEW: Final = 8
+"""Up to so many node names are written; of more, their number and a checksum."""
+
+
+# Values of records: plain JSON, except lists of the whole cluster, which the writer encodes later in slices
+
+
+def argument(name: str, value: Any, known: frozenset[str]) -> Any:
+    """An argument of a call as the log has it; `known`: nodes by which offered ones are written."""
+    if name == "raw":
+        return ReducedPod.of(value)
+    if name == "objects":
+        return [pod for pod in map(read_ahead, value) if pod.relevant]
+    if name == "nodes":  # values, not JSON: to make them plain takes 50 ms for 8,000 GPUs
+        return list(value)
+    if name == "offered":
+        return offered_value(value, known)
+    return plain(value)
+
+
+def offered_value(offered: Iterable[str], known: frozenset[str]) -> dict[str, Any]:
+    """Offered nodes as the known ones that are in, or out, whichever are fewer; unknown ones are counted."""
+    given = set(offered)
+    if given == known:  # nearly always, and three times as fast
+        return {"without": []}
+    without = known - given
+    inside = len(known) - len(without)
+    beside = {"beside": len(given) - inside} if len(given) > inside else {}
+    if 2 * inside > len(known):
+        return {"without": sorted(without), **beside}
+    return {"only": sorted(known & given), **beside}
+
+
+def offered_names(value: Mapping[str, Any], known: frozenset[str]) -> list[str]:
+    """Nodes that `offered_value` wrote; unknown ones get made-up names, because only their number matters."""
+    inside = known - frozenset(value["without"]) if "without" in value else frozenset(value["only"])
+    return sorted(inside) + [f"?{number}" for number in range(value.get("beside", 0))]
+
+
+def outcome_value(outcome: FilterOutcome, known: frozenset[str]) -> dict[str, Any]:
+    """Nodes that pass, the choice and the next best, and how many nodes each refusal holds for.
+
+    A pod that asks for nothing passes unknown nodes too: the record has only their number.
+    """
+    passed = frozenset(outcome.passed)
+    made: dict[str, Any] = {"passed": names_value(passed & known)}
+    if beside := len(passed - known):
+        made["beside"] = beside
+    if outcome.decision is not None:
+        made["chosen"] = _offer_value(outcome.decision.chosen)
+        made["runnerUp"] = _offer_value(outcome.decision.runner_up)
+    refused = sorted(map(_refusal_value, outcome.refusals), key=lambda one: (one["kind"], one.get("cause", "")))
+    return made | ({"refused": refused} if refused else {})
+
+
+def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
+    if offer is None:
+        return None
+    gpus = [{"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib} for gpu in offer.gpus]
+    return {"node": offer.node, "gpus": gpus}
+
+
+def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": refusal.kind.value, "nodes": len(refusal.nodes), "most": refusal.most}
+    if refusal.cause is not None:
+        made |= {"cause": refusal.cause.value, "names": list(refusal.names), "more": refusal.more}
+    return made
+
+
+def offer_of(written: Record | None) -> GpuOffer | None:
+    """The choice or the next best that a record's result names; it has no products."""
+    if written is None:
+        return None
+    gpus = tuple(FreeGpu(GpuKey("", gpu["id"]), "", MiB(gpu["freeMiB"]), gpu["idle"]) for gpu in written["gpus"])
+    return GpuOffer(written["node"], gpus)
+
+
+def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
+    """(number of nodes, refusal) of each refusal in a record's result; it has no names of nodes."""
+    found = []
+    for one in written:
+        cause = Cause(one["cause"]) if "cause" in one else None
+        names, more = tuple(one.get("names", ())), one.get("more", 0)
+        refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more)
+        found.append((one["nodes"], refusal))
+    return found
+
+
+def error_value(error: LedgerError | ValueError) -> dict[str, Any]:
+    """Kind of an error, the refusal that it is about, and its text, which is for people only."""
+    if not isinstance(error, LedgerError):
+        return {"error": UNREADABLE, "message": str(error)}
+    refusal = {"refusal": error.refusal} if error.refusal else {}
+    return {"error": error.kind.value, **refusal, "message": str(error)}
+
+
+def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
+    """The best scores, and a checksum of all above 0."""
+    above = [item for item in scores.items() if item[1] > 0]
+    ranked = sorted(above, key=lambda item: (-item[1], item[0]))
+    return {"best": dict(ranked[:_FEW]), "all": _checksum(f"{node}={score}" for node, score in ranked)}
+
+
+def names_value(names: Collection[str]) -> Any:
+    """A few names; of many, their number and a checksum."""
+    return sorted(names) if len(names) <= _FEW else {"count": len(names), "checksum": _checksum(sorted(names))}
+
+
+def booking_value(booking: Booking) -> dict[str, Any]:
+    """Where a pod is booked, and how."""
+    return {"node": booking.node, "gpus": list(booking.gpus), "mib": list(booking.mib), "state": booking.state.value}
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, enums, tuples and mappings as JSON has them."""
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in _fields(type(value))}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _checksum(parts: Iterable[str]) -> int:
+    return zlib.crc32("\n".join(parts).encode())
+
+
+# The recorded state machine
 
 
 class Recorder:
@@ -44,11 +192,11 @@ class Recorder:
         return self._now is not None
 
     def clock(self) -> Seconds:
-        """The time; within a call it stands still."""
+        """The time; constant within a call."""
         return self._real() if self._now is None else self._now
 
     def leave_out(self, call: Callable[[], T]) -> T:
-        """Run a call that changes nothing without a record, also of what it calls."""
+        """Run a call that changes nothing without any record."""
         if self.inside:
             return call()
         self._now = self._real()
@@ -58,7 +206,7 @@ class Recorder:
             self._now = None
 
     def run(self, call: Callable[[], T], describe: Callable[[T | Exception], Record | None]) -> T:
-        """Run a call and write what `describe` makes of its result or refusal (None: not worth a record)."""
+        """Run a call and write what `describe` makes of its result or error (None: no record)."""
         at = self._now = self._real()
         result: T | Exception
         try:
@@ -76,13 +224,17 @@ class Recorder:
 
 
 def _recorded(
+    name: str,
     method: Callable[Concatenate[Any, P], T],
     result: Callable[[Any, frozenset[str]], Any] | None = None,
     *,
     worth: Callable[[Any], bool] = lambda _result: True,
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method with a record of each outermost call; `result` makes what a replay compares, given the known nodes."""
-    name, parameters = method.__name__, list(inspect.signature(method).parameters)[1:]
+    """The method with a record, called `name`, of each outermost call that is `worth` it.
+
+    `result` makes the part that a replay compares from what the method returns and the known nodes.
+    """
+    parameters = list(inspect.signature(method).parameters)[1:]
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,18 +250,13 @@ def _recorded(
             known = self.known(given)
             written = {key: argument(key, value, known) for key, value in given.items()}
             record: Record = {"call": name, "args": written}
-            if refused:
-                return record | {"error": str(made)}
+            if isinstance(made, LedgerError | ValueError):
+                return record | error_value(made)
             return record if result is None else record | {"result": result(made, known)}
 
         return recorder.run(lambda: method(self, *args, **kwargs), describe)
 
     return call
-
-
-def _uid_of(raw: Any) -> str:
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""
 
 
 def _uid(made: Booking | None, _known: frozenset[str]) -> str | None:
@@ -133,7 +280,7 @@ def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) ->
 
 
 class JournaledLedger(Ledger):
-    """A ledger whose changes are written, and whose whole state can be."""
+    """A ledger that records its changes and can write and restore its whole state."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -141,47 +288,49 @@ class JournaledLedger(Ledger):
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
     def known(self, _given: Mapping[str, Any] | None = None) -> frozenset[str]:
-        """Names of the nodes that a decision tells apart: those with GPUs, and those that cannot be read."""
+        """Names of the nodes that a decision distinguishes: those with GPUs, and those that cannot be read."""
         if self._named is None or self._named[0] is not self.index:
             self._named = (self.index, self.index.unreadable.union(self.index.node_row))
         return self._named[1]
 
     def holds(self, uid: str) -> bool:
         """Whether anything is known of a pod."""
-        return uid in self._bookings or uid in self._unplaced
+        return uid in self.bookings() or uid in self._annotation_problems
 
-    put_node = _recorded(Ledger.put_node, worth=bool)
-    drop_node = _recorded(Ledger.drop_node, worth=bool)
-    relist_nodes = _recorded(Ledger.relist_nodes)
-    observe = _recorded(Ledger.observe)
-    relist_pods = _recorded(Ledger.relist_pods)
-    release = _recorded(Ledger.release, _uid)
-    reserve = _recorded(Ledger.reserve, _booking)
-    begin_bind = _recorded(Ledger.begin_bind, _booking)
-    confirm_bind = _recorded(Ledger.confirm_bind)
-    verify = _recorded(Ledger.verify)
-    expire = _recorded(Ledger.expire, _deadlines)
+    put_node = _recorded("put_node", Ledger.put_node, worth=bool)
+    drop_node = _recorded("drop_node", Ledger.drop_node, worth=bool)
+    relist_nodes = _recorded("relist_nodes", Ledger.relist_nodes)
+    observe = _recorded("observe", Ledger.observe)
+    relist_pods = _recorded("relist_pods", Ledger.relist_pods)
+    release = _recorded("release", Ledger.release, _uid)
+    reserve = _recorded("reserve", Ledger.reserve, _booking)
+    begin_bind = _recorded("begin_bind", Ledger.begin_bind, _booking)
+    confirm_bind = _recorded("confirm_bind", Ledger.confirm_bind)
+    verify = _recorded("verify", Ledger.verify)
+    expire = _recorded("expire", Ledger.expire, _deadlines)
 
     def checkpoint(self) -> Record:
-        """All that decisions depend on: nodes, bookings with their deadlines, bound pods without a GPU.
+        """All that decisions depend on: nodes, bookings with their deadlines, problems of bound pods.
 
-        The values are as they are, not yet JSON: to make them so takes `plain` a second for 10,000 pods, and a
-        fast encoder, which knows dataclasses, a twentieth of that.
+        The values are not yet JSON: `plain` takes a second for 10,000 pods, an encoder that knows dataclasses a
+        twentieth of that.
         """
         state = {
             "nodes": list(self.inventories().values()),
-            "bookings": list(self._bookings.values()),
-            "unplaced": dict(self._unplaced),
+            "bookings": list(self.bookings().values()),
+            "annotation_problems": dict(self._annotation_problems),
         }
         return {"t": self.recorder.clock(), "call": CHECKPOINT, "args": state}
 
-    def restore(self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], unplaced: Mapping[str, str]) -> None:
-        """Become what a checkpoint says; for a ledger that holds nothing yet."""
+    def restore(
+        self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, PodProblem]
+    ) -> None:
+        """Set an empty ledger to the state of a checkpoint."""
         for node in nodes:
-            self._shelves.set_node(node)
+            self._allocations.set_node(node)
         for booking in bookings:
             self._add(booking)
-        self._unplaced.update(unplaced)
+        self._annotation_problems.update(annotation_problems)
 
 
 class JournaledPlacer(Placer):
@@ -195,29 +344,29 @@ class JournaledPlacer(Placer):
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:
-        """Names against which offered nodes are written: the known ones, and that on which the pod itself is."""
+        """Names by which offered nodes are written: the known ones, and the one that the pod is on."""
         nodes = self.journaled.known()
-        held = self.ledger.booking(_uid_of(given.get("raw")))
+        held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
 
-    filter = _recorded(Placer.filter, outcome_value)
-    prioritize = _recorded(Placer.prioritize, _scores)
-    fix_gpus = _recorded(Placer.fix_gpus, _booking)
-    overdue = _recorded(Placer.overdue, _uids)
-    believe = _recorded(Placer.believe)
-    observe_all = _recorded(Placer.observe_all)
-    _forget = _recorded(Placer.forget)
-    _observe = _recorded(Placer.observe)
+    filter = _recorded("filter", Placer.filter, outcome_value)
+    prioritize = _recorded("prioritize", Placer.prioritize, _scores)
+    fix_gpus = _recorded("fix_gpus", Placer.fix_gpus, _booking)
+    overdue = _recorded("overdue", Placer.overdue, _uids)
+    believe = _recorded("believe", Placer.believe)
+    observe_all = _recorded("observe_all", Placer.observe_all)
+    _forget = _recorded("forget", Placer.forget)
+    _observe = _recorded("observe", Placer.observe)
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """Pods that never concerned us leave no record: in a large cluster they are most of the events."""
-        pod = read_once(raw)
-        if pod.ours or self._knows(_uid_of(pod), object_key(pod)):
+        """As of `Placer`; pods without GPUs or our gate, most events of a large cluster, leave no record."""
+        pod = read_ahead(raw)
+        if pod.relevant or self._knows(uid_of(pod), object_key(pod)):
             return self._observe(pod)
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 
     def forget(self, uid: str) -> None:
-        """A pod is gone for good; one that was never known leaves no record."""
+        """As of `Placer`; a pod that was never known leaves no record."""
         if self._knows(uid):
             self._forget(uid)
 
@@ -225,7 +374,32 @@ class JournaledPlacer(Placer):
         return uid in self.pods or key in self.unreadable or self.journaled.holds(uid)
 
     def header(self, wall: float) -> Record:
-        """First record of a log: what the replay must be told; `wall` is the time of day [s since 1970] now."""
+        """First record of a log: version and settings; `wall` is the time of day [s since 1970] now."""
         settings = {"mode": self.mode.value, "policy": self.policy}
         now = self.recorder.clock()
         return {"t": now, "call": HEADER, "version": VERSION, "wall": wall, "hold": self.hold, "settings": settings}
+
+
+PLACER_CALLS: Final[Mapping[str, Callable[..., Any]]] = {
+    "filter": JournaledPlacer.filter,
+    "prioritize": JournaledPlacer.prioritize,
+    "fix_gpus": JournaledPlacer.fix_gpus,
+    "overdue": JournaledPlacer.overdue,
+    "believe": JournaledPlacer.believe,
+    "observe_all": JournaledPlacer.observe_all,
+    "observe": JournaledPlacer.observe,
+    "forget": JournaledPlacer.forget,
+}
+LEDGER_CALLS: Final[Mapping[str, Callable[..., Any]]] = {
+    "put_node": JournaledLedger.put_node,
+    "drop_node": JournaledLedger.drop_node,
+    "relist_nodes": JournaledLedger.relist_nodes,
+    "relist_pods": JournaledLedger.relist_pods,
+    "release": JournaledLedger.release,
+    "reserve": JournaledLedger.reserve,
+    "begin_bind": JournaledLedger.begin_bind,
+    "confirm_bind": JournaledLedger.confirm_bind,
+    "verify": JournaledLedger.verify,
+    "expire": JournaledLedger.expire,
+}
+"""Calls by their names in records: a method may be renamed, its call may not without a new VERSION."""

@@ -1,7 +1,7 @@
-"""A placement log fed to the state machine again: the same decisions, or the first that differs.
+"""Replay of a placement log: the same decisions, or the first that differs.
 
-The log may begin with an empty state machine or with a checkpoint. Every record with a result or a refusal is
-compared as a whole; the others only change the state that later decisions are made from.
+The log may begin with an empty state machine or with a checkpoint. Every record with a result or an error is
+compared; the others only change the state for later decisions.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
-from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.log.journal import CHECKPOINT, HEADER, VERSION, JournaledLedger, JournaledPlacer, Record
-from hetserve.placement.log.values import offered_names
-from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.ledger.problems import PodProblem
+from hetserve.placement.log.journal import (
+    CHECKPOINT,
+    COMPARED,
+    HEADER,
+    LEDGER_CALLS,
+    PLACER_CALLS,
+    VERSION,
+    JournaledLedger,
+    JournaledPlacer,
+    Record,
+    offered_names,
+)
+from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName, policy_name
 from hetserve.units import Seconds
 
@@ -30,8 +40,8 @@ class ReplayError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A record that came out otherwise: its number in the log (from 1), as it was and as it is now."""
+class ReplayDifference:
+    """A record with another result: its number in the log (from 1), as it was and as it is now."""
 
     number: int
     logged: Record
@@ -44,7 +54,7 @@ class Replayed:
 
     records: int
     decisions: int
-    difference: Difference | None
+    difference: ReplayDifference | None
 
 
 def replay(records: Iterable[Record], **settings: Any) -> Replayed:
@@ -61,17 +71,26 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
         if player is None:
             raise ReplayError("the log does not begin with a header")
         now = player.feed(number, record)
-        if "result" not in record and "error" not in record:
+        if record.keys().isdisjoint(COMPARED):
             continue
         decisions += 1
-        if now is None or any(now.get(key) != record.get(key) for key in ("result", "error")):
-            return Replayed(number, decisions, Difference(number, record, now or {}))
+        if now is None or any(now.get(key) != record.get(key) for key in COMPARED):
+            return Replayed(number, decisions, ReplayDifference(number, record, now or {}))
     return Replayed(number, decisions, None)
 
 
+def check_version(record: Record) -> None:
+    """Raises ReplayError for a header of a version that this code does not read; another record has none."""
+    if record.get("call") == HEADER and record.get("version") != VERSION:
+        raise ReplayError(
+            f"the log is of version {record.get('version')}; this hetserve reads {VERSION}: use the one that wrote it"
+        )
+
+
 def logged_policy(records: Iterable[Record]) -> PolicyName:
-    """The policy that a log's header names. Raises ReplayError where there is none."""
+    """The policy that a log's header names. Raises ReplayError for no header, or one of another version."""
     header = next(iter(records), {})
+    check_version(header)
     try:
         return policy_name(header["settings"]["policy"])
     except (KeyError, TypeError, ValueError) as error:
@@ -88,9 +107,8 @@ class Player:
 
     @classmethod
     def of_header(cls, header: Record, settings: dict[str, Any]) -> Player:
-        """Raises ReplayError for a version that this code does not know."""
-        if header.get("version") != VERSION:
-            raise ReplayError(f"the log is of version {header.get('version')}; this hetserve reads {VERSION}")
+        """Raises ReplayError for another version, or settings that cannot be read."""
+        check_version(header)
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
             given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
@@ -99,7 +117,7 @@ class Player:
         return cls(hold, given | settings)
 
     def feed(self, number: int, record: Record) -> Record | None:
-        """Make the call of a record; the record that it leaves now, None where it leaves none."""
+        """Make the call of a record; returns the record that it leaves now, None if none."""
         self._written.clear()
         try:
             self._now = Seconds(float(record["t"]))
@@ -107,7 +125,7 @@ class Player:
         except (KeyError, TypeError, ValueError, ValidationError) as error:
             words = " ".join(str(error).split())
             raise ReplayError(f"record {number} is no call of placement: {type(error).__name__}: {words}") from None
-        with suppress(LedgerError, ValueError):  # it is in the record that was written
+        with suppress(LedgerError, ValueError):  # the new record has it
             call()
         return self._written[0] if self._written else None
 
@@ -115,39 +133,34 @@ class Player:
         name = record["call"]
         if name == CHECKPOINT:
             return lambda: _restore(self.placer.journaled, record["args"])
-        owner: Any = next((one for one in (JournaledPlacer, JournaledLedger) if name in _calls(one)), None)
-        if owner is None:
+        if name in PLACER_CALLS:
+            method, target = PLACER_CALLS[name], cast("Any", self.placer)
+        elif name in LEDGER_CALLS:
+            method, target = LEDGER_CALLS[name], self.placer.journaled
+        else:
             raise KeyError(f"nothing is called {name!r}")
-        target = self.placer if owner is JournaledPlacer else self.placer.journaled
         given = record["args"]
-        arguments = {key: self._argument(owner, name, key, given) for key in given}
-        return lambda: getattr(target, name)(**arguments)
+        arguments = {key: self._argument(method, key, given) for key in given}
+        return lambda: method(target, **arguments)
 
-    def _argument(self, owner: type, call: str, key: str, given: Record) -> Any:
+    def _argument(self, method: Callable[..., Any], key: str, given: Record) -> Any:
         value = given[key]
         if key in {"raw", "objects"}:
             return value
         if key == "offered":
             return offered_names(value, self.placer.known(given))
-        return _adapter(owner, call, key).validate_python(value)
+        return _adapter(method, key).validate_python(value)
 
 
 @cache
-def _calls(owner: type) -> frozenset[str]:
-    """The recorded calls of a journaled class; a name that both have is the placer's."""
-    base: type = Placer if owner is JournaledPlacer else Ledger
-    return frozenset(name for name in vars(owner) if not name.startswith("_") and hasattr(base, name))
-
-
-@cache
-def _adapter(owner: type, call: str, key: str) -> TypeAdapter[Any]:
-    method = getattr(owner, call)
+def _adapter(method: Callable[..., Any], key: str) -> TypeAdapter[Any]:
     if key not in signature(method).parameters:
-        raise KeyError(f"{call} takes no {key}")
+        raise KeyError(f"{method.__name__} takes no {key}")
     return TypeAdapter(get_type_hints(method)[key])
 
 
 def _restore(ledger: JournaledLedger, state: Record) -> None:
     nodes = TypeAdapter(list[NodeInventory]).validate_python(state["nodes"])
     bookings = TypeAdapter(list[Booking]).validate_python(state["bookings"])
-    ledger.restore(nodes, bookings, state["unplaced"])
+    problems = TypeAdapter(dict[str, PodProblem]).validate_python(state["annotation_problems"])
+    ledger.restore(nodes, bookings, problems)

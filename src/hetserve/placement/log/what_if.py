@@ -1,8 +1,8 @@
 """What another policy would have done with the pods of a placement log.
 
-Pods arrive at their first filter call and are placed at once where they fit, else when something frees a place,
-the longest waiting first; they leave when they left in the log. Both policies go through this same model, so
-that they can be compared: the log's own waits also hold what queues, scheduler and API server took.
+Pods arrive at their first filter call. They are placed at once if they fit, else when something frees a place, the
+longest waiting first; they leave when they left in the log. The log's own policy goes through the same model, because
+the waits in the log include the time of queues, scheduler and API server.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record
-from hetserve.placement.log.values import offered_names
+from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record, offered_names
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.units import MiB, Seconds
@@ -29,9 +28,9 @@ from hetserve.units import MiB, Seconds
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """How a policy fares with a log: `placed_before_refusal` counts up to the first pod that fitted nowhere.
+    """Result of a policy over a log. `placed_before_refusal`: pods placed before the first that fitted nowhere.
 
-    `refused` pods had to wait for a place, `never_placed` of them in vain; `longest_wait` [s] is of those placed.
+    `refused` pods waited for a place; `never_placed` of them never got one; `longest_wait` [s] of the placed ones.
     """
 
     policy: PolicyName
@@ -55,7 +54,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Course:
-    """A log run through under one policy."""
+    """One policy's run over a log."""
 
     policy: PolicyName
     ledger: Ledger = field(default_factory=Ledger)
@@ -69,7 +68,7 @@ class _Course:
     most_pods: int = 0
 
     def take(self, record: Record) -> None:
-        """Go on by one record; what only tells of the log's own bookings is left out."""
+        """Apply one record; records about the log's own bookings are ignored."""
         name, given = record["call"], record.get("args", {})
         now = float(record["t"])
         if name == "filter":
@@ -134,7 +133,7 @@ class _Course:
                 del self.pending[uid]
 
     def _report(self, objects: Iterable[Mapping[str, Any]], *, whole: bool) -> None:
-        """Pods that end leave; bound ones that never asked are where somebody has put them."""
+        """Pods that ended leave; bound pods that never came to filter are booked where they are."""
         views = list(_views(objects))
         for view in views:
             if view.finished:
@@ -163,7 +162,7 @@ class _Course:
 
 
 def what_if(records: Iterable[Record], policy: PolicyName) -> WhatIf:
-    """Run a log's pods through `policy`; annotations of single pods still come first."""
+    """Run a log's pods through `policy`; a pod's own annotation overrides it."""
     course = _Course(policy)
     for record in records:
         if record.get("call") != HEADER:
@@ -181,7 +180,7 @@ def _views(objects: Iterable[Mapping[str, Any]]) -> Iterator[PodView]:
 
 
 def _bound(booking: Booking) -> PodView:
-    """A pod of a checkpoint as the watch would show it: it stays where it is."""
+    """A pod of a checkpoint as the watch would show it."""
     gpus = tuple(gpu for _, gpu in booking.named)
     mib = ",".join([str(booking.request.memory_mib)] * len(gpus))
     through, unread = booking.through, booking.unread

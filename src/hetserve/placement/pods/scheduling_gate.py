@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.pod import PodOutline
 from hetserve.placement.pods.view import PodView
 from hetserve.placement.queues.rounds import Waiting
 
@@ -21,15 +21,10 @@ class Stuck:
     why: str
 
 
-def stuck(raw: Mapping[str, Any], why: str) -> Stuck | None:
-    """A pod that could not be read, where our gate holds it; None for every other, whatever its shape."""
-    try:
-        metadata = raw["metadata"]
-        gates = {gate.get("name") for gate in raw["spec"].get("schedulingGates") or ()}
-        found = Stuck(str(metadata["uid"]), str(metadata["namespace"]), str(metadata["name"]), why)
-    except (KeyError, TypeError, AttributeError):
-        return None
-    return found if names.QUEUE_GATE in gates else None
+def stuck(raw: RawObject, why: str) -> Stuck | None:
+    """A pod that cannot be read if our gate holds it, else None."""
+    pod = PodOutline(raw)
+    return Stuck(pod.uid, pod.namespace, pod.name, why) if names.QUEUE_GATE in pod.gates else None
 
 
 def ours_alone_holds(pod: PodView) -> bool:

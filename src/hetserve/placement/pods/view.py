@@ -1,7 +1,7 @@
-"""A pod as placement and queues see it: what it asks of the GPUs, and what the API server already says about it.
+"""A pod as placement and queues see it: the GPUs that it requests, and those that it holds once it is bound.
 
-A pod asks by two extended resources, names its model by a label and its wishes by annotations. The GPUs it
-holds are an annotation that only counts once the pod is bound: on an unbound pod anybody may have written it.
+Two extended resources request GPUs, a label names the model, annotations name wishes. The annotation that names the
+pod's GPUs counts only once the pod is bound: on an unbound pod anybody may have written it.
 """
 
 from __future__ import annotations
@@ -11,49 +11,28 @@ from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.objects.fields import (
-    LONGEST_NAME,
-    InvalidObjectError,
-    integer,
-    items,
-    mapping,
-    required,
-    short,
-    text,
-    timestamp,
-)
-from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB, Asked, asked, gpu_memory, may_have_gpus
+from hetserve.objects.fields import InvalidObjectError, few, short, text
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.pod import Pod, PodOutline
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, GpusRequested
 from hetserve.placement.pods.preferences import preferences
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_LIST, GpuRequest
 from hetserve.placement.values import value
 from hetserve.units import MiB, Seconds
 
-__all__ = [
-    "MAX_MIB",
-    "GpuRequest",
-    "InvalidObjectError",
-    "PodView",
-    "gpu_memory",
-    "id_order",
-    "named_gpus",
-    "parse_pod",
-    "unread_pod",
-]
-
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _MOST_GATES: Final = 8
 _LONGEST_GATE: Final = 63
 
 
 @value(frozen=True, slots=True)
 class PodView:
-    """The part of a pod that placement and queues look at.
+    """The part of a pod that placement and queues look at; its fields are part of the placement log's format.
 
     `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
-    `complaint` which wish of the pod cannot be read. `gates` are a few names, short; of more than that, ours is among
-    them. `through` are resources of NVIDIA's device plugin that it has. `unread`: it is bound, may have GPUs and cannot
-    be read, and all that is known of it is where. `revision` is the resourceVersion, None where none was told.
+    `complaint` which wish of the pod cannot be read. `gates` are a few short names, ours among them. `through` are
+    resources of NVIDIA's device plugin that it has. `unread`: it is bound, may have GPUs and cannot be read; only its
+    identity and its node are known. `revision` is the resourceVersion, None if it has none.
     """
 
     request: GpuRequest
@@ -83,74 +62,62 @@ class PodView:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod has GPUs of a node until it finishes, or may have: through us, a device plugin, or unread."""
+        """Whether the pod has or may have GPUs of a node until it finishes: ours, a device plugin's, or unread."""
         return self.node is not None and (self.request.needs_gpu or self.unread or bool(self.through))
 
     @property
-    def untold(self) -> bool:
-        """Whether nobody knows all the GPUs that the pod has on its node: any of them may be one."""
+    def gpus_unknown(self) -> bool:
+        """Whether some of the GPUs that the pod has on its node are not known: each GPU there may be one."""
         return self.holds and (self.unread or bool(self.through) or len(self.gpus) < self.request.gpus)
 
     def placeable(self) -> GpuRequest:
         """The request of a pod that is to be placed now.
 
-        Raises InvalidObjectError where a wish cannot be read; where no GPU is asked for, wishes mean nothing.
+        Raises InvalidObjectError if a wish cannot be read; without a request for a GPU, wishes mean nothing.
         """
         if self.complaint is not None and self.request.needs_gpu:
             raise InvalidObjectError(self.complaint)
         return self.request
 
 
-def parse_pod(raw: Mapping[str, Any]) -> PodView:
+def parse_pod(raw: RawObject) -> PodView:
     """View of a pod as the API server writes it.
 
-    Raises InvalidObjectError, naming the field and the value, where the object is not a pod or asks for nonsense;
-    a wish that cannot be read becomes the view's complaint.
+    Raises InvalidObjectError, naming the field and the value, for an object that is no pod or requests nonsense; a wish
+    that cannot be read becomes the view's complaint.
     """
-    metadata = mapping(raw.get("metadata"), "metadata")
-    spec = mapping(raw.get("spec"), "spec")
-    status = mapping(raw.get("status"), "status")
-    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
-    node = text(spec.get("nodeName"), "spec.nodeName")
-    of_gpus = asked(spec)
-    request, complaint = _request(metadata, spec, annotations, of_gpus)
-    revision = metadata.get("resourceVersion")
+    pod = Pod(raw)
+    annotations, node, wanted = pod.annotations, pod.node, pod.gpus_requested
+    request, complaint = _request(pod, annotations, wanted)
     gpus, misnamed = named_gpus(annotations.get(names.ANNOTATION_GPU)) if node else ((), None)
     return PodView(
         request=request,
         node=node,
         gpus=gpus,
         annotated_mib=_kept(annotations.get(names.ANNOTATION_GPU_MEMORY)) if node else None,
-        finished=text(status.get("phase"), "status.phase") in _FINISHED,
-        terminating=metadata.get("deletionTimestamp") is not None,
-        unschedulable=node is None and _unschedulable(status),
-        gates=_gates(spec.get("schedulingGates")),
-        scheduler=(text(spec.get("schedulerName"), "spec.schedulerName") or "default-scheduler")[:LONGEST_NAME],
-        created_at=timestamp(metadata.get("creationTimestamp"), "metadata.creationTimestamp"),
-        complaint=complaint or _two_givers(request, of_gpus.through),
+        finished=pod.finished,
+        terminating=pod.terminating,
+        unschedulable=node is None and _unschedulable(pod),
+        gates=_gates(pod.gates),
+        scheduler=pod.scheduler,
+        created_at=pod.created_at,
+        complaint=complaint or _two_givers(request, wanted.through),
         misnamed=misnamed,
-        through=of_gpus.through,
-        revision=revision if isinstance(revision, str) else None,
+        through=wanted.through,
+        revision=pod.revision,
     )
 
 
-def unread_pod(raw: Mapping[str, Any]) -> PodView | None:
-    """That a pod which `parse_pod` cannot read is there: who it is, on which node, and whether it may have GPUs there.
+def unread_pod(raw: RawObject) -> PodView | None:
+    """View of a bound pod that `parse_pod` cannot read: who it is, its node, and whether it may have GPUs there.
 
-    None for one on no node: it holds nothing. What of its name cannot be read either is left out.
+    None for a pod on no node: it holds nothing.
     """
-    metadata, spec, status = (_mapping_or_empty(raw.get(key)) for key in ("metadata", "spec", "status"))
-    if not (node := _text_or_empty(spec.get("nodeName"))):
+    pod = PodOutline(raw)
+    if not pod.node:
         return None
-    namespace, name = (_text_or_empty(metadata.get(key)) for key in ("namespace", "name"))
-    request = GpuRequest(
-        uid=_text_or_empty(metadata.get("uid")) or f"{namespace}/{name}",
-        namespace=namespace or "default",
-        name=name,
-        memory_mib=MiB(0),
-    )
-    finished = _text_or_empty(status.get("phase")) in _FINISHED
-    return PodView(request, node=node, finished=finished, unread=may_have_gpus(spec))
+    request = GpuRequest(pod.uid, pod.namespace, pod.name, memory_mib=MiB(0))
+    return PodView(request, node=pod.node, finished=pod.finished, unread=pod.may_have_gpus)
 
 
 def id_order(id_: str) -> tuple[int, str]:
@@ -173,23 +140,21 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
     return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
 
-def _request(
-    metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any], of_gpus: Asked
-) -> tuple[GpuRequest, str | None]:
-    labels = mapping(metadata.get("labels"), "metadata.labels")
+def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
+    labels = pod.labels
     wishes = preferences(annotations)
     request = GpuRequest(
-        uid=required(metadata.get("uid"), "metadata.uid"),
-        namespace=text(metadata.get("namespace"), "metadata.namespace") or "default",
-        name=required(metadata.get("name"), "metadata.name"),
-        memory_mib=of_gpus.memory,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        memory_mib=wanted.memory,
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
-        gpus=max(of_gpus.gpus, 1),
-        whole=of_gpus.gpus > 0 and of_gpus.memory == 0,
+        gpus=max(wanted.gpus, 1),
+        whole=wanted.gpus > 0 and wanted.memory == 0,
         anti_affinity=wishes.anti_affinity,
         policy=wishes.policy,
         selector=wishes.selector,
-        priority=integer(spec.get("priority"), "spec.priority"),
+        priority=pod.priority,
     )
     return request, wishes.complaint
 
@@ -202,29 +167,22 @@ def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
     return f"{through[0]} beside {ours}: NVIDIA's device plugin would choose a GPU of its own; ask for one of the two"
 
 
-def _mapping_or_empty(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _unschedulable(pod: Pod) -> bool:
+    few(pod.status.get("conditions"), "status.conditions")
+    scheduled = pod.condition("PodScheduled")
+    return scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated"
 
 
-def _text_or_empty(value: object) -> str:
-    return value[:LONGEST_NAME] if isinstance(value, str) else ""
-
-
-def _unschedulable(status: Mapping[str, Any]) -> bool:
-    for condition in items(status.get("conditions"), "status.conditions"):
-        if condition.get("type") == "PodScheduled":
-            return condition.get("status") == "False" and condition.get("reason") != "SchedulingGated"
-    return False
-
-
-def _gates(value: object) -> tuple[str, ...]:
-    """Names of the gates; of very many, ours and some others: they are kept as long as the pod waits."""
-    gates = [str(gate.get("name")) for gate in items(value, "spec.schedulingGates")]
+def _gates(gates: tuple[str, ...]) -> tuple[str, ...]:
+    """Gates in short; of very many, ours and some others: they are kept as long as the pod waits."""
+    if not gates:
+        return gates
+    few(gates, "spec.schedulingGates")
     if len(gates) > _MOST_GATES:
         ours = [names.QUEUE_GATE] if names.QUEUE_GATE in gates else []
         shown = ours + [gate for gate in gates[:_MOST_GATES] if gate != names.QUEUE_GATE][: _MOST_GATES - len(ours)]
-        gates = [*shown, f"{len(gates) - len(shown)} others"]
-    return tuple(gate if len(gate) <= _LONGEST_GATE else f"{gate[: _LONGEST_GATE - 3]}..." for gate in gates)
+        gates = (*shown, f"{len(gates) - len(shown)} others")
+    return tuple([gate if len(gate) <= _LONGEST_GATE else f"{gate[: _LONGEST_GATE - 3]}..." for gate in gates])
 
 
 def _kept(value: Any) -> Any:

@@ -1,0 +1,99 @@
+"""The metadata that objects of all kinds have: identity, labels, controller, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hetserve.objects.fields import mapping, objects, required, text, timestamp
+from hetserve.units import Seconds
+
+RawObject = Mapping[str, Any]
+
+
+class OwnerReference(NamedTuple):
+    """The controller of an object."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class KubernetesObject:
+    """An object of which each field is checked when it is read, so that readers fail only for the fields they use.
+
+    The attributes and all properties raise InvalidObjectError, naming field and value.
+    """
+
+    __slots__ = ("metadata", "spec", "status")
+
+    def __init__(self, raw: RawObject) -> None:
+        self.metadata = mapping(raw.get("metadata"), "metadata")
+        self.spec = mapping(raw.get("spec"), "spec")
+        self.status = mapping(raw.get("status"), "status")
+
+    @property
+    def uid(self) -> str:
+        return required(self.metadata.get("uid"), "metadata.uid")
+
+    @property
+    def name(self) -> str:
+        return required(self.metadata.get("name"), "metadata.name")
+
+    @property
+    def namespace(self) -> str:
+        return text(self.metadata.get("namespace"), "metadata.namespace") or "default"
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        return mapping(self.metadata.get("labels"), "metadata.labels")
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        return mapping(self.metadata.get("annotations"), "metadata.annotations")
+
+    @property
+    def revision(self) -> str | None:
+        """The resourceVersion; None for an object that has none, as in a file."""
+        found = self.metadata.get("resourceVersion")
+        return found if isinstance(found, str) else None
+
+    @property
+    def created_at(self) -> Seconds:
+        """Time of day [s since 1970]; 0 if absent."""
+        return timestamp(self.metadata.get("creationTimestamp"), "metadata.creationTimestamp")
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the deletion of the object has begun."""
+        return self.metadata.get("deletionTimestamp") is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, as metav1.GetControllerOf finds it."""
+        for owner in objects(self.metadata.get("ownerReferences"), "metadata.ownerReferences"):
+            if owner.get("controller"):
+                return OwnerReference(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
+        return None
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """The status condition of a type; empty if there is none."""
+        for condition in objects(self.status.get("conditions"), "status.conditions"):
+            if condition.get("type") == kind:
+                return condition
+        return {}
+
+
+def uid_of(raw: RawObject) -> str:
+    """UID of any object; empty if it has none. Raises nothing."""
+    metadata = raw.get("metadata")
+    found = metadata.get("uid") if isinstance(metadata, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def object_key(raw: RawObject) -> str:
+    """NAMESPACE/NAME of any object, to name it in a message. Raises nothing."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return "None/None"
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -1,0 +1,69 @@
+"""A node: its labels and taints, and what new pods may have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from hetserve.objects.fields import mapping, objects
+from hetserve.objects.metadata import KubernetesObject
+from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
+
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+"""Key of the taint that a cordoned node has."""
+
+
+class Taint(NamedTuple):
+    """A taint of a node; absent parts are empty."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+    @property
+    def repels(self) -> bool:
+        """Whether the taint keeps pods off that do not tolerate it: PreferNoSchedule does not."""
+        return self.effect in ("NoSchedule", "NoExecute")
+
+    def is_tolerated_by(self, toleration: Mapping[str, Any]) -> bool:
+        """Kubernetes' rule (Toleration.ToleratesTaint): empty key with operator Exists is every taint, empty effect
+        every effect."""
+        if toleration.get("effect") not in (None, "", self.effect):
+            return False
+        key, exists = toleration.get("key"), toleration.get("operator") == "Exists"
+        if not key:
+            return exists
+        return key == self.key and (exists or (toleration.get("value") or "") == self.value)
+
+
+class Node(KubernetesObject):
+    """A node as the API server writes it. As of every KubernetesObject, each field is checked when it is read."""
+
+    __slots__ = ()
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        found = objects(self.spec.get("taints"), "spec.taints")
+        return tuple(Taint(*(str(taint.get(part) or "") for part in Taint._fields)) for taint in found)
+
+    @property
+    def cordoned(self) -> bool:
+        return bool(self.spec.get("unschedulable"))
+
+    @property
+    def ready(self) -> bool:
+        return self.condition("Ready").get("status") == "True"
+
+    @property
+    def cpu(self) -> MilliCPU:
+        """CPU that pods may have. Raises ValueError for a quantity that is none."""
+        return quantity_to_millicpu(str(self._allocatable.get("cpu", "0")))
+
+    @property
+    def memory(self) -> MiB:
+        """Memory that pods may have. Raises as `cpu` does."""
+        return quantity_to_mib(str(self._allocatable.get("memory", "0")))
+
+    @property
+    def _allocatable(self) -> Mapping[str, Any]:
+        return mapping(self.status.get("allocatable"), "status.allocatable")

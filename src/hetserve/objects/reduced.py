@@ -1,0 +1,92 @@
+"""A pod cut down to the fields that placement reads of it: `Pod` reads the same from it, wrong types included.
+
+A field that is not as Kubernetes writes it stays as it is, so that reading it fails with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hetserve.api import names
+from hetserve.objects.fields import MOST_ITEMS
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.resources import CONTAINERS, gives_gpus
+
+_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+_SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
+_CONDITION: Final = ("type", "status", "reason")
+_PREFIX: Final = f"{names.GROUP}/"
+
+
+def reduced_pod(raw: RawObject) -> dict[str, Any]:
+    """The part of a pod that placement reads, without its resourceVersion."""
+    made: dict[str, Any] = {}
+    for key, part in (("metadata", _metadata), ("spec", _spec), ("status", _status)):
+        _put(made, raw, key, part)
+    return made
+
+
+def _metadata(raw: Mapping[str, Any]) -> dict[str, Any]:
+    made = {key: raw[key] for key in _METADATA if key in raw}
+    _put(made, raw, "labels", _ours)
+    _put(made, raw, "annotations", _ours)
+    return made
+
+
+def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
+    made = {key: raw[key] for key in _SPEC if key in raw}
+    _put(made, raw, "resources", _resources)
+    for key in CONTAINERS:
+        found = raw.get(key)
+        if found is not None:
+            made[key] = _containers(found)
+    return made
+
+
+def _containers(found: Any) -> Any:
+    """Containers that name a resource which gives GPUs, or whose resources cannot be read; the others count nothing."""
+    if not isinstance(found, list | tuple) or not all(isinstance(item, Mapping) for item in found):
+        return found
+    reduced = [_container(item) for item in found]
+    return [item for item in reduced if item.get("resources", {}) != {}]
+
+
+def _container(raw: Mapping[str, Any]) -> dict[str, Any]:
+    made = {"restartPolicy": raw["restartPolicy"]} if "restartPolicy" in raw else {}
+    _put(made, raw, "resources", _resources)
+    return made
+
+
+def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key in ("requests", "limits"):
+        _put(made, raw, key, _giving_gpus)
+    return {key: value for key, value in made.items() if value != {}}
+
+
+def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
+    made = {"phase": raw["phase"]} if "phase" in raw else {}
+    found: Any = raw.get("conditions")
+    if isinstance(found, list | tuple) and len(found) > MOST_ITEMS:  # too many are not read; their number stays
+        found = [{}] * len(found)
+    elif isinstance(found, list | tuple) and all(isinstance(item, Mapping) for item in found):
+        scheduled = [item for item in found if item.get("type") == "PodScheduled"]
+        found = [{key: item[key] for key in _CONDITION if key in item} for item in scheduled[:1]]
+    return made | ({"conditions": found} if found is not None else {})
+
+
+def _giving_gpus(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in raw.items() if gives_gpus(str(key))}
+
+
+def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in raw.items() if str(key).startswith(_PREFIX)}
+
+
+def _put(made: dict[str, Any], raw: Mapping[str, Any], key: str, part: Callable[[Mapping[str, Any]], Any]) -> None:
+    found = raw.get(key)
+    if isinstance(found, Mapping):
+        found = part(found)
+    if found is not None:
+        made[key] = found

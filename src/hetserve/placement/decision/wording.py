@@ -1,0 +1,183 @@
+"""Decisions and refusals in words, one function for each reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
+from hetserve.placement.decision.explain import GpuReason, GpuReasonKind
+from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
+from hetserve.placement.ledger.bookings import Cause
+from hetserve.placement.pods.requests import GpuRequest
+
+UNLISTED_GPU: Final = "pods on the node hold GPUs that its inventory does not list; it takes new pods once they end"
+_DEVICE_PLUGIN: Final = "pods on the node hold GPUs through {}, and nobody knows which; it takes new pods once they end"
+_UNREADABLE_POD: Final = (
+    "pods on the node cannot be read, nor which GPUs they hold; it takes new pods once they end: {}"
+)
+_SHOWN: Final = 3
+_LONG: Final = 80
+
+
+# Refusals of nodes
+
+
+def refusal_text(refusal: NodeRefusal) -> str:
+    """For the scheduler's event: what is needed, and the most that there is."""
+    return "; ".join(part for part in (_missing(refusal), _most(refusal)) if part)
+
+
+def too_late_text(refusal: NodeRefusal) -> str:
+    """For a bind refused after filter accepted the node."""
+    missing = _missing(refusal)
+    if refusal.kind in _LASTING or (refusal.kind is RefusalKind.SAME_MODEL and refusal.request.gpus == 1):
+        return missing
+    return "; ".join(part for part in (f"{missing} any more", _most(refusal)) if part)
+
+
+def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
+    """`refusal_text` of every node."""
+    found: dict[str, str] = {}
+    for refusal in refusals:
+        found.update(dict.fromkeys(refusal.nodes, refusal_text(refusal)))
+    return found
+
+
+_LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTORY})
+"""Texts that do not begin with what is missing."""
+
+
+def _missing(refusal: NodeRefusal) -> str:
+    return _MISSING[refusal.kind](refusal)
+
+
+def _no(request: GpuRequest, what: str) -> str:
+    return f"no {what}" if request.gpus == 1 else f"fewer than {request.gpus} {what}s"
+
+
+def _closed(refusal: NodeRefusal) -> str:
+    return _closed_by(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
+
+
+def _closed_by(cause: Cause, names: str) -> str:
+    if cause is Cause.DEVICE_PLUGIN:
+        return _DEVICE_PLUGIN.format(names)
+    return _UNREADABLE_POD.format(names) if cause is Cause.UNREADABLE else UNLISTED_GPU
+
+
+def _same_model(refusal: NodeRefusal) -> str:
+    request = refusal.request
+    return "same model on every GPU" if request.gpus == 1 else f"{_no(request, 'GPU')} without the same model"
+
+
+def _no_room(refusal: NodeRefusal) -> str:
+    request = refusal.request
+    if request.whole:
+        return _no(request, "idle GPU")
+    return f"{_no(request, 'GPU')} with {request.memory_mib} MiB free"
+
+
+def _most(refusal: NodeRefusal) -> str:
+    if refusal.kind is not RefusalKind.NO_ROOM:
+        return ""
+    if refusal.request.whole or refusal.request.gpus > 1:
+        return f"the most on any node is {refusal.most}"
+    return f"the most free on any eligible GPU is {refusal.most} MiB"
+
+
+_MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
+    RefusalKind.TOO_FEW_GPUS: lambda one: f"{_no(one.request, 'GPU')} on the node",
+    RefusalKind.NOT_ACCEPTED: lambda one: f"{_no(one.request, 'GPU')} {one.request.selector}",
+    RefusalKind.CLOSED: _closed,
+    RefusalKind.UNHEALTHY: lambda one: f"{_no(one.request, 'healthy GPU')} on the node",
+    RefusalKind.SAME_MODEL: _same_model,
+    RefusalKind.NO_ROOM: _no_room,
+    RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
+    RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
+}
+
+
+# What was chosen
+
+
+def decision_text(decision: PlacementDecision) -> str:
+    """For a log: what was chosen before what, or why nothing was."""
+    if decision.chosen is None:
+        return refusals_text((len(refusal.nodes), refusal) for refusal in decision.refusals)
+    return choice_text(decision.chosen, decision.runner_up) + ("" if decision.runner_up else ", the only one that fits")
+
+
+def choice_text(chosen: GpuOffer, runner_up: GpuOffer | None) -> str:
+    """The choice, and what it was chosen before."""
+    return offer_text(chosen) + (f", before {offer_text(runner_up)}" if runner_up else "")
+
+
+def refusals_text(counted: Iterable[tuple[int, NodeRefusal]]) -> str:
+    """How many nodes each refusal holds for."""
+    return "; ".join(f"{count} nodes: {refusal_text(refusal)}" for count, refusal in counted)
+
+
+def offer_text(offer: GpuOffer) -> str:
+    """GPUs of a node: "GPU 0 on n0 (idle, 16384 MiB free)"."""
+    if len(offer.gpus) == 1:
+        (gpu,) = offer.gpus
+        return f"GPU {gpu.key.gpu} on {offer.node} ({_state(gpu)})"
+    return f"GPUs {', '.join(f'{gpu.key.gpu} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
+
+
+def _state(gpu: FreeGpu) -> str:
+    return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB free"
+
+
+# Reasons of single GPUs
+
+
+def gpu_reason_text(reason: GpuReason) -> str:
+    """For `hetserve why`: what a GPU lacks, or who is in the way."""
+    return _GPU_REASONS[reason.kind](reason)
+
+
+def _product(reason: GpuReason) -> str:
+    if not reason.accepted:
+        return f"{reason.product} is excluded"
+    return f"is a {reason.product}, not a {' or '.join(reason.accepted)}"
+
+
+def _id(reason: GpuReason) -> str:
+    return f"only {' or '.join(reason.accepted)} is accepted" if reason.accepted else "is excluded by its id"
+
+
+def _memory(reason: GpuReason) -> str:
+    if reason.pods:
+        return f"is held whole by {few(reason.pods)}"
+    free, wanted = reason.free_mib, reason.wanted_mib
+    there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
+    return f"{wanted - free} MiB short: {there}, {wanted} wanted"
+
+
+def _node_closed(reason: GpuReason) -> str:
+    cause = Cause(reason.kind.value)
+    text = _closed_by(cause, few(reason.names))
+    pods = [f"{pod} on GPU {gpu or 'unknown'}" for pod, gpu in zip(reason.pods, reason.gpus, strict=False)]
+    return text if cause is Cause.UNREADABLE else f"{text}: {few(pods or reason.pods)}"
+
+
+_GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
+    GpuReasonKind.PRODUCT: _product,
+    GpuReasonKind.ID: _id,
+    GpuReasonKind.UNLISTED: _node_closed,
+    GpuReasonKind.DEVICE_PLUGIN: _node_closed,
+    GpuReasonKind.UNREADABLE: _node_closed,
+    GpuReasonKind.UNHEALTHY: lambda _one: "is unhealthy",
+    GpuReasonKind.IDLE: lambda one: f"is not idle, as a whole GPU must be: holds {few(one.pods)}",
+    GpuReasonKind.MODEL: lambda one: f"model {one.model} is held there by {few(one.pods)}",
+    GpuReasonKind.MEMORY: _memory,
+}
+
+
+def few(names: Sequence[str], more: int = 0) -> str:
+    """Some of the names and of `more` others: the text is repeated for every refused node, and events are cut."""
+    shown = [name if len(name) <= _LONG else f"{name[: _LONG - 3]}..." for name in names[:_SHOWN]]
+    left = len(names) - len(shown) + more
+    return f"{', '.join(shown)} and {left} more" if left else ", ".join(shown)

@@ -1,0 +1,270 @@
+"""What does not add up in the ledger, as values with amounts, pods and GPUs, and their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from hetserve.api import names
+from hetserve.objects.fields import short
+from hetserve.placement.ledger.bookings import Booking, GpuUse, models_since, pod_name
+from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import PodView, id_order
+from hetserve.units import MiB
+
+_SHOWN: Final = 8
+
+
+class GpuProblemKind(Enum):
+    """What is wrong with a GPU."""
+
+    HELD_WHOLE_AND_SHARED = "held-whole-and-shared"
+    OVER_USED = "over-used"
+    UNHEALTHY_IN_USE = "unhealthy-in-use"
+    MODEL_TWICE = "model-twice"
+
+
+class PodProblemKind(Enum):
+    """What is wrong with a pod."""
+
+    UNREADABLE = "unreadable"
+    NODE_UNKNOWN = "node-unknown"
+    GPU_UNLISTED = "gpu-unlisted"
+    DEVICE_PLUGIN = "device-plugin"
+    GPU_NOT_NAMED = "gpu-not-named"
+    OTHER_GPU_COUNT = "other-gpu-count"
+    OTHER_MEMORY = "other-memory"
+    GPUS_EDITED = "gpus-edited"
+    MODEL_EDITED = "model-edited"
+    SHARES_NO_MORE = "shares-no-more"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProblem:
+    """A node whose inventory cannot be read; `text` is the reader's error."""
+
+    text: str
+
+    @property
+    def pod(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProblem:
+    """A GPU that holds what it must not. `count`: pods on it, or those of `model`; `pod`: who holds it whole."""
+
+    kind: GpuProblemKind
+    node: str
+    gpu: str
+    count: int
+    held_mib: MiB = MiB(0)
+    memory_mib: MiB = MiB(0)
+    model: str = ""
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodProblem:
+    """A pod (namespace/name) that does not say what it holds, or holds what nobody lists.
+
+    `gpus`: ids that it names now; `bound_gpus`, `bound_model`: as it was bound; `text`: an annotation's words or the
+    reader's error; `also`: a second problem of the same pod.
+    """
+
+    kind: PodProblemKind
+    pod: str
+    node: str = ""
+    request: GpuRequest | None = None
+    gpus: tuple[str, ...] = ()
+    bound_gpus: tuple[str, ...] = ()
+    model: str | None = None
+    bound_model: str | None = None
+    through: tuple[str, ...] = ()
+    text: str = ""
+    also: PodProblem | None = None
+
+
+Problem = NodeProblem | GpuProblem | PodProblem
+
+
+# Finding
+
+
+def gpu_problems(use: GpuUse) -> Iterator[GpuProblem]:
+    """What is wrong with one GPU."""
+    node, gpu, count = use.node, use.gpu.id, len(use.bookings)
+    whole = [booking for booking in use.bookings if booking.request.whole]
+    if whole and count > 1:
+        holder = pod_name(whole[0].request)
+        yield GpuProblem(GpuProblemKind.HELD_WHOLE_AND_SHARED, node, gpu, count, pod=holder)
+    elif use.free_mib < 0:
+        memory = use.gpu.memory_mib
+        yield GpuProblem(GpuProblemKind.OVER_USED, node, gpu, count, MiB(memory - use.free_mib), memory)
+    if not use.gpu.healthy and use.bookings:
+        yield GpuProblem(GpuProblemKind.UNHEALTHY_IN_USE, node, gpu, count)
+    for model, pods in _models_twice(use):
+        yield GpuProblem(GpuProblemKind.MODEL_TWICE, node, gpu, pods, model=model)
+
+
+def _models_twice(use: GpuUse) -> Iterator[tuple[str, int]]:
+    """(model, pods) of each model that must not be twice on a GPU and is."""
+    models = [model for booking in use.bookings for model in (booking.request.model, *booking.other_models)]
+    hard = {one.request.model for one in use.bookings if one.request.anti_affinity is AntiAffinity.HARD} - {None}
+    hard.update(model for booking in use.bookings for model in booking.other_models)
+    for model in sorted(str(model) for model in hard if models.count(model) > 1):
+        yield model, models.count(model)
+
+
+def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> PodProblem:
+    """One problem for all GPUs of a pod that no inventory lists: it may name a thousand."""
+    kind = PodProblemKind.GPU_UNLISTED if node_known else PodProblemKind.NODE_UNKNOWN
+    listed = tuple(sorted(gpus, key=id_order))
+    return PodProblem(kind, pod_name(booking.request), booking.node, booking.request, listed)
+
+
+def through_plugin(booking: Booking) -> PodProblem:
+    """A pod with GPUs that a device plugin chose."""
+    pod, kind = pod_name(booking.request), PodProblemKind.DEVICE_PLUGIN
+    return PodProblem(kind, pod, booking.node, through=booking.through)
+
+
+def annotation_problem(pod: PodView) -> PodProblem | None:
+    """What is wrong with the annotations of a bound pod, compared with its request; None: nothing."""
+    request, node = pod.request, pod.node or ""
+    who = pod_name(request)
+    if not pod.gpus:
+        return PodProblem(PodProblemKind.GPU_NOT_NAMED, who, node, request, text=pod.misnamed or "")
+    if len(pod.gpus) != request.gpus:
+        return PodProblem(PodProblemKind.OTHER_GPU_COUNT, who, node, request, pod.gpus)
+    if _says_mib(request, str(pod.annotated_mib)):
+        return None
+    return PodProblem(PodProblemKind.OTHER_MEMORY, who, node, request, text=short(pod.annotated_mib))
+
+
+def edit_problem(held: Booking, pod: PodView) -> PodProblem | None:
+    """What somebody changed in a bound pod that its booking does not follow; None: nothing."""
+    who, node = pod_name(pod.request), pod.node or ""
+    models: PodProblem | None = None
+    if models_since(held, pod) or pod.request.model != held.request.model:
+        now, bound = pod.request.model, held.request.model
+        kind = PodProblemKind.SHARES_NO_MORE if now == bound else PodProblemKind.MODEL_EDITED
+        models = PodProblem(kind, who, node, model=now, bound_model=bound)
+    if pod.gpus == held.gpus:
+        return models
+    kind, misnamed = PodProblemKind.GPUS_EDITED, pod.misnamed or ""
+    return PodProblem(kind, who, node, gpus=pod.gpus, bound_gpus=held.gpus, text=misnamed, also=models)
+
+
+def _says_mib(request: GpuRequest, written: str) -> bool:
+    """Whether an annotation says what a pod holds on each of its GPUs; of a whole GPU, any number."""
+    if not request.whole:
+        return written == ",".join([str(request.memory_mib)] * request.gpus)
+    if len(written) > LONGEST_LIST or written.count(",") != request.gpus - 1:
+        return False
+    return all(text.isascii() and text.isdigit() for text in written.split(","))
+
+
+# Wording
+
+
+def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
+    """One line for each problem, in a stable order."""
+    return tuple(sorted(map(problem_text, problems)))
+
+
+def problem_text(problem: Problem) -> str:
+    """One line for people."""
+    if isinstance(problem, NodeProblem):
+        return problem.text
+    if isinstance(problem, GpuProblem):
+        return f"GPU {problem.gpu} of node {problem.node}{_GPU_TEXTS[problem.kind](problem)}"
+    text = f"pod {problem.pod}{_POD_TEXTS[problem.kind](problem)}"
+    return text if problem.also is None else f"{text}; {problem_text(problem.also)}"
+
+
+def _unreadable(problem: PodProblem) -> str:
+    closes = f"; node {problem.node} takes no new pods while it is there" if problem.node else ""
+    return f": {problem.text}{closes}"
+
+
+def _unknown(problem: PodProblem) -> str:
+    amount = "a whole GPU" if _request(problem).whole else f"{_request(problem).memory_mib} MiB"
+    if problem.kind is PodProblemKind.NODE_UNKNOWN:
+        return f" holds {amount}, but node {problem.node} is not known"
+    return f" holds {amount}, but node {problem.node} has no GPU {_few(problem.gpus)}"
+
+
+def _through_plugin(problem: PodProblem) -> str:
+    through = ", ".join(problem.through)
+    return (
+        f" holds GPUs of node {problem.node} through {through}, and nobody knows which:"
+        " the node takes no new pods until it ends"
+    )
+
+
+def _not_named(problem: PodProblem) -> str:
+    why = f"its {_misnamed(problem)}" if problem.text else "no annotation says on which GPU"
+    return f" is bound to {problem.node} for {_request(problem).amount}, but {why}"
+
+
+def _other_count(problem: PodProblem) -> str:
+    return f" asks for {_request(problem).amount}, its annotation names GPU {_few(problem.gpus)}"
+
+
+def _other_memory(problem: PodProblem) -> str:
+    return f" asks for {_request(problem).amount}, its annotation says {problem.text}"
+
+
+def _gpus_edited(problem: PodProblem) -> str:
+    bound = _few(problem.bound_gpus)
+    if problem.text:
+        return f": its {_misnamed(problem)}, it was bound to {bound}"
+    return f": annotation names GPU {_few(problem.gpus) or 'none'}, it was bound to {bound}"
+
+
+def _model_edited(problem: PodProblem) -> str:
+    now, bound = problem.model or "none", problem.bound_model or "none"
+    return f" is of model {now} now, it was bound as {bound}: its GPU is kept from both"
+
+
+def _shares_no_more(_problem: PodProblem) -> str:
+    return " no longer shares its GPU with its model, as it did when it was bound"
+
+
+def _request(problem: PodProblem) -> GpuRequest:
+    if problem.request is None:
+        raise AssertionError(f"{problem.kind} without a request")
+    return problem.request
+
+
+def _misnamed(problem: PodProblem) -> str:
+    return f"annotation {names.ANNOTATION_GPU} does not say which GPUs: {problem.text}"
+
+
+def _few(gpus: Sequence[str]) -> str:
+    """Ids in words: as many as a node usually has."""
+    more = len(gpus) - _SHOWN
+    return ",".join(gpus[:_SHOWN]) + (f" and {more} others" if more > 0 else "")
+
+
+_GPU_TEXTS: Final[Mapping[GpuProblemKind, Callable[[GpuProblem], str]]] = {
+    GpuProblemKind.HELD_WHOLE_AND_SHARED: lambda one: f" is held whole by pod {one.pod} and holds {one.count} pods",
+    GpuProblemKind.OVER_USED: lambda one: f": {one.held_mib} MiB are held of {one.memory_mib}",
+    GpuProblemKind.UNHEALTHY_IN_USE: lambda one: f" is unhealthy and holds {one.count} pods",
+    GpuProblemKind.MODEL_TWICE: lambda one: f" holds model {one.model} {one.count} times",
+}
+_POD_TEXTS: Final[Mapping[PodProblemKind, Callable[[PodProblem], str]]] = {
+    PodProblemKind.UNREADABLE: _unreadable,
+    PodProblemKind.NODE_UNKNOWN: _unknown,
+    PodProblemKind.GPU_UNLISTED: _unknown,
+    PodProblemKind.DEVICE_PLUGIN: _through_plugin,
+    PodProblemKind.GPU_NOT_NAMED: _not_named,
+    PodProblemKind.OTHER_GPU_COUNT: _other_count,
+    PodProblemKind.OTHER_MEMORY: _other_memory,
+    PodProblemKind.GPUS_EDITED: _gpus_edited,
+    PodProblemKind.MODEL_EDITED: _model_edited,
+    PodProblemKind.SHARES_NO_MORE: _shares_no_more,
+}
