@@ -72,10 +72,10 @@ def sort(deployments: Json, sets: Json, owners: Sequence[Owner | None], seed: in
 def test_every_pod_is_the_services_or_a_strangers_in_whatever_order_they_are_listed(
     deployments: Json, sets: Json, owners: list[Owner | None], seed: int
 ) -> None:
-    own, strangers = sort(deployments, sets, owners)
-    assert sorted(p.uid for p in (*own, *strangers)) == sorted(str(i) for i in range(len(owners)))
+    own, foreign_pods = sort(deployments, sets, owners)
+    assert sorted(p.uid for p in (*own, *foreign_pods)) == sorted(str(i) for i in range(len(owners)))
     again = sort(deployments, sets, owners, seed)
-    assert [set(part) for part in again] == [set(own), set(strangers)]
+    assert [set(part) for part in again] == [set(own), set(foreign_pods)]
 
 
 @given(DEPLOYMENTS, SETS, PODS)

@@ -50,7 +50,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NextWrite:
     """The next write, if any. refusals: the API server's messages for writes that are not retried yet."""
 
     request: Request | None = None
@@ -60,7 +60,7 @@ class Work:
     pending: bool = field(default=False)
 
 
-def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> Work:
+def next_write(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> NextWrite:
     """The first write that brings the Deployments closer to the targets. over_budget: what runs exceeds the budget.
 
     Order: render manifests, delete Deployments outside the plan, shrink, then the rest. A Deployment that cannot be
@@ -68,7 +68,7 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
     """
     renders = {target.name: _render(world, target) for target in targets}
     for refusal in (r for r in renders.values() if isinstance(r, str)):
-        return Work(template_refusal=refusal)
+        return NextWrite(template_refusal=refusal)
     asked = {name: r for name, r in renders.items() if isinstance(r, Render)}
     denied = [world.refused[r.key] for r in asked.values() if r.key in world.refused]
     writes: list[Request] = list(asked.values())
@@ -80,7 +80,7 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
     return _first(world, writes, tuple(_strangers(world, targets, service_uid)))
 
 
-def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
+def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> NextWrite:
     """The first write that only reduces: Deployments outside the plan, and replicas beyond `staged` (by Deployment).
 
     Keeps the existing template and so needs no rendering: the budget holds even while a new template is refused.
@@ -95,14 +95,14 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
     return _first(world, writes)
 
 
-def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
+def _first(world: World, writes: list[Request], foreign_pods: tuple[str, ...] = ()) -> NextWrite:
     refused = tuple(world.refused[w.key].message for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
     waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
-    return Work(
+    return NextWrite(
         ready[0] if ready else None,
-        refusals=(*strangers, *refused),
+        refusals=(*foreign_pods, *refused),
         wake_after=min(waits.values(), default=None),
         pending=bool(writes),
     )

@@ -14,7 +14,7 @@ from hetserve.units import MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Instances:
     """Instances of a service on one type: requested replicas, live pods, terminating pods.
 
     price: of one instance as declared now; None if its InstanceType is gone. surplus: cost beyond `price` of pods
@@ -35,7 +35,7 @@ class Holding:
         return (max(self.replicas, self.live) + self.terminating) * (self.price or 0) + self.surplus
 
 
-def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
+def hourly_cost(holdings: Mapping[str, Instances]) -> MicroDollarsPerHour | None:
     """Cost of the existing pods; None if a price is unknown."""
     total = 0
     for holding in holdings.values():
@@ -46,13 +46,13 @@ def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
     return MicroDollarsPerHour(total)
 
 
-def exceeds(holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None) -> bool:
+def exceeds(holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None) -> bool:
     """Whether what runs or was requested costs more than the budget; types without a price are ignored."""
     return budget is not None and sum(holding.committed for holding in holdings.values()) > budget
 
 
 def staged_counts(
-    desired: Mapping[str, int], holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None
+    desired: Mapping[str, int], holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None
 ) -> dict[str, int]:
     """Replicas per type for now: at most the desired ones, and all of them once the budget allows.
 
@@ -63,12 +63,12 @@ def staged_counts(
     staged = {t: min(count, holdings[t].replicas if t in holdings else 0) for t, count in desired.items()}
     committed = 0
     for t in sorted({*desired, *holdings}):
-        have = holdings.get(t, Holding())
+        have = holdings.get(t, Instances())
         if max(have.replicas, have.live) + have.terminating and have.price is None:
             return staged  # an unknown price is not zero
         committed += have.committed
     for t in sorted(desired):
-        have = holdings.get(t, Holding())
+        have = holdings.get(t, Instances())
         while staged[t] < desired[t] and have.price is not None:
             # A live pod beyond the replicas is already paid.
             step = 0 if staged[t] < have.live else have.price

@@ -52,7 +52,7 @@ class World:
     broken: tuple[Broken, ...] = ()
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
-    strangers: tuple[PodFact, ...] = ()
+    foreign_pods: tuple[PodFact, ...] = ()
     nodes: tuple[NodeFact, ...] = ()
     other_pods: tuple[PodFact, ...] = ()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
