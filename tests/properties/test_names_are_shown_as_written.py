@@ -20,7 +20,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
-from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.status import Seen, build_status
 from hetserve.sanitize import sanitize
@@ -130,7 +130,7 @@ def refused(result: Result, text: str) -> None:
 def test_a_condition_and_its_event_show_what_they_quote() -> None:
     name = "a\x1b[31m\nb\u202e"
     finding = Finding("False", Reason.TEMPLATE_INVALID, f"the API server refuses it: {name}")
-    decision = Decision(finding, NOT_PLANNED, NOT_PLANNED)
+    decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED)
     status = build_status({"metadata": {"generation": 1}}, decision, Seen(), datetime(2026, 1, 1, tzinfo=UTC))
     (condition,) = [one for one in status["conditions"] if one["type"] == ConditionType.PLANNED]
     assert condition["message"] == f"the API server refuses it: {sanitize(name)}"
