@@ -15,7 +15,7 @@ READING: Final = (
         "name instead of UID",
         POD,
         "_request",
-        Replace('$metadata.get("uid")', '$metadata.get("name")'),
+        Replace("$pod.uid", "$pod.name"),
         "tests/adversarial/test_placement_attacks.py",
         "test_the_same_name_with_a_new_uid_is_another_pod",
     ),
