@@ -37,7 +37,7 @@ _READABLE: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
 
 
-class StrangerError(Exception):
+class ForeignDeploymentError(Exception):
     """A Deployment of the name we need is there and not ours."""
 
 
@@ -60,7 +60,7 @@ class Writer:
     async def perform(self, request: Request) -> RawObject:
         """Perform one request and return the object as it is afterwards.
 
-        Raises ApiRefusalError, ApiUnreachableError, or StrangerError.
+        Raises ApiRefusalError, ApiUnreachableError, or ForeignDeploymentError.
         """
         match request:
             case Render():
@@ -162,7 +162,7 @@ class Writer:
         found = await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))
         ours = meta["ownerReferences"][0]["uid"]
         if not is_ours(found, ours):
-            raise StrangerError(
+            raise ForeignDeploymentError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )
         return str(found["metadata"]["uid"])

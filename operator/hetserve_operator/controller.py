@@ -30,7 +30,7 @@ from hetserve.reconcile import (
 )
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.api import ApiRefusalError
-from hetserve_operator.apply import StrangerError, Writer, unused_name
+from hetserve_operator.apply import ForeignDeploymentError, Writer, unused_name
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import Metrics
 from hetserve_operator.observe import Observer
@@ -125,7 +125,7 @@ class Controller:
         log.info("%s", describe(request))
         try:
             answer = await self._writer.perform(request)
-        except StrangerError as error:
+        except ForeignDeploymentError as error:
             memory.keep_refused(request.key, str(error), self._clock())
             return True
         except ApiRefusalError as error:

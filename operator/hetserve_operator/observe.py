@@ -62,7 +62,7 @@ class Observer:
             self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
         )
         deployments, replica_sets = await self._owners(key, labelled, facts)
-        pods, strangers = sort_pods(key.name, deployments, replica_sets, facts)
+        pods, foreign = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = read_types(self._cache.types)
         profiles, broken_profiles = read_profiles(self._cache.profiles)
         return World(
@@ -73,9 +73,9 @@ class Observer:
             broken=(*broken_types, *broken_profiles),
             deployments=tuple(sorted(deployments, key=_name)),
             pods=pods,
-            strangers=strangers,
+            foreign_pods=foreign,
             nodes=tuple(sorted(self._cache.nodes, key=lambda node: node.name)),
-            other_pods=(*self._pods_of_others(key), *strangers),
+            other_pods=(*self._pods_of_others(key), *foreign),
             rendered=memory.rendered(clock),
             refused=memory.refused(clock),
             held=memory.held(clock),

@@ -8,7 +8,7 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.staging import Holding, hourly_cost, staged_counts
+from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve.units import MicroDollarsPerHour
@@ -108,10 +108,10 @@ async def test_pods_of_a_type_whose_price_is_gone_block_growth_and_are_said() ->
 
 
 def test_a_missing_price_is_not_zero() -> None:
-    holdings = {"a": Holding(2, 2, 0, None), "b": Holding(0, 0, 0, MicroDollarsPerHour(1))}
+    holdings = {"a": Instances(2, 2, 0, None), "b": Instances(0, 0, 0, MicroDollarsPerHour(1))}
     assert hourly_cost(holdings) is None
     assert staged_counts({"b": 5}, holdings, MicroDollarsPerHour(100)) == {"b": 0}
-    assert hourly_cost({"a": Holding(2, 0, 0, None)}) == 0
+    assert hourly_cost({"a": Instances(2, 0, 0, None)}) == 0
 
 
 async def test_a_deployment_whose_owner_was_struck_off_is_adopted_not_doubled() -> None:

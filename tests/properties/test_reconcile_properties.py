@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.staging import Holding, staged_counts
+from hetserve.reconcile.staging import Instances, staged_counts
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 from hetserve.units import MicroDollarsPerHour, parse_money
@@ -166,7 +166,7 @@ COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 6))
 HOLDINGS = st.dictionaries(
     st.sampled_from("abcd"),
     st.builds(
-        Holding,
+        Instances,
         st.integers(0, 6),
         st.integers(0, 6),
         st.integers(0, 3),
@@ -177,13 +177,13 @@ HOLDINGS = st.dictionaries(
 
 @given(COUNTS, HOLDINGS, st.integers(0, 5000))
 def test_staging_only_grows_what_the_budget_holds_and_never_beyond_the_plan(
-    desired: dict[str, int], holdings: dict[str, Holding], budget: int
+    desired: dict[str, int], holdings: dict[str, Instances], budget: int
 ) -> None:
     staged = staged_counts(desired, holdings, MicroDollarsPerHour(budget))
     assert staged.keys() == desired.keys()
     grown = False
     for name, count in staged.items():
-        have = holdings.get(name, Holding())
+        have = holdings.get(name, Instances())
         assert count <= desired[name]
         assert count >= min(desired[name], have.replicas), "a shrink goes no further than the plan"
         grown |= count > max(have.replicas, have.live)
@@ -191,13 +191,13 @@ def test_staging_only_grows_what_the_budget_holds_and_never_beyond_the_plan(
     cost = sum(
         (max(staged.get(n, 0), h.replicas, h.live) + h.terminating) * (h.price or 0)
         for n in names
-        for h in [holdings.get(n, Holding())]
+        for h in [holdings.get(n, Instances())]
     )
     assert not grown or cost <= budget
 
 
 @given(COUNTS, st.integers(1, 500))
 def test_staging_gives_the_whole_plan_once_everything_else_is_gone(desired: dict[str, int], price: int) -> None:
-    holdings = {n: Holding(0, 0, 0, MicroDollarsPerHour(price)) for n in desired}
+    holdings = {n: Instances(0, 0, 0, MicroDollarsPerHour(price)) for n in desired}
     budget = MicroDollarsPerHour(price * sum(desired.values()))
     assert staged_counts(desired, holdings, budget) == desired

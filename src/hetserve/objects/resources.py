@@ -152,9 +152,7 @@ def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
                 continue
             if type(resources) is not dict:
                 resources = mapping(resources, field, "resources")
-            for kind in _KINDS:
-                if (amounts := resources.get(kind)) is not None:
-                    found.append(amounts if type(amounts) is dict else mapping(amounts, field, "resources", kind))
+            found += [mapping(resources.get(kind), field, "resources", kind) for kind in _KINDS]
     return found
 
 

@@ -46,7 +46,7 @@ NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PlanDecision:
     """What holds for one service now.
 
     record: the plan in force, kept while no better one can be had. fresh: it is not recorded yet. follow:
@@ -72,8 +72,8 @@ class Decision:
         return None if budget is None else parse_money(budget.hourly)
 
 
-def decide(world: World, planner: Planner) -> Decision:
-    """Decision for the service in a world; planner: from a Problem to a Plan, only asked where it matters."""
+def decide(world: World, planner: Planner) -> PlanDecision:
+    """PlanDecision for the service in a world; planner: from a Problem to a Plan, only asked where it matters."""
     assert world.service is not None  # noqa: S101  the caller has looked
     recorded = read_record(world.service)
     service = read_service(world.service)
@@ -114,7 +114,7 @@ class _Case:
     recorded: PlanRecord | None
 
 
-def _choose(case: _Case, planner: Planner) -> Decision:
+def _choose(case: _Case, planner: Planner) -> PlanDecision:
     service, offers, problem, recorded = case.service, case.offers, case.problem, case.recorded
     digest = inputs_digest(case.declared)
     if recorded is not None and recorded.inputs == digest and not _is_priced_right(recorded, case.declared):
@@ -187,8 +187,8 @@ def _nonzero(counts: Counts) -> dict[str, int]:
     return {name: n for name, n in counts if n > 0}
 
 
-def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> Decision:
-    return Decision(
+def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> PlanDecision:
+    return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
@@ -202,8 +202,8 @@ def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, f
 
 def _infeasible(
     service: InferenceService, offers: Offers, plan: Plan, recorded: PlanRecord | None, *, follow: bool
-) -> Decision:
-    return Decision(
+) -> PlanDecision:
+    return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
         Finding("False", plan.reason, plan.message),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
@@ -216,12 +216,12 @@ def _infeasible(
 
 def _unplannable(
     why: Unplannable, recorded: PlanRecord | None, service: InferenceService, offers: Offers | None = None
-) -> Decision:
+) -> PlanDecision:
     decision = _unplanned(why.reason, why.message, recorded, service, offers)
     if ConditionType.PROFILE_READY not in why.conditions:
         return decision
     profiles = Finding("False", why.reason, why.message)
-    return Decision(decision.planned, decision.feasible, profiles, recorded, service=service)
+    return PlanDecision(decision.planned, decision.feasible, profiles, recorded, service=service)
 
 
 def _unplanned(
@@ -230,10 +230,10 @@ def _unplanned(
     recorded: PlanRecord | None,
     service: InferenceService | None = None,
     offers: Offers | None = None,
-) -> Decision:
+) -> PlanDecision:
     by_name = {} if offers is None else _by_name(offers)
     planned = Finding("False", reason, message)
-    return Decision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
+    return PlanDecision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
 
 
 def _profiled(offers: Offers) -> str:

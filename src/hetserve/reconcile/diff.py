@@ -52,7 +52,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NextWrite:
     """The next write, if any; refusals: the apiserver's words on writes that are not tried again yet."""
 
     request: Request | None = None
@@ -62,7 +62,7 @@ class Work:
     pending: bool = field(default=False)
 
 
-def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> Work:
+def next_write(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> NextWrite:
     """The first write that brings the Deployments nearer to the targets. over_budget: what is there costs too much.
 
     Order: learn what the apiserver makes of a manifest, delete what no plan holds, shrink, then the rest.
@@ -70,7 +70,7 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
     """
     renders = {target.name: _render(world, target) for target in targets}
     for refusal in (r for r in renders.values() if isinstance(r, str)):
-        return Work(template_refusal=refusal)
+        return NextWrite(template_refusal=refusal)
     asked = {name: r for name, r in renders.items() if isinstance(r, Render)}
     denied = [world.refused[r.key] for r in asked.values() if r.key in world.refused]
     writes: list[Request] = list(asked.values())
@@ -79,10 +79,10 @@ def next_work(world: World, targets: tuple[Target, ...], service_uid: str, *, ov
         writes += _deletions(world, {t.name for t in targets}, service_uid) if _deletes_beside(denied) else []
         changes = _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
         writes += [_cut(w, live, over_budget) for w in changes]
-    return _first(world, writes, tuple(_strangers(world, targets, service_uid)))
+    return _first(world, writes, tuple(_conflicts(world, targets, service_uid)))
 
 
-def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
+def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> NextWrite:
     """The first write that only takes away: what no plan holds, and replicas beyond `staged` (by Deployment).
 
     Needs no rendering: what is left keeps the template that it has. So a budget is followed, too, while the
@@ -98,14 +98,14 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> Work:
     return _first(world, writes)
 
 
-def _first(world: World, writes: list[Request], strangers: tuple[str, ...] = ()) -> Work:
+def _first(world: World, writes: list[Request], conflicts: tuple[str, ...] = ()) -> NextWrite:
     refused = tuple(world.refused[w.key] for w in writes if w.key in world.refused)
     open_writes = [w for w in writes if w.key not in world.refused]
     waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
-    return Work(
+    return NextWrite(
         ready[0] if ready else None,
-        refusals=(*strangers, *refused),
+        refusals=(*conflicts, *refused),
         wake_after=min(waits.values(), default=None),
         pending=bool(writes),
     )
@@ -262,7 +262,7 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _strangers(world: World, targets: tuple[Target, ...], service_uid: str) -> list[str]:
+def _conflicts(world: World, targets: tuple[Target, ...], service_uid: str) -> list[str]:
     """Deployments that are in the way; one that an earlier service left goes by itself."""
     service, wanted = _service_of(world), {target.name for target in targets}
     return [

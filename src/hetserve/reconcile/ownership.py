@@ -1,9 +1,8 @@
 """What belongs to a service: Deployments by the UID of their controller, pods through their ReplicaSets.
 
-Labels only say where to look: anybody can write them. A chain of owners ends in one of three ways: at the service; at
-somebody else, then the pod is a stranger's; or at an owner that is gone. What such an owner left behind is the
-garbage collector's to delete. Until that is done it runs and is paid, so it counts, by its owner's name, as what
-terminates: no successor will adopt it.
+Labels only say where to look: anybody can write them. A chain of owners ends at the service, at another owner, or at
+an owner that is gone. The garbage collector deletes what an owner that is gone left behind. Until then it runs and is
+paid, so it counts, by its owner's name, as terminating: no successor will adopt it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def type_of(deployment: RawObject) -> str | None:
 def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[OwnerReference]:
     """ReplicaSets on which it depends whether pods are the service's.
 
-    Only those with the names of ours: whatever one of another name is, the pod is a stranger's.
+    Only those with the names of ours: a pod of any other ReplicaSet is not the service's.
     """
     owned = [(pod.owner, deployment_name(service, pod.instance_type or "")) for pod in pods]
     return {o for o, name in owned if o is not None and o.kind == "ReplicaSet" and o.name.startswith(f"{name}-")}
@@ -89,7 +88,7 @@ def deployments_to_find(
 def sort_pods(
     service: str, deployments: Iterable[RawObject], replica_sets: Iterable[RawObject], pods: Sequence[PodFact]
 ) -> tuple[tuple[PodFact, ...], tuple[PodFact, ...]]:
-    """Pods that are the service's, and strangers that only carry its label.
+    """Pods that are the service's, and foreign pods that only carry its label.
 
     service: its name. deployments, replica_sets: of its namespace, at least those of `replica_sets_to_find` and
     `deployments_to_find`: an owner that is in no list is gone. pods: those with the service's label.
@@ -97,9 +96,9 @@ def sort_pods(
     chains = _Chains(service, deployments, replica_sets)
     ends = [(pod, chains.end_of(pod)) for pod in pods]
     own = (
-        replace(pod, terminating=pod.terminating or end is _End.GONE) for pod, end in ends if end is not _End.STRANGER
+        replace(pod, terminating=pod.terminating or end is _End.GONE) for pod, end in ends if end is not _End.FOREIGN
     )
-    return tuple(own), tuple(pod for pod, end in ends if end is _End.STRANGER)
+    return tuple(own), tuple(pod for pod, end in ends if end is _End.FOREIGN)
 
 
 class _End(Enum):
@@ -107,7 +106,7 @@ class _End(Enum):
 
     SERVICE = auto()
     GONE = auto()
-    STRANGER = auto()
+    FOREIGN = auto()
 
 
 class _Chains:
@@ -118,20 +117,20 @@ class _Chains:
 
     def end_of(self, pod: PodFact) -> _End:
         if pod.owner is None or pod.owner.kind != "ReplicaSet":
-            return _End.STRANGER
+            return _End.FOREIGN
         expected = deployment_name(self._service, pod.instance_type or "")
         if pod.owner.uid not in self._controllers:
-            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.STRANGER  # being collected, too
+            return _End.GONE if pod.owner.name.startswith(f"{expected}-") else _End.FOREIGN  # being collected, too
         owner = self._controllers[pod.owner.uid]
         if owner is None or owner.kind != "Deployment":
-            return _End.STRANGER
-        left = _End.GONE if owner.name == expected else _End.STRANGER
+            return _End.FOREIGN
+        left = _End.GONE if owner.name == expected else _End.FOREIGN
         return self._deployments.get(owner.uid, left)
 
     def _end(self, deployment: RawObject) -> _End:
         """Of a Deployment; what a predecessor of the same name left is being collected, too."""
         owner = controller(deployment)
         if owner is None:
-            return _End.SERVICE if is_orphan(deployment, self._service) else _End.STRANGER
+            return _End.SERVICE if is_orphan(deployment, self._service) else _End.FOREIGN
         same = owner.kind == "InferenceService" and owner.name == self._service
-        return _End.SERVICE if same else _End.STRANGER
+        return _End.SERVICE if same else _End.FOREIGN

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from hetserve.objects.resources import gpu_memory
 from hetserve.planning.offers import instance_price
-from hetserve.reconcile.decision import Decision
+from hetserve.reconcile.decision import PlanDecision
 from hetserve.reconcile.diff import Target
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.ownership import belongs, is_deleting, is_ours, type_of
-from hetserve.reconcile.staging import Holding
+from hetserve.reconcile.staging import Instances
 from hetserve.reconcile.world import RawObject, World
 from hetserve.units import MiB, MicroDollarsPerHour
 
@@ -35,7 +35,7 @@ class TypeState:
     rolled: bool
 
 
-def holdings(world: World, decision: Decision, service_uid: str) -> dict[str, Holding]:
+def holdings(world: World, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
     """What the service has of each type that it has, or should have, anything of."""
     ours = _deployments(world, service_uid)
     types = {*decision.counts, *filter(None, map(type_of, ours))}
@@ -49,7 +49,7 @@ def _deployments(world: World, service_uid: str) -> list[RawObject]:
     return [d for d in world.deployments if belongs(d, name, service_uid)]
 
 
-def _holding(name: str, world: World, decision: Decision, mine: list[RawObject]) -> Holding:
+def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObject]) -> Instances:
     pods = [p for p in world.pods if p.instance_type == name]
     gone = sum(p.terminating for p in pods)
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
@@ -58,14 +58,14 @@ def _holding(name: str, world: World, decision: Decision, mine: list[RawObject])
     price = _price(name, pods, world, decision)
     known = next((t for t in world.types if t.metadata.name == name), None)
     if price is None or known is None:
-        return Holding(replicas, live, gone, price)
+        return Instances(replicas, live, gone, price)
     each = [instance_price(known, p.gpu_memory) if p.gpu_memory else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
     dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d))), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
-    return Holding(replicas, live, gone, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid))
+    return Instances(replicas, live, gone, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid))
 
 
 def _asked(deployment: RawObject) -> MiB:
@@ -76,7 +76,9 @@ def _asked(deployment: RawObject) -> MiB:
         return MiB(0)
 
 
-def type_states(world: World, decision: Decision, targets: Iterable[Target], service_uid: str) -> tuple[TypeState, ...]:
+def type_states(
+    world: World, decision: PlanDecision, targets: Iterable[Target], service_uid: str
+) -> tuple[TypeState, ...]:
     """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
     by_type = {target.instance_type: target for target in targets}
     others = {p.instance_type for p in world.pods if p.instance_type and not p.terminating}
@@ -134,7 +136,7 @@ def _reported(deployment: RawObject) -> int:
     return int((deployment.get("status") or {}).get("replicas") or 0)
 
 
-def _price(name: str, pods: list[PodFact], world: World, decision: Decision) -> MicroDollarsPerHour | None:
+def _price(name: str, pods: list[PodFact], world: World, decision: PlanDecision) -> MicroDollarsPerHour | None:
     if name in decision.offers:
         return decision.offers[name].price
     known = next((t for t in world.types if t.metadata.name == name), None)

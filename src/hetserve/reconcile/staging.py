@@ -15,12 +15,12 @@ from hetserve.units import MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What a service has of one type: replicas its Deployment asks for, pods that live, pods that terminate.
+class Instances:
+    """Instances of one type of a service: replicas its Deployment requests, pods that live, pods that terminate.
 
-    price: of one instance as declared now, or None where it is not known (its InstanceType is gone). surplus:
-    what pods that hold more GPU memory than is declared now cost beyond `price` each; a rollout will end it.
-    paid: what the pods that are there cost by what they hold, or None: each the price.
+    price: of one instance as declared now; None if its InstanceType is gone. surplus: what pods with more GPU memory
+    than is declared now cost beyond `price` each, until a rollout replaces them. paid: what the pods that exist cost by
+    what they hold; None: each costs the price.
     """
 
     replicas: int = 0
@@ -36,7 +36,7 @@ class Holding:
         return (max(self.replicas, self.live) + self.terminating) * (self.price or 0) + self.surplus
 
 
-def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
+def hourly_cost(holdings: Mapping[str, Instances]) -> MicroDollarsPerHour | None:
     """What runs costs, by pods that exist; None where a price is not known."""
     total = 0
     for holding in holdings.values():
@@ -47,13 +47,13 @@ def hourly_cost(holdings: Mapping[str, Holding]) -> MicroDollarsPerHour | None:
     return MicroDollarsPerHour(total)
 
 
-def exceeds(holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None) -> bool:
+def exceeds(holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None) -> bool:
     """Whether what is there, or was asked for already, costs more than the budget; what has no price is left out."""
     return budget is not None and sum(holding.committed for holding in holdings.values()) > budget
 
 
 def staged_counts(
-    desired: Mapping[str, int], holdings: Mapping[str, Holding], budget: MicroDollarsPerHour | None
+    desired: Mapping[str, int], holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None
 ) -> dict[str, int]:
     """Replicas per type for now: never more than desired, and all of it as soon as the budget holds it.
 
@@ -64,12 +64,12 @@ def staged_counts(
     staged = {t: min(count, holdings[t].replicas if t in holdings else 0) for t, count in desired.items()}
     committed = 0
     for t in sorted({*desired, *holdings}):
-        have = holdings.get(t, Holding())
+        have = holdings.get(t, Instances())
         if max(have.replicas, have.live) + have.terminating and have.price is None:
             return staged  # a price is missing, and missing is not zero
         committed += have.committed
     for t in sorted(desired):
-        have = holdings.get(t, Holding())
+        have = holdings.get(t, Instances())
         while staged[t] < desired[t] and have.price is not None:
             # A live pod beyond the replicas is paid already.
             step = 0 if staged[t] < have.live else have.price

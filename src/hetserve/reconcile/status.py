@@ -9,11 +9,11 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, read_status
-from hetserve.reconcile.diff import Work
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.diff import NextWrite
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.progress import TypeState
-from hetserve.reconcile.staging import Holding, hourly_cost
+from hetserve.reconcile.staging import Instances, hourly_cost
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
 from hetserve.units import format_money
@@ -27,20 +27,20 @@ _OWNED = ("observedGeneration", "conditions", "plan", "instances", "reason")
 class Seen:
     """What a status is made of beside the decision.
 
-    template: why the template cannot be used, or None. strangers: pods that carry the service's label and are not its
-    own. failures: types of which pods cannot be created, with the words of their Deployments.
+    template: why the template cannot be used, or None. foreign_pods: pods that carry the service's label and are not
+    its own. failures: types of which pods cannot be created, with the words of their Deployments.
     """
 
     states: tuple[TypeState, ...] = ()
-    holdings: Mapping[str, Holding] | None = None
+    holdings: Mapping[str, Instances] | None = None
     pods: tuple[PodFact, ...] = ()
-    work: Work = Work()
+    work: NextWrite = NextWrite()
     template: str | None = None
-    strangers: tuple[PodFact, ...] = ()
+    foreign_pods: tuple[PodFact, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
 
 
-def build_status(raw: RawObject, decision: Decision, seen: Seen, now: datetime) -> Json:
+def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
     """Whole status of a raw service; transition times of conditions that did not change are kept."""
     generation = int(raw["metadata"].get("generation") or 0)
     findings: dict[ConditionType, Finding] = {
@@ -88,7 +88,7 @@ def _condition(
     }
 
 
-def _health(decision: Decision, seen: Seen) -> dict[ConditionType, Finding]:
+def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     """Ready, Reconciling and Stalled: exactly one is True, and those that are False carry its words.
 
     Only Ready has words of its own while the service is reconciling: how many instances are ready.
@@ -110,7 +110,7 @@ def _health(decision: Decision, seen: Seen) -> dict[ConditionType, Finding]:
     return findings
 
 
-def _stalled(decision: Decision, seen: Seen) -> Finding | None:
+def _stalled(decision: PlanDecision, seen: Seen) -> Finding | None:
     """What does not go away before something declared is changed: the first cause of all."""
     for finding in (decision.planned, decision.feasible):
         if finding.status == "False":
@@ -119,7 +119,7 @@ def _stalled(decision: Decision, seen: Seen) -> Finding | None:
     return progressing if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED) else None
 
 
-def _awaited(decision: Decision, seen: Seen, count: str) -> Finding:
+def _awaited(decision: PlanDecision, seen: Seen, count: str) -> Finding:
     """What a service that goes on by itself waits for."""
     capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
     if capacity.status == "False":
@@ -133,7 +133,7 @@ def _rolled_out(seen: Seen) -> bool:
     return not seen.work.pending and not seen.work.refusals and all(state.rolled for state in seen.states)
 
 
-def _progressing(decision: Decision, seen: Seen) -> Finding:
+def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
     if seen.template is not None:
         return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
     if not decision.follow:
@@ -146,7 +146,7 @@ def _progressing(decision: Decision, seen: Seen) -> Finding:
     return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}")
 
 
-def _within_budget(decision: Decision, seen: Seen) -> Finding:
+def _within_budget(decision: PlanDecision, seen: Seen) -> Finding:
     if decision.service is None:
         return Finding("Unknown", Reason.NOT_PLANNED, "the budget cannot be read")
     holdings = seen.holdings or {}
@@ -162,7 +162,7 @@ def _within_budget(decision: Decision, seen: Seen) -> Finding:
     return Finding("False", Reason.OVER_BUDGET, f"{numbers}: {format_money(cost - budget)} $/h too much")
 
 
-def _capacity(decision: Decision, seen: Seen) -> Finding:
+def _capacity(decision: PlanDecision, seen: Seen) -> Finding:
     if decision.record is None:
         return NOT_PLANNED
     waiting = [p for p in seen.pods if p.node is None and not p.terminating]
@@ -180,9 +180,9 @@ def _capacity(decision: Decision, seen: Seen) -> Finding:
 
 
 def _pods_owned(seen: Seen) -> Finding:
-    if not seen.strangers:
+    if not seen.foreign_pods:
         return Finding("True", Reason.ONLY_OWN_PODS, "every pod with this service's label belongs to it")
-    shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.strangers]
+    shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.foreign_pods]
     more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
     return Finding(
         "False",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
-from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding, Planner, decide, read_status
-from hetserve.reconcile.diff import Target, Work, next_cut, next_work
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, Planner, decide, read_status
+from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
-from hetserve.reconcile.staging import Holding, exceeds, staged_counts
+from hetserve.reconcile.staging import Instances, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.reconcile.template import TemplateError
 from hetserve.reconcile.world import RawObject, Render, Request, Settled, World, WriteStatus
@@ -30,20 +30,20 @@ def step(world: World, planner: Planner) -> Request | Settled:
     decision = decide(world, planner)
     held = holdings(world, decision, uid)
     targets, template = _targets(decision, held)
-    work = Work()
+    work = NextWrite()
     if decision.follow and not decision.fresh:
         over = exceeds(held, decision.budget)
-        work = Work(template_refusal=template)
+        work = NextWrite(template_refusal=template)
         if template is None:
-            work = next_work(world, targets, uid, over_budget=over)
+            work = next_write(world, targets, uid, over_budget=over)
         template = work.template_refusal
         work = _cut_first(world, decision, held, work, uid)
         if work.request is not None:
             return work.request
     if decision.fresh:
-        work = Work(pending=True)
+        work = NextWrite(pending=True)
     states = type_states(world, decision, targets, uid)
-    seen = Seen(states, held, world.pods, work, template, world.strangers, creation_failures(world, uid))
+    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, creation_failures(world, uid))
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -54,14 +54,16 @@ def step(world: World, planner: Planner) -> Request | Settled:
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:
     """Status of a service whose reconciliation failed by a defect of ours; None where it says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
-    decision = Decision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
+    decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
-    seen = Seen(states, None, world.pods, strangers=world.strangers)
+    seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods)
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
 
-def _cut_first(world: World, decision: Decision, held: dict[str, Holding], work: Work, uid: str) -> Work:
+def _cut_first(
+    world: World, decision: PlanDecision, held: dict[str, Instances], work: NextWrite, uid: str
+) -> NextWrite:
     """What the budget takes away, where it is exceeded and a template that is not known to be good is in the way."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
     if not blocked or not exceeds(held, decision.budget) or decision.service is None:
@@ -69,7 +71,7 @@ def _cut_first(world: World, decision: Decision, held: dict[str, Holding], work:
     service = decision.service.metadata.name
     staged = staged_counts(decision.counts, held, decision.budget)
     cut = next_cut(world, {deployment_name(service, name): n for name, n in staged.items()}, uid)
-    return Work(
+    return NextWrite(
         cut.request or work.request,
         work.template_refusal,
         tuple(dict.fromkeys((*work.refusals, *cut.refusals))),
@@ -78,7 +80,7 @@ def _cut_first(world: World, decision: Decision, held: dict[str, Holding], work:
     )
 
 
-def _targets(decision: Decision, held: dict[str, Holding]) -> tuple[tuple[Target, ...], str | None]:
+def _targets(decision: PlanDecision, held: dict[str, Instances]) -> tuple[tuple[Target, ...], str | None]:
     if not decision.follow or decision.service is None:
         return (), None
     staged = staged_counts(decision.counts, held, decision.budget)

@@ -34,13 +34,13 @@ class Rendered:
 class World:
     """Everything that one step looks at.
 
-    service: as stored, or None where it is gone. types, profiles: those that could be read; broken: those that
-    could not. deployments: with the label of this service; pods: its own; both read live. strangers: pods with its
-    label that are not its own. nodes, other_pods: reduced facts of the cluster, strangers among them, without the
-    service's own pods. rendered: answers to dry runs by digest. refused: the apiserver's words by request key, for
-    requests that are not tried again yet. held: Deployments that are not to be repaired before that many seconds
-    from now; cut_held: the same for repairs that only bring a service back within its budget. written: what we wrote
-    last on Deployments, as far as it is remembered. now: aware time, used for transition times only.
+    service: as stored; None if it is gone. types, profiles: those that could be read; broken: those that could not.
+    deployments: with the label of this service; pods: its own; both read live. foreign_pods: pods with its label that
+    it does not own. nodes, other_pods: reduced facts of the cluster without the service's own pods. rendered: answers
+    to dry runs by digest. refused: the apiserver's words by request key, for requests that are not tried again yet.
+    held: Deployments that are not to be repaired before that many seconds from now; cut_held: the same for repairs that
+    only bring a service back within its budget. written: what we wrote last on Deployments, as far as it is remembered.
+    now: aware time, used for transition times only.
     """
 
     service: RawObject | None
@@ -50,7 +50,7 @@ class World:
     broken: tuple[Broken, ...] = ()
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
-    strangers: tuple[PodFact, ...] = ()
+    foreign_pods: tuple[PodFact, ...] = ()
     nodes: tuple[NodeFact, ...] = ()
     other_pods: tuple[PodFact, ...] = ()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.build import deployment_name
-from hetserve.reconcile.staging import Holding, hourly_cost, staged_counts
+from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve.units import MicroDollarsPerHour, parse_money
@@ -71,7 +71,7 @@ async def test_the_condition_says_what_pods_of_another_size_cost() -> None:
 @pytest.mark.parametrize(("surplus", "staged"), [(144, 2), (72, 3), (0, 4)])
 def test_what_is_paid_beyond_the_price_of_today_is_not_spent_again(surplus: int, staged: int) -> None:
     price = MicroDollarsPerHour(72)
-    held = {"g": Holding(2, 2, 0, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(144 + surplus))}
+    held = {"g": Instances(2, 2, 0, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(144 + surplus))}
     assert staged_counts({"g": 4}, held, MicroDollarsPerHour(300)) == {"g": staged}
     assert hourly_cost(held) == 144 + surplus
 

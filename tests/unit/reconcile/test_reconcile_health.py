@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hetserve.api.conditions import DOCS, ConditionType, Reason
 from hetserve.planning.plan import Plan
-from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
-from hetserve.reconcile.diff import Work
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_record import plan_record
@@ -26,11 +26,11 @@ Json = dict[str, Any]
 PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "2xa")
 FEASIBLE = Finding("True", Reason.PLAN_FEASIBLE, "fits")
-FOLLOWED = Decision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc"), follow=True)
+FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc"), follow=True)
 READY = TypeState("a", desired=2, bound=2, ready=2, rolled=True)
 
 
-def status_of(decision: Decision, seen: Seen) -> Json:
+def status_of(decision: PlanDecision, seen: Seen) -> Json:
     raw = {"metadata": {"name": "s", "generation": 3}}
     return build_status(raw, decision, seen, datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -44,16 +44,16 @@ def condition(status: Json, kind: str) -> Json:
     return {key: found[key] for key in ("status", "reason", "message")}
 
 
-def refused(kind: ConditionType, reason: Reason) -> tuple[Decision, Seen]:
+def refused(kind: ConditionType, reason: Reason) -> tuple[PlanDecision, Seen]:
     """What a status is made of where this condition is False for this reason."""
     finding = Finding("False", reason, f"words of {reason}")
     if kind is ConditionType.PLANNED:
-        return Decision(finding, NOT_PLANNED, NOT_PLANNED), Seen()
+        return PlanDecision(finding, NOT_PLANNED, NOT_PLANNED), Seen()
     if kind is ConditionType.FEASIBLE:
-        return Decision(PLANNED, finding, NOT_PLANNED), Seen()
+        return PlanDecision(PLANNED, finding, NOT_PLANNED), Seen()
     if reason is Reason.TEMPLATE_INVALID:
         return FOLLOWED, Seen((READY,), template=finding.message)
-    return FOLLOWED, Seen((READY,), work=Work(refusals=(finding.message,)))
+    return FOLLOWED, Seen((READY,), work=NextWrite(refusals=(finding.message,)))
 
 
 CAUSES = [(d.condition, d.reason) for d in DOCS if d.status == "False" and d.condition in ("Planned", "Feasible")]
@@ -88,7 +88,7 @@ WAITS: dict[str, tuple[Seen, str, str]] = {
         "RollingOut",
         "being brought to the plan: a",
     ),
-    "for a write that is to come": (Seen((READY,), work=Work(pending=True)), "RollingOut", "the Deployments"),
+    "for a write that is to come": (Seen((READY,), work=NextWrite(pending=True)), "RollingOut", "the Deployments"),
     "for pods that cannot be created": (
         Seen((TypeState("a", 2, 0, 0, rolled=False),), failures=(("a", "no such ServiceAccount"),)),
         "InstancesRefused",
@@ -129,8 +129,8 @@ FINDINGS = st.builds(Finding, st.sampled_from(["True", "False", "Unknown"]), st.
 COUNTS = st.integers(0, 2)
 STATES = st.builds(TypeState, st.sampled_from("ab"), COUNTS, COUNTS, COUNTS, st.booleans())
 RECORDS = st.sampled_from([None, plan_record(PLAN, "abc")])
-DECISIONS = st.builds(Decision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
-WORKS = st.builds(Work, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
+DECISIONS = st.builds(PlanDecision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
+WORKS = st.builds(NextWrite, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
 FAILURES = st.lists(st.tuples(st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
 SEEN = st.builds(
@@ -140,12 +140,14 @@ SEEN = st.builds(
     PODS,
     WORKS,
     st.none() | TEXTS,
-    strangers=PODS,
+    foreign_pods=PODS,
     failures=FAILURES,
 )
 
 
 @given(DECISIONS, SEEN)
-def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(decision: Decision, seen: Seen) -> None:
+def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(
+    decision: PlanDecision, seen: Seen
+) -> None:
     status = status_of(decision, seen)
     assert health(status) == ONE_OF[the_one_that_is_true(status)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.conditions import DOCS, Reason
 from hetserve.planning.plan import Candidate, Plan
-from hetserve.reconcile.decision import NOT_PLANNED, Decision, Finding
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plan_record import plan_record, read_record
 from hetserve.reconcile.status import Seen, build_status, status_changed
@@ -25,7 +25,7 @@ PLAN = Plan(
     runner_up=Candidate((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),
     why_not_runner_up="6.3 q/s less",
 )
-BAD = Decision(Finding("False", "SpecInvalid", "spec.slo: is required"), NOT_PLANNED, NOT_PLANNED)
+BAD = PlanDecision(Finding("False", "SpecInvalid", "spec.slo: is required"), NOT_PLANNED, NOT_PLANNED)
 RAW = {"metadata": {"name": "s", "generation": 3}}
 
 
@@ -50,10 +50,10 @@ def test_a_recorded_plan_that_somebody_has_spoilt_counts_as_none() -> None:
 
 def test_transition_times_move_only_with_the_status_of_a_condition() -> None:
     first = build_status(RAW, BAD, Seen(), at(1))
-    worse = Decision(Finding("False", "LoadUnknown", "other words"), NOT_PLANNED, NOT_PLANNED)
+    worse = PlanDecision(Finding("False", "LoadUnknown", "other words"), NOT_PLANNED, NOT_PLANNED)
     second = build_status({**RAW, "status": first}, worse, Seen(), at(2))
     assert {c["lastTransitionTime"] for c in second["conditions"]} == {"2026-01-01T00:00:01Z"}
-    good = Decision(Finding("True", "PlanComputed", ""), NOT_PLANNED, NOT_PLANNED)
+    good = PlanDecision(Finding("True", "PlanComputed", ""), NOT_PLANNED, NOT_PLANNED)
     third = build_status({**RAW, "status": second}, good, Seen(), at(3))
     moved = {c["type"] for c in third["conditions"] if c["lastTransitionTime"].endswith("03Z")}
     assert moved == {"Planned", "Reconciling", "Stalled"}
@@ -82,7 +82,7 @@ def test_the_same_state_is_announced_once_and_under_one_name() -> None:
 
 
 def test_a_note_is_no_longer_than_the_api_takes() -> None:
-    long = Decision(Finding("False", "SpecInvalid", "x" * 5000), NOT_PLANNED, NOT_PLANNED)
+    long = PlanDecision(Finding("False", "SpecInvalid", "x" * 5000), NOT_PLANNED, NOT_PLANNED)
     status = build_status(RAW, long, Seen(), at(1))
     assert len(status["conditions"][0]["message"]) == 4096
     assert len(announcements({}, status)[0].note) == 1024
