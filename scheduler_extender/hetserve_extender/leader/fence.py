@@ -89,18 +89,14 @@ class Revisions:
         self.on_seen(None)
 
     def apply(self, event: str, raw: RawObject) -> None:
-        if event == "DELETED":
-            self.unbound.pop(uid_of(raw), None)
+        uid = uid_of(raw)
+        pod = None if event == "DELETED" else Unbound.of(PodOutline(raw))
+        if pod is None:
+            self.unbound.pop(uid, None)
         else:
-            self._take(raw)
+            self.unbound[uid] = pod
         self.sink.apply(event, raw)
-        self.on_seen(uid_of(raw))
-
-    def _take(self, raw: RawObject) -> None:
-        if (pod := Unbound.of(PodOutline(raw))) is not None:
-            self.unbound[uid_of(raw)] = pod
-        else:
-            self.unbound.pop(uid_of(raw), None)
+        self.on_seen(uid)
 
 
 @dataclass(slots=True)

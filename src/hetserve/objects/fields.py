@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from hetserve.units import Seconds
 
@@ -41,11 +41,15 @@ def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
     """A list of objects, however many; absent counts as empty."""
     if value is None:
         return ()
-    if type(value) is list and set(map(type, value)) <= {dict}:
-        return value
-    if not isinstance(value, LISTS) or not all(isinstance(item, Mapping) for item in value):
+    if not is_list_of_objects(value):
         raise InvalidObjectError(f"{field}: {short(value)} is not a list of objects")
     return value
+
+
+def is_list_of_objects(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    if type(value) is list and set(map(type, value)) <= {dict}:  # what JSON gives
+        return True
+    return isinstance(value, LISTS) and all(isinstance(item, Mapping) for item in value)
 
 
 def text(value: object, field: str) -> str | None:

@@ -87,13 +87,13 @@ class KubernetesObject:
 def uid_of(raw: RawObject) -> str:
     """UID of any object; empty if it has none. Raises nothing."""
     metadata = raw.get("metadata")
-    found = metadata.get("uid") if isinstance(metadata, Mapping) else None
+    found = metadata.get("uid") if type(metadata) is dict or isinstance(metadata, Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def object_key(raw: RawObject) -> str:
     """NAMESPACE/NAME of any object, to name it in a message. Raises nothing."""
     metadata = raw.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if type(metadata) is not dict and not isinstance(metadata, Mapping):
         return "None/None"
     return f"{metadata.get('namespace')}/{metadata.get('name')}"

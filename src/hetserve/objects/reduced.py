@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.objects.fields import MOST_ITEMS
+from hetserve.objects.fields import LISTS, MOST_ITEMS, is_list_of_objects
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.resources import CONTAINERS, gives_gpus
 
@@ -46,7 +46,7 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _containers(found: Any) -> Any:
     """Containers that name a resource which gives GPUs, or whose resources cannot be read; the others count nothing."""
-    if not isinstance(found, list | tuple) or not all(isinstance(item, Mapping) for item in found):
+    if not is_list_of_objects(found):
         return found
     reduced = [_container(item) for item in found]
     return [item for item in reduced if item.get("resources", {}) != {}]
@@ -68,9 +68,9 @@ def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {"phase": raw["phase"]} if "phase" in raw else {}
     found: Any = raw.get("conditions")
-    if isinstance(found, list | tuple) and len(found) > MOST_ITEMS:  # too many are not read; their number stays
+    if isinstance(found, LISTS) and len(found) > MOST_ITEMS:  # too many are not read; their number stays
         found = [{}] * len(found)
-    elif isinstance(found, list | tuple) and all(isinstance(item, Mapping) for item in found):
+    elif is_list_of_objects(found):
         scheduled = [item for item in found if item.get("type") == "PodScheduled"]
         found = [{key: item[key] for key in _CONDITION if key in item} for item in scheduled[:1]]
     return made | ({"conditions": found} if found is not None else {})
@@ -86,7 +86,7 @@ def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _put(made: dict[str, Any], raw: Mapping[str, Any], key: str, part: Callable[[Mapping[str, Any]], Any]) -> None:
     found = raw.get(key)
-    if isinstance(found, Mapping):
+    if type(found) is dict or isinstance(found, Mapping):
         found = part(found)
     if found is not None:
         made[key] = found

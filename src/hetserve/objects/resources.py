@@ -134,11 +134,17 @@ def _host_amount(asking: Mapping[str, Any], resource: str) -> int | None:
 
 
 def _host_quantity(amounts: object, resource: str) -> int | None:
-    text = mapping(amounts, "resources.requests").get(resource)
+    value = mapping(amounts, "resources.requests").get(resource)
+    if value is None:
+        return None
+    text = str(value)
+    return _host_number(text, resource) if len(text) <= _LONGEST else _host_number.__wrapped__(text, resource)
+
+
+@lru_cache(maxsize=4096)
+def _host_number(text: str, resource: str) -> int:
     try:
-        if text is None:
-            return None
-        return int(quantity_to_millicpu(str(text)) if resource == "cpu" else quantity_to_mib(str(text)))
+        return int(quantity_to_millicpu(text) if resource == "cpu" else quantity_to_mib(text))
     except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
         return _LARGEST_QUANTITY
 
@@ -152,7 +158,7 @@ def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
                 continue
             if type(resources) is not dict:
                 resources = mapping(resources, field, "resources")
-            found += [mapping(resources.get(kind), field, "resources", kind) for kind in _KINDS]
+            found += [mapping(resources[kind], field, "resources", kind) for kind in _KINDS if kind in resources]
     return found
 
 
