@@ -1,4 +1,4 @@
-"""Reading fields of objects whose types nobody has checked: a wrong type is named with its field and value."""
+"""Reads fields of unchecked objects: an error names the field and its value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hetserve.units import Seconds
 LONGEST_NAME: Final = 253
 _SHOWN: Final = 60
 MOST_ITEMS: Final = 1000
-"""Entries of a list of which each is read: containers that may give GPUs, gates, conditions; real ones have a few."""
+"""Most entries of a list that are read one by one (containers with GPUs, gates, conditions); real lists have a few."""
 LISTS: Final = (list, tuple)
-"""What a list may be; to ask for one of a tuple of types costs half as much as for `list | tuple`."""
+"""The types of a list; isinstance with a tuple costs half as much as with `list | tuple`."""
 
 
 class InvalidObjectError(ValueError):
@@ -22,7 +22,7 @@ class InvalidObjectError(ValueError):
 
 def mapping(value: object, *path: str) -> Mapping[str, Any]:
     """The object at a path of fields; absent counts as empty."""
-    if type(value) is dict:  # what JSON gives; to ask for the abstract class costs ten times as much
+    if type(value) is dict:  # as from JSON; isinstance of the abstract class costs ten times as much
         return value
     if value is None:
         return {}
@@ -47,7 +47,7 @@ def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
 
 
 def is_list_of_objects(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    if type(value) is list and set(map(type, value)) <= {dict}:  # what JSON gives
+    if type(value) is list and set(map(type, value)) <= {dict}:  # as from JSON
         return True
     return isinstance(value, LISTS) and all(isinstance(item, Mapping) for item in value)
 
@@ -62,7 +62,7 @@ def text(value: object, field: str) -> str | None:
 
 
 def required(value: object, field: str) -> str:
-    """A text that is kept as long as the pod is booked, so it must not be long."""
+    """A text that must be there; it is kept as long as the pod is booked, so it must not be long."""
     found = text(value, field)
     if found is None:
         raise InvalidObjectError(f"{field} is missing")
@@ -92,7 +92,7 @@ def timestamp(value: object, field: str) -> Seconds:
 
 def short(value: object) -> str:
     """A value as it may be shown in an error."""
-    if isinstance(value, str) and len(value) > _SHOWN:  # of megabytes that somebody sent only this much is looked at
+    if isinstance(value, str) and len(value) > _SHOWN:  # before repr: it may have megabytes
         value = value[:_SHOWN]
     elif isinstance(value, list | tuple | Mapping) and len(value) > _SHOWN:
         return f"a {type(value).__name__} of {len(value)} entries"

@@ -20,9 +20,9 @@ class OwnerReference(NamedTuple):
 
 
 class KubernetesObject:
-    """An object of which each field is checked when it is read, so that readers fail only for the fields they use.
+    """An object whose fields are checked when they are read, so that a reader fails only for the fields it uses.
 
-    The attributes and all properties raise InvalidObjectError, naming field and value.
+    The constructor and all properties raise InvalidObjectError, naming the field and its value.
     """
 
     __slots__ = ("metadata", "spec", "status")

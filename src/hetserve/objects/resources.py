@@ -14,7 +14,7 @@ from hetserve.units import MiB, parse_quantity, quantity_to_mib, quantity_to_mil
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
 MAX_GPUS_PER_NODE: Final = 128
-"""16 GPUs of 7 MIG instances each are 112. Each is a booking of whoever names it, and anybody may name as many."""
+"""16 GPUs of 7 MIG instances each are 112. A pod is booked on each GPU that it names, so the number is limited."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _KINDS: Final = ("requests", "limits")
 _LONGEST: Final = 64
@@ -26,7 +26,7 @@ CONTAINERS: Final = ("containers", "initContainers")
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
-"""Resources of NVIDIA's plugin that are kept of a pod, of which anybody may name hundreds, and their characters."""
+"""Resources of NVIDIA's plugin that are kept of a pod, and their characters; a tenant may name hundreds."""
 
 
 class GpusRequested(NamedTuple):

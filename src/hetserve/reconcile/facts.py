@@ -37,7 +37,7 @@ def cluster_facts(
 
 
 def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:
-    """Instances that fit now; None where nothing limits them (a CPU type without resources)."""
+    """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
     demand = offer.demand
     if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
         return None

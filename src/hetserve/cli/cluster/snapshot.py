@@ -33,7 +33,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Snapshot:
     """Nodes and unfinished pods, as they are or without what placement never reads.
 
-    `taken_at` is the time of day [s since 1970], None where a file says none.
+    `taken_at` is the time of day [s since 1970], None if the file has none.
     """
 
     nodes: tuple[RawObject, ...]
@@ -65,13 +65,13 @@ class Source:
         return "default" if self.cluster is None else self.cluster.namespace
 
     def snapshot(self, whole: PodName | None = None) -> Snapshot:
-        """The file's snapshot, or the cluster's of now, of which one pod may be wanted whole."""
+        """The file's snapshot, or one of the live cluster with the pod `whole` unreduced."""
         if self.stored is not None:
             return self.stored
         return live_snapshot(self.live(), whole)
 
     def live(self) -> Cluster:
-        """The cluster; raises ClusterError where a file is read."""
+        """The cluster; raises ClusterError if the source is a file."""
         if self.cluster is None:
             raise ClusterError("this needs a live cluster: leave --from away")
         return self.cluster

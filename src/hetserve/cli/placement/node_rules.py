@@ -13,7 +13,7 @@ from hetserve.objects.pod import Pod
 
 
 def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
-    """Why a node cannot take a pod whatever its GPUs hold; empty where nothing that is judged speaks against it."""
+    """Why a node cannot take a pod whatever its GPUs hold; empty if none of the rules checked here refuses it."""
     spec, there = Pod(pod).spec, Node(node)
     return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
 

@@ -33,7 +33,7 @@ class GpuKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; `id` is its UUID where known, else its index as text."""
+    """One GPU; `id` is its UUID if known, else its index as text."""
 
     id: str
     product: str

@@ -13,7 +13,7 @@ from hetserve.placement.queues.rounds import Waiting
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A pod at our gate that cannot be read: it is in no queue, so nothing would ever release it; `why` says what."""
+    """A pod at our gate that cannot be read: it is in no queue, so it is never released. `why` names the field."""
 
     uid: str
     namespace: str

@@ -160,7 +160,7 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
 
 
 def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
-    """Why a pod cannot be placed that wants GPUs of ours and others of which only the device plugin decides."""
+    """Why a pod cannot be placed that requests GPUs of ours and others that the device plugin chooses."""
     if not (through and request.needs_gpu):
         return None
     ours = names.RESOURCE_GPU if request.whole else names.RESOURCE_GPU_MEMORY
