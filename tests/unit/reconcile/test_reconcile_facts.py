@@ -19,7 +19,7 @@ from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, n
 from hetserve.units import MiB, MilliCPU
 
 GPU_NODE = node_fact(node("g", GPU_TYPE, gpus=2, pods=4))
-TAINT = Taint("gpu", effect="NoSchedule")
+TAINT, PREFERENCE = Taint("gpu", effect="NoSchedule"), Taint("gpu", effect="PreferNoSchedule")
 CPU_NODE = node_fact(node("c", CPU_TYPE))
 
 
@@ -55,7 +55,7 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),
     "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(TAINT,)),)}, 0),
     "a taint that only prefers": (
-        {"nodes": (replace(GPU_NODE, taints=(TAINT._replace(effect="PreferNoSchedule"),)),)},
+        {"nodes": (replace(GPU_NODE, taints=(PREFERENCE,)),)},
         2,
     ),
     "a node without CPU left": ({"others": (pod(gpu=None, gpu_memory=MiB(0), cpu=MilliCPU(14000)),)}, 0),
