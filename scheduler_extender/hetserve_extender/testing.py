@@ -47,7 +47,7 @@ class FakeApi:
     hold_binds: asyncio.Event | None = None
     bind_arrived: asyncio.Event = field(default_factory=asyncio.Event)
     revision: int = 1
-    _watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
+    watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
 
     def add(self, raw: RawObject) -> RawObject:
         """Create or replace an object, as another client would."""
@@ -78,9 +78,9 @@ class FakeApi:
 
     def end_watches(self, with_error: Exception | None = None) -> None:
         """Close every open watch, with an error or as the server does when its time is up."""
-        for _, queue in self._watchers:
+        for _, queue in self.watchers:
             queue.put_nowait(with_error)
-        self._watchers.clear()
+        self.watchers.clear()
 
     async def request(
         self,
@@ -115,7 +115,7 @@ class FakeApi:
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:  # noqa: ARG002
         """Events from now on; a test ends it by `end_watches`."""
         queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
-        self._watchers.append((path, queue))
+        self.watchers.append((path, queue))
         while (item := await queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item
@@ -189,7 +189,7 @@ class FakeApi:
     def _tell(self, kind: str, path: str, raw: RawObject) -> None:
         line = orjson.dumps({"type": kind, "object": raw})
         collection = "/api/v1/" + path.split("/")[-2]
-        for watched, queue in self._watchers:
+        for watched, queue in self.watchers:
             if watched == collection:
                 queue.put_nowait(line)
 

@@ -79,8 +79,8 @@ class LateLines(asyncio.Queue[Any]):
 
     def __init__(self, api: FakeApi) -> None:
         super().__init__()
-        collection, self._open = api._watchers[-1]  # those before have ended
-        api._watchers[:] = [(collection, self)]
+        collection, self._open = api.watchers[-1]  # those before have ended
+        api.watchers[:] = [(collection, self)]
 
     async def arrived(self, count: int) -> None:
         while self.qsize() < count:  # noqa: ASYNC110  (what is waited for happens in tasks of the fence)
@@ -105,8 +105,6 @@ async def successor(api: BusyApi) -> AsyncIterator[Successor]:
 async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_the_fence_stands(
     api: BusyApi, successor: Successor
 ) -> None:
-    metadata = {"name": "p0", "uid": "uid-p0", "resourceVersion": api.pod("p0")["metadata"]["resourceVersion"]}
-    late = {"metadata": metadata | {"annotations": {names.ANNOTATION_GPU: "0"}}, "target": {"name": "n0"}}
     await successor.pods.relist()
     lines = LateLines(api)
     standing = asyncio.create_task(successor.put_up(bindable(successor.revisions, successor.placer)))
@@ -114,7 +112,7 @@ async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_th
     def land(method: str) -> None:
         api.happening = lambda _method: None
         assert method == "PATCH"
-        api._bind(api.pod("p0"), late)
+        api.add(gpu_pod(node="n0", gpu="0"))  # the late bind
 
     api.happening = land
     await lines.arrived(2)

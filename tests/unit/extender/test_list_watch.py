@@ -111,7 +111,7 @@ async def test_it_goes_on_after(watching: Watching, error: Exception | None, lis
 async def test_an_error_event_lists_again(watching: Watching) -> None:
     await watching.sink.hears()
     await watching.watch_opened()
-    for _, queue in watching.api._watchers:
+    for _, queue in watching.api.watchers:
         queue.put_nowait(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
     await watching.sink.hears()
     assert watching.sink.lists == 2
@@ -121,7 +121,7 @@ async def test_an_error_event_lists_again(watching: Watching) -> None:
 async def test_a_bookmark_moves_the_revision_and_nothing_else(watching: Watching) -> None:
     await watching.sink.hears()
     await watching.watch_opened()
-    for _, queue in watching.api._watchers:
+    for _, queue in watching.api.watchers:
         queue.put_nowait(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"99"}}}')
     await watching.watch_opened()
     assert watching.reflector._revision == "99"
