@@ -140,8 +140,8 @@ class Memory:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the verbs."""
-        return self.ready and (self.leadership is None or self.leadership.serving() is not None)
+        """Whether it answers the verbs and binds: not if it is about to give the Lease up, whatever it believes."""
+        return self.ready and not self.giving_up and (self.leadership is None or self.leadership.serving() is not None)
 
 
 @dataclass(slots=True)

@@ -84,13 +84,13 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
 
 
 class RivalApi(FakeApi):
-    """Between carrying a GET out and its answer's arrival, somebody else binds the pod and the watch says so."""
+    """Between sending a POST and its answer's arrival, somebody else binds the pod and the watch says so."""
 
     placer: Placer
 
     async def request(self, method: str, path: str, **rest: Any) -> Answer:
         answer = await super().request(method, path, **rest)
-        if method == "GET":
+        if method == "POST":
             bound = self.add(gpu_pod("p0", node="n0", gpu="0"))
             PodSink(self.placer).apply("MODIFIED", bound)
         return answer
@@ -103,7 +103,7 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
     api.add(gpu_pod("p0"))
     NodeSink(placer).replace(api.listing("/api/v1/nodes"))
     PodSink(placer).replace(api.listing("/api/v1/pods"))
-    api.faults["POST"] = deque([409])
+    api.faults["POST"] = deque([403])
 
     await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
 
