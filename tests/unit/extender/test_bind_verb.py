@@ -138,6 +138,20 @@ async def test_a_caller_that_hangs_up_does_not_stop_the_bind(bench: Bench) -> No
     assert await bench.bind(pod, "n0") == ""
 
 
+async def test_a_call_that_is_cancelled_does_not_stop_the_bind(bench: Bench) -> None:
+    pod = bench.api.add(gpu_pod())
+    await bench.filter(pod)
+    bench.api.hold_binds = asyncio.Event()
+    task = asyncio.create_task(bench.binder.bind(BindArgs("p0", "default", "uid-p0", "n0")))
+    await bench.api.bind_arrived.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    bench.api.hold_binds.set()
+    await bench.binder.drain(1.0)
+    assert bench.api.pod("p0")["spec"]["nodeName"] == "n0"
+    assert bench.binder.binds.running == {}
+
+
 async def test_a_slow_bind_answers_before_the_scheduler_hangs_up_and_goes_on(bench: Bench) -> None:
     pod = bench.api.add(gpu_pod())
     await bench.filter(pod)

@@ -105,8 +105,6 @@ async def successor(api: BusyApi) -> AsyncIterator[Successor]:
 async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_the_fence_stands(
     api: BusyApi, successor: Successor
 ) -> None:
-    metadata = {"name": "p0", "uid": "uid-p0", "resourceVersion": api.pod("p0")["metadata"]["resourceVersion"]}
-    late = {"metadata": metadata | {"annotations": {names.ANNOTATION_GPU: "0"}}, "target": {"name": "n0"}}
     await successor.pods.relist()
     lines = LateLines(api)
     standing = asyncio.create_task(successor.put_up(bindable(successor.revisions, successor.placer)))
