@@ -108,6 +108,10 @@ class Refusals(RuleBasedStateMachine):
     def _due(self) -> list[tuple[RefusedPod, GpuRequest]]:
         due = [found for found in self.refused.due() if found is not None]
         kinds = [(request.claim, pod.excluded) for pod, request in due]
+        asked = [pod for pod in self.refused.pods.values() if pod.state is RefusedState.ASKED]
+        kinds += [
+            (self.placer.pods[pod.uid].request.claim, pod.excluded) for pod in asked if pod.uid in self.placer.pods
+        ]
         assert len(set(kinds)) == len(kinds), "two of a kind are asked for at once"
         assert all(pod.may_be_asked(self.now) for pod, _ in due), "it backs off"
         return due
