@@ -112,7 +112,7 @@ async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_th
     def land(method: str) -> None:
         api.happening = lambda _method: None
         assert method == "PATCH"
-        assert api.answer("POST", "/api/v1/namespaces/default/pods/p0/binding", {}, late).ok
+        api.add(gpu_pod(node="n0", gpu="0"))  # the late bind
 
     api.happening = land
     await lines.arrived(2)

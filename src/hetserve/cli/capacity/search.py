@@ -17,7 +17,7 @@ from hetserve.registry.search_methods import SEARCH_METHODS
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
-    from hetserve.cli.capacity.search_result import Searched, SearchTrace
+    from hetserve.cli.capacity.search_result import MethodTrace, Searched
     from hetserve.planning import Problem
 
 _GUIDED: Final = "kairos-plus"
@@ -137,15 +137,15 @@ def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
 
 def _trace(  # noqa: PLR0917
     problem: Problem, method: str, evaluate: Any, limit: int, seed: int, size: int, *, prune: bool
-) -> SearchTrace:
-    from hetserve.cli.capacity.search_result import SearchTrace  # noqa: PLC0415
+) -> MethodTrace:
+    from hetserve.cli.capacity.search_result import MethodTrace  # noqa: PLC0415
     from hetserve.planning.search import search as run  # noqa: PLC0415
     from hetserve.planning.search import search_space  # noqa: PLC0415
 
     if method != _GUIDED:
         space = search_space(problem)
         found = run(space, evaluate, method, limit=limit, seed=seed, prune=prune)
-        return SearchTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
+        return MethodTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
     from hetserve.planning.kairos.plus import plan_kairos_plus  # noqa: PLC0415
 
     tried: list[tuple[Any, float]] = []
@@ -155,7 +155,7 @@ def _trace(  # noqa: PLR0917
         return tried[-1][1]
 
     plan_kairos_plus(problem, recorded, limit=limit)
-    return SearchTrace(method, tuple(tried), size)
+    return MethodTrace(method, tuple(tried), size)
 
 
 def _draw(results: list[Searched], path: str) -> None:

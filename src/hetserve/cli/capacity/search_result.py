@@ -19,7 +19,7 @@ _SHOWN = 15
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTrace:
+class MethodTrace:
     """Configurations that a method evaluated, each once, in order, with queries/s. space: number of configurations."""
 
     method: str
@@ -46,7 +46,7 @@ class Searched:
     policy: str
     effort: Effort
     seed: int
-    traces: tuple[SearchTrace, ...]
+    traces: tuple[MethodTrace, ...]
 
     @property
     def best_rate(self) -> float:
@@ -105,7 +105,7 @@ def _block(result: Searched) -> Block:
     return Block(f"{result.service}: search", tuple(lines), tuple(_tries(result, trace) for trace in result.traces))
 
 
-def _found(result: Searched, trace: SearchTrace) -> str:
+def _found(result: Searched, trace: MethodTrace) -> str:
     counts, rate = trace.tried[trace.best]
     return (
         f"{trace.method}: {summary(counts)} for {money_text(result.cost(counts))} holds {qps_text(rate)}; evaluation "
@@ -114,7 +114,7 @@ def _found(result: Searched, trace: SearchTrace) -> str:
     )
 
 
-def _tries(result: Searched, trace: SearchTrace) -> Table:
+def _tries(result: Searched, trace: MethodTrace) -> Table:
     """First evaluations of a method; `-o json` has all."""
     more = len(trace.tried) - _SHOWN
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title_justify="left", title=trace.method)
