@@ -9,9 +9,7 @@ from typing import Any
 from hetserve.api import names
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.testing.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer, Fault
-
-FakeApi = FakeApiServer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 class Unfenced:
@@ -25,9 +23,6 @@ class Unfenced:
 
     def over(self, term: int | None) -> str:  # noqa: ARG002
         return ""
-
-
-__all__ = ["ANNOTATIONS_AT_MOST", "BusyApi", "FakeApi", "Fault", "Unfenced", "released_lease"]
 
 
 @dataclass

@@ -11,16 +11,17 @@ from hetserve.placement import NodeSink, Placer, PodSink
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 ARGS = BindArgs("p0", "default", "uid-p0", "n0")
 
 
-class OvertakenApi(FakeApi):
+class OvertakenApi(FakeApiServer):
     """Between carrying a GET out and its answer's arrival, the pod is deleted and the watch says so."""
 
     placer: Placer
@@ -67,7 +68,7 @@ async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
 
 
 async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_have_taken(now: list[float]) -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     api.add(gpu_node("n0", gpus=1))
     api.add(gpu_pod("p0"))
@@ -83,7 +84,7 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
     assert placer.ledger.booking("uid-p0") is not None, "the ledger believes a GPU free that a bound pod holds"
 
 
-class RivalApi(FakeApi):
+class RivalApi(FakeApiServer):
     """Somebody else binds the pod while the answer that settles our bind is on its way, and the watch shows it."""
 
     placer: Placer
@@ -111,7 +112,7 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
 
 
 async def test_a_gpu_that_shrank_after_filter_is_not_bound(now: list[float]) -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     listed = [{"uuid": "0", "product": "V100", "memoryMiB": 32768}]
     api.add(gpu_node("n0", listed=listed))

@@ -19,17 +19,17 @@ from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.testing import FakeApi
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 
 
 @dataclass
-class EditedApi(FakeApi):
+class EditedApi(FakeApiServer):
     """Somebody edits a pod just before a request of a method is carried out, once."""
 
     edits: dict[str, Json] = field(default_factory=dict)
@@ -113,7 +113,7 @@ async def test_an_edit_between_two_reads_of_a_pod_that_no_watch_has_shown_is_not
     reads = []
 
     async def request(method: str, path: str, **rest: Any) -> Answer:
-        answer = await FakeApi.request(leader.api, method, path, **rest)
+        answer = await FakeApiServer.request(leader.api, method, path, **rest)
         reads.append(method)
         if reads == ["GET"]:
             leader.api.add(gpu_pod(model="b"))

@@ -20,7 +20,7 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import FakeApi, Unfenced, released_lease
+from hetserve_extender.testing import Unfenced, released_lease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -28,6 +28,7 @@ from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 NODES = 10
 GPUS = 4
@@ -40,7 +41,7 @@ class Attack:
     def __init__(self, seed: int, *, election: bool) -> None:
         self.random = random.Random(seed)  # noqa: S311
         self.now = 0.0
-        self.api = FakeApi()
+        self.api = FakeApiServer()
         self.api.add(released_lease())
         for number in range(NODES):
             self.api.add(gpu_node(f"n{number}", gpus=GPUS, memory_mib=16384))

@@ -32,7 +32,7 @@ from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi, Unfenced, released_lease
+from hetserve_extender.testing import FakeApiServer, Unfenced, released_lease
 
 longest = 0.0
 
@@ -46,7 +46,7 @@ async def watch_the_loop():  # the most processor time between two turns: what o
 async def main():
     placer = Placer(clock=time.monotonic, hold=30.0)
     NodeSink(placer).replace([gpu_node("n0")])
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(released_lease())
     elector = Elector(api, "hetserve-system", "hetserve-extender", Candidate("me", Terms(3.0, 2.0, 0.5)))
     tasks = [asyncio.create_task(watch_the_loop()), asyncio.create_task(elector.run())]

@@ -23,12 +23,13 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 LIMITS = Limits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r]+\r\n((?:[^\r\n]+\r\n)*)\r\n")
@@ -78,7 +79,7 @@ streams = st.lists(lines | st.binary(max_size=40), max_size=12).map(b"".join)
 async def serving() -> AsyncIterator[tuple[HttpServer, int, Placer]]:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1")])
-    binder = Binder(FakeApi(), Binds(placer, Unfenced()))
+    binder = Binder(FakeApiServer(), Binds(placer, Unfenced()))
     server = HttpServer(Verbs(placer, binder, Metrics(placer), lambda: "").routes(), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)

@@ -32,7 +32,18 @@ def test_offered_nodes_are_read_back_as_far_as_they_have_gpus(known: frozenset[s
 
 READERS = {
     Placer: {"read", "problems", "stuck", "changed"},
-    Ledger: {"booking", "bookings", "node", "free", "index", "gpus", "inventories", "problems", "annotation_problems"},
+    Ledger: {
+        "booking",
+        "bookings",
+        "deadlines",
+        "node",
+        "free",
+        "index",
+        "gpus",
+        "inventories",
+        "problems",
+        "annotation_problems",
+    },
 }
 
 

@@ -22,7 +22,7 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.testing import FakeApi
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 START: Final = 1_800_000_000
 JUDGED_WITHIN: Final = 4
@@ -37,7 +37,7 @@ class Town:
     beta: int
     fates: list[tuple[str, int]]
     """What becomes of each released pod, and after how many seconds; again from the first after the last."""
-    api: FakeApi = field(default_factory=FakeApi)
+    api: FakeApiServer = field(default_factory=FakeApiServer)
     now: int = 0
     born: int = 0
     direct: list[str] = field(default_factory=list)

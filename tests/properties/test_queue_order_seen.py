@@ -25,9 +25,9 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST
-from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.testing.apiserver import FakeApiServer
 from virtual_time import virtually
 
 START: Final = 1_800_000_000
@@ -50,7 +50,7 @@ class Town:
 
     paces: Iterator[Pace]
     rules: QueueSettings
-    pods: FakeApi = field(default_factory=FakeApi)
+    pods: FakeApiServer = field(default_factory=FakeApiServer)
     older: dict[str, int] = field(default_factory=dict)
     priority: dict[str, int] = field(default_factory=dict)
     start: dict[str, int] = field(default_factory=dict)

@@ -10,15 +10,15 @@ import httpx
 from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi
 from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 @dataclass
 class Bench:
     """The parts under test; `show` plays what a watch would deliver by now."""
 
-    api: FakeApi
+    api: FakeApiServer
     placer: Placer
     binder: Binder
     metrics: Metrics

@@ -14,14 +14,15 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions, Settings
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 SYSTEM = names.SYSTEM_NAMESPACE
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"
 
 
-def cluster() -> FakeApi:
-    api = FakeApi()
+def cluster() -> FakeApiServer:
+    api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(released_lease())
     return api

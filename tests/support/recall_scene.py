@@ -11,7 +11,7 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.requeue.requeuer import Requeuer
-from hetserve_extender.testing import FakeApi
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 NODES = ("n0", "n1")
@@ -21,7 +21,7 @@ NODES = ("n0", "n1")
 class Scene:
     """Two nodes with one GPU each, full of pods `a` and `b`; the watch shows what a test lets it."""
 
-    api: FakeApi = field(default_factory=FakeApi)
+    api: FakeApiServer = field(default_factory=FakeApiServer)
     clock: list[float] = field(default_factory=lambda: [0.0])
     outcomes: list[str] = field(default_factory=list)
 

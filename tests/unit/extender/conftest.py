@@ -20,12 +20,13 @@ from hetserve.units import Seconds
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.probes import NOT_SYNCED, Probes
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
 from hetserve_shell.http.server import HttpServer
+from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import LIMITS, Served, until
 
 
@@ -37,7 +38,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 
 @pytest_asyncio.fixture
 async def bench() -> AsyncIterator[Bench]:
-    api, clock, ready = FakeApi(), [100.0], [True]
+    api, clock, ready = FakeApiServer(), [100.0], [True]
     for name in ("n0", "n1"):
         api.add(gpu_node(name))
     placer = Placer(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))

@@ -12,17 +12,18 @@ from hetserve.placement import NodeSink, Placer, PodSink, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 ARGS = BindArgs("p0", "default", "uid-p0", "n0")
 
 
 @dataclass
-class BrokenApi(FakeApi):
+class BrokenApi(FakeApiServer):
     """The first POST fails by a bug of the client, after it was carried out or before."""
 
     landed: bool = False
@@ -37,7 +38,7 @@ class BrokenApi(FakeApi):
         raise RuntimeError("a bug of the client")
 
 
-def placed(api: FakeApi, now: list[float]) -> Placer:
+def placed(api: FakeApiServer, now: list[float]) -> Placer:
     """Who has one GPU, and one pod that wants it."""
     placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     api.add(gpu_node("n0", gpus=1))

@@ -16,15 +16,15 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.observe.drift import BOUND_PODS, DriftCheck
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.connection import JSON
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 SIZE = 2
 
 
-class PagedApi(FakeApi):
+class PagedApi(FakeApiServer):
     """Answers lists as the API server does: at most `SIZE` objects and where to go on."""
 
     async def request(

@@ -12,8 +12,9 @@ from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
 from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:
@@ -69,7 +70,7 @@ async def test_a_duty_is_cancelled_with_the_leadership() -> None:
 
 
 async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(released_lease())
     failed = asyncio.Event()
@@ -106,7 +107,7 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
     monkeypatch.setattr(ReleaseQueue, "take_over", count)
     monkeypatch.setattr(QueueController, "start_round", lambda _queue: 1 // 0)
     settings = Settings.model_validate({"host": "127.0.0.1", "leader_election": {"enabled": False}})
-    extender = Extender(settings, FakeApi())
+    extender = Extender(settings, FakeApiServer())
 
     def failures() -> float | None:
         return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})

@@ -12,7 +12,8 @@ from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 async def _until_ready(extender: Extender) -> None:
@@ -21,7 +22,7 @@ async def _until_ready(extender: Extender) -> None:
 
 
 async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(released_lease())
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
@@ -48,7 +49,7 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
 
 
 async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     api.faults["GET"] = deque(["lost before", "lost before"])
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
     stop = asyncio.Event()
@@ -64,7 +65,7 @@ async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
 
 async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_what_it_is() -> None:
     """Kubernetes would restart it otherwise, and it would take over from the beginning."""
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(released_lease())
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -94,7 +95,7 @@ async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_wha
 
 
 async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
-    api, lease_api = FakeApi(), FakeApi()
+    api, lease_api = FakeApiServer(), FakeApiServer()
     api.add(gpu_node("n0"))
     lease_api.add(released_lease())
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api, lease_api=lease_api)

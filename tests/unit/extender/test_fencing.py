@@ -29,10 +29,11 @@ from hetserve_extender.leader.fence import (
 )
 from hetserve_extender.leader.fence_writer import FenceWriter
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import ANNOTATIONS_AT_MOST, BusyApi, FakeApi
+from hetserve_extender.testing import BusyApi
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.testing.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def api() -> BusyApi:
 class Successor:
     """The next leader: it lists the pods, puts up the fence and hears of it by its watch."""
 
-    api: FakeApi
+    api: FakeApiServer
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class Successor:
 class LateLines(asyncio.Queue[Any]):
     """Holds back what the open watch would bring."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApiServer) -> None:
         super().__init__()
         collection, self._open = api.watchers[-1]  # those before have ended
         api.watchers[:] = [(collection, self)]
@@ -148,7 +149,7 @@ def test_what_an_earlier_leader_could_still_bind(by: str, pod: dict[str, Any], e
     assert bindable(revisions, placer) == (["uid-p0"] if expected else [])
 
 
-async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApi, successor: Successor) -> None:
+async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApiServer, successor: Successor) -> None:
     before = api.pod("p0")["metadata"]["resourceVersion"]
     assert await successor.fence() == 1
     between = api.pod("p0")["metadata"]["resourceVersion"]
@@ -157,7 +158,9 @@ async def test_a_fence_changes_every_pod_and_a_second_one_again(api: FakeApi, su
     assert api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE] == "next-2"
 
 
-async def test_a_pod_whose_annotations_are_full_is_fenced_like_any_other(api: FakeApi, successor: Successor) -> None:
+async def test_a_pod_whose_annotations_are_full_is_fenced_like_any_other(
+    api: FakeApiServer, successor: Successor
+) -> None:
     key = "example.com/note"
     api.add(gpu_pod("full", annotations={key: "x" * (ANNOTATIONS_AT_MOST - len(key))}))
     before = api.pod("full")["metadata"]["resourceVersion"]
@@ -167,7 +170,7 @@ async def test_a_pod_whose_annotations_are_full_is_fenced_like_any_other(api: Fa
 
 
 async def test_a_pod_made_by_a_copy_of_a_fenced_one_is_fenced_by_the_next_leader(
-    api: FakeApi, successor: Successor
+    api: FakeApiServer, successor: Successor
 ) -> None:
     assert await successor.fence(stamp_of("a_1234", 1, "x")) == 1
     copied = gpu_pod("copied")
@@ -188,7 +191,7 @@ def test_a_stamp_is_a_label_value_and_of_one_term_of_one_process() -> None:
 async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fence() -> None:
     """Both stand in the events of refused pods, and what they are made into in this source."""
 
-    async def fenced_by(api: FakeApi) -> str:
+    async def fenced_by(api: FakeApiServer) -> str:
         successor = Successor(api)
         elector = Elector(api, names.SYSTEM_NAMESPACE, "lease", Candidate("standby_c14b1c0d", Terms()))
         leader = Leader(elector, api, successor.pods, successor.revisions, successor.placer)
@@ -198,7 +201,7 @@ async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fe
         await asyncio.wait([watch])
         return str(api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE])
 
-    tenants, ours = FakeApi(), FakeApi()
+    tenants, ours = FakeApiServer(), FakeApiServer()
     tenants.add(gpu_pod())
     forged = gpu_pod()
     forged["metadata"]["labels"][names.LABEL_FENCE] = await fenced_by(tenants)
@@ -207,7 +210,9 @@ async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fe
     assert ours.pod("p0")["metadata"]["resourceVersion"] != before, "a bind of the last leader would land uncounted"
 
 
-async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(api: FakeApi, successor: Successor) -> None:
+async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(
+    api: FakeApiServer, successor: Successor
+) -> None:
     for number in range(50):
         api.add(gpu_pod(f"gated{number}", gates=(names.QUEUE_GATE,)))
     await successor.pods.relist()
@@ -219,14 +224,16 @@ async def test_gated_pods_are_neither_written_nor_listed_for_the_fence(api: Fake
     ]
 
 
-async def test_what_a_fence_of_the_same_term_has_done_is_not_done_again(api: FakeApi, successor: Successor) -> None:
+async def test_what_a_fence_of_the_same_term_has_done_is_not_done_again(
+    api: FakeApiServer, successor: Successor
+) -> None:
     assert await successor.fence() == 1
     api.calls.clear()
     assert await successor.fence() == 1
     assert not [method for method, _, _ in api.calls if method == "PATCH"]
 
 
-async def test_a_pod_that_cannot_be_fenced_at_once_is_tried_again(api: FakeApi, successor: Successor) -> None:
+async def test_a_pod_that_cannot_be_fenced_at_once_is_tried_again(api: FakeApiServer, successor: Successor) -> None:
     api.faults["PATCH"] = deque(["lost before", "lost after", 409, 500, 422])
     api.add(gpu_pod("p1"))
     assert await successor.fence() == 2
@@ -248,14 +255,14 @@ async def test_a_pod_that_is_gone_needs_no_fence(api: BusyApi, successor: Succes
     assert successor.now < LANDED_BY
 
 
-async def test_a_pod_that_a_policy_guards_is_waited_out_and_no_longer(api: FakeApi, successor: Successor) -> None:
+async def test_a_pod_that_a_policy_guards_is_waited_out_and_no_longer(api: FakeApiServer, successor: Successor) -> None:
     api.faults["PATCH"] = deque([403] * 10_000)
     assert await successor.fence() is None
     assert LANDED_BY <= successor.now < LANDED_BY + 1.0
 
 
 async def test_a_pod_that_is_not_written_is_named_once_with_each_reason(
-    api: FakeApi, successor: Successor, caplog: pytest.LogCaptureFixture
+    api: FakeApiServer, successor: Successor, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.add(gpu_pod("p1"))
     api.faults["PATCH"] = deque(["lost before", 403, "lost before", 500, *[403] * 10_000])
@@ -287,7 +294,7 @@ async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_lon
 
 
 async def test_where_the_watch_is_silent_another_list_must_tell(
-    api: FakeApi, successor: Successor, monkeypatch: pytest.MonkeyPatch
+    api: FakeApiServer, successor: Successor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fence_writer, "SHOWN_WITHIN", 0.01)
     await successor.pods.relist()
@@ -297,7 +304,7 @@ async def test_where_the_watch_is_silent_another_list_must_tell(
 
 
 async def test_a_pod_that_the_server_says_is_gone_need_not_be_shown_by_the_watch(
-    api: FakeApi, successor: Successor
+    api: FakeApiServer, successor: Successor
 ) -> None:
     await successor.pods.relist()
     LateLines(api)

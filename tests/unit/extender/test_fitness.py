@@ -14,9 +14,10 @@ from hetserve_extender.extender import Extender
 from hetserve_extender.leader import fitness, shared_port
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
 from hetserve_extender.leader.shared_port import listen
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 from virtual_time import virtually
 
@@ -30,7 +31,7 @@ FIT_AGAIN = IN_A_ROW * EVERY + 2 * TERMS.retry_period
 class One:
     """A contender in virtual time; `trouble` is what its looks at itself show."""
 
-    def __init__(self, api: FakeApi, name: str) -> None:
+    def __init__(self, api: FakeApiServer, name: str) -> None:
         self.trouble = ""
         self.fitness = Fitness(self.look)
         clock = asyncio.get_running_loop().time
@@ -49,7 +50,7 @@ class One:
         return self.elector.leads()
 
 
-def contending(scene: Callable[[FakeApi, One, One], object]) -> None:
+def contending(scene: Callable[[FakeApiServer, One, One], object]) -> None:
     """Play a scene with two contenders, of whom the first leads."""
 
     async def play() -> None:
@@ -67,7 +68,7 @@ def contending(scene: Callable[[FakeApi, One, One], object]) -> None:
 
 
 def test_a_leader_that_cannot_serve_ends_its_term_and_another_leads() -> None:
-    async def scene(api: FakeApi, first: One, second: One) -> None:
+    async def scene(api: FakeApiServer, first: One, second: One) -> None:
         first.trouble = "Too many open files"
         await asyncio.sleep(STEPS_DOWN)
         assert not first.leads
@@ -79,7 +80,7 @@ def test_a_leader_that_cannot_serve_ends_its_term_and_another_leads() -> None:
 
 
 def test_it_does_not_take_the_lease_before_it_can_serve_again() -> None:
-    async def scene(api: FakeApi, first: One, second: One) -> None:
+    async def scene(api: FakeApiServer, first: One, second: One) -> None:
         first.trouble = "Too many open files"
         await asyncio.sleep(FOLLOWED)
         for task in second.tasks:
@@ -94,7 +95,7 @@ def test_it_does_not_take_the_lease_before_it_can_serve_again() -> None:
 
 
 def test_where_nobody_else_can_lead_it_goes_on_as_after_a_lapse() -> None:
-    async def scene(api: FakeApi, first: One, second: One) -> None:
+    async def scene(api: FakeApiServer, first: One, second: One) -> None:
         for task in second.tasks:
             task.cancel()
         term = first.elector.term()
@@ -112,7 +113,7 @@ def test_where_nobody_else_can_lead_it_goes_on_as_after_a_lapse() -> None:
 
 
 def test_looks_that_fail_now_and_then_depose_nobody() -> None:
-    async def scene(api: FakeApi, first: One, second: One) -> None:
+    async def scene(api: FakeApiServer, first: One, second: One) -> None:
         term = first.elector.term()
         for _ in range(20):
             first.trouble = "no answer within 1 s"

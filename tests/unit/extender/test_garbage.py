@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hetserve.testing.cluster import gpu_node
-from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.tasks import garbage
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 @pytest.mark.parametrize("was_on", [True, False])
@@ -30,7 +30,7 @@ def test_a_pause_ends_as_it_began_even_by_an_error(was_on: bool) -> None:
 
 
 async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later() -> None:
-    api, seen = FakeApi(), list[bool]()
+    api, seen = FakeApiServer(), list[bool]()
     for number in range(200):
         api.add(gpu_node(f"n{number}"))
 
@@ -62,7 +62,7 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
 
 
 async def test_of_a_list_that_comes_while_verbs_are_served_no_collection_walks_over_the_pages_so_far() -> None:
-    api, frozen = FakeApi(), list[int]()
+    api, frozen = FakeApiServer(), list[int]()
     for number in range(200):
         api.add(gpu_node(f"n{number}"))
 

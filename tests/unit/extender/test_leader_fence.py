@@ -14,17 +14,18 @@ from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.testing import BusyApi, FakeApi
+from hetserve_extender.testing import BusyApi
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import TRIES, Binds
 from hetserve_extender.verbs.wire import BindArgs
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 @dataclass
 class Replica:
     """One extender's way to bind, with what its watch has shown by now."""
 
-    api: FakeApi
+    api: FakeApiServer
     term: list[int | None] = field(default_factory=lambda: [1])
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ FENCE = {"metadata": {"uid": "uid-p0", "labels": {names.LABEL_FENCE: "next-1"}}}
 """What the next leader writes to a pod that could still be bound."""
 
 
-async def test_a_leader_binds_with_the_revision_it_has_seen(api: FakeApi) -> None:
+async def test_a_leader_binds_with_the_revision_it_has_seen(api: FakeApiServer) -> None:
     leader = Replica(api)
     assert await leader.bind() == ""
     (body,) = [body for method, _, body in api.calls if method == "POST"]
@@ -62,7 +63,7 @@ async def test_a_leader_binds_with_the_revision_it_has_seen(api: FakeApi) -> Non
     assert body["metadata"]["uid"] == "uid-p0"
 
 
-async def test_a_bind_sent_before_the_fence_and_arriving_after_it_is_refused(api: FakeApi) -> None:
+async def test_a_bind_sent_before_the_fence_and_arriving_after_it_is_refused(api: FakeApiServer) -> None:
     old = Replica(api)
     api.hold_binds = asyncio.Event()
     late = asyncio.create_task(old.bind())
@@ -88,7 +89,7 @@ async def test_a_bind_that_waited_for_a_connection_is_not_sent_after_our_time(ap
     assert old.placer.ledger.booking("uid-p0") is None, "what was never sent holds no GPU"
 
 
-async def test_without_the_fence_the_late_bind_would_land(api: FakeApi) -> None:
+async def test_without_the_fence_the_late_bind_would_land(api: FakeApiServer) -> None:
     old = Replica(api)
     api.hold_binds = asyncio.Event()
     late = asyncio.create_task(old.bind())
@@ -99,7 +100,7 @@ async def test_without_the_fence_the_late_bind_would_land(api: FakeApi) -> None:
     assert api.pod("p0")["spec"]["nodeName"] == "n0"
 
 
-async def test_who_does_not_lead_sends_nothing_and_says_who_leads(api: FakeApi) -> None:
+async def test_who_does_not_lead_sends_nothing_and_says_who_leads(api: FakeApiServer) -> None:
     follower = Replica(api, [None])
     assert await follower.bind() == "not the leader (leader is other)"
     assert not [method for method, _, _ in api.calls if method == "POST"]
@@ -120,7 +121,7 @@ async def test_a_term_that_ends_while_the_pod_is_read_stops_the_bind_even_if_we_
     assert "nodeName" not in api.pod("p0")["spec"], "a GPU booked in an earlier term was bound in the next"
 
 
-async def test_a_pod_changed_by_others_meanwhile_is_bound_at_the_second_try(api: FakeApi) -> None:
+async def test_a_pod_changed_by_others_meanwhile_is_bound_at_the_second_try(api: FakeApiServer) -> None:
     leader = Replica(api)
     api.add(gpu_pod(unschedulable=True))  # the scheduler wrote a condition that our watch has not shown yet
     assert await leader.bind() == ""

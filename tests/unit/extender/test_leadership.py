@@ -14,9 +14,10 @@ from hetserve_extender.leader import leader, shared_port
 from hetserve_extender.leader.label import LeaderLabel
 from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
 from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import BIND, FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
 
 
@@ -138,7 +139,7 @@ async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_aga
 
 
 async def test_who_does_not_lead_says_why() -> None:
-    now, api = [0.0], FakeApi()
+    now, api = [0.0], FakeApiServer()
     elector = Elector(api, SYSTEM, "hetserve-extender", Candidate("me", Terms()), lambda: now[0], lambda: 0.0)
     assert elector.why_not() == "not the leader (leader is nobody yet)"
     await elector.step()

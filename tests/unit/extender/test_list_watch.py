@@ -19,11 +19,11 @@ from hetserve.placement.pods import read_ahead
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import listed_pod
-from hetserve_extender.testing import FakeApi, Fault
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.kube.informer import FREED_TURN, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN, PAGE_BYTES
+from hetserve_shell.testing.apiserver import FakeApiServer, Fault
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Names:
 
 @dataclass
 class Watching:
-    api: FakeApi
+    api: FakeApiServer
     sink: Names
     pauses: list[float]
     reflector: Reflector
@@ -63,7 +63,7 @@ class Watching:
 
 @pytest_asyncio.fixture
 async def watching() -> AsyncIterator[Watching]:
-    api, sink, pauses = FakeApi(), Names(), list[float]()
+    api, sink, pauses = FakeApiServer(), Names(), list[float]()
     api.add(gpu_node("n0"))
 
     async def pause(seconds: float) -> None:
@@ -129,7 +129,7 @@ async def test_a_bookmark_moves_the_revision_and_nothing_else(watching: Watching
 
 
 async def test_pauses_double_up_to_five_seconds_while_the_server_is_away() -> None:
-    api, pauses = FakeApi(), list[float]()
+    api, pauses = FakeApiServer(), list[float]()
     api.faults["GET"] = deque[Fault](["lost before", "lost before", "lost before", *[503] * 5])
 
     async def pause(seconds: float) -> None:
@@ -149,7 +149,7 @@ async def test_pauses_double_up_to_five_seconds_while_the_server_is_away() -> No
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
 
 
-class PagedApi(FakeApi):
+class PagedApi(FakeApiServer):
     """Lists page by page, two objects each, as of the first page's revision; a page may find that one gone."""
 
     expired: bool = False
@@ -225,7 +225,7 @@ def test_a_listed_pod_is_read_while_the_list_comes_not_all_in_one_piece_at_its_e
 
 
 async def test_a_page_lets_others_have_their_turn() -> None:
-    api, sink = FakeApi(), Names()
+    api, sink = FakeApiServer(), Names()
     for number in range(500):
         api.add(gpu_node(f"n{number}"))
     reduced_by_turn = [0]
@@ -246,7 +246,7 @@ async def test_a_page_lets_others_have_their_turn() -> None:
 
 
 async def test_a_list_that_was_taken_is_dropped_in_turns() -> None:
-    api, sink = FakeApi(), Names()
+    api, sink = FakeApiServer(), Names()
     for number in range(3 * FREED_TURN):
         api.add(gpu_node(f"n{number}"))
     dropped_by_turn = [0]

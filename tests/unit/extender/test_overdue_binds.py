@@ -10,17 +10,18 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_extender.testing import FakeApi, Unfenced
+from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import READ_AT_ONCE, Binds
 from hetserve_shell.kube.client import Answer
+from hetserve_shell.testing.apiserver import FakeApiServer
 from virtual_time import virtually
 
 SLOW = 10.0
 """Seconds that the API server takes for a read that it does not answer."""
 
 
-class SlowApi(FakeApi):
+class SlowApi(FakeApiServer):
     """Takes its time for reading some pods, and counts the reads under way."""
 
     def __init__(self, slow: set[str]) -> None:

@@ -26,8 +26,9 @@ from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.observe.probes import Probes
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
 from hetserve_shell.tasks.slices import SLICE, Slices
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 STEP = 50_000
 """Bytes of JSON that a verb may wait for; a list of the pods here has ten times as many."""
@@ -180,7 +181,7 @@ async def test_the_probe_sends_the_log_block_by_block() -> None:
 
 
 async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> None:
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(released_lease())
     for number in range(120):
         api.add(gpu_node(f"n{number}"))

@@ -18,9 +18,9 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import WaitingState
-from hetserve_extender.testing import FakeApi
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.testing.apiserver import FakeApiServer
 from queue_scene import in_state
 from virtual_time import virtually
 
@@ -35,7 +35,7 @@ class Server:
 
     seconds: float
     lost: bool
-    pods: FakeApi = field(default_factory=FakeApi)
+    pods: FakeApiServer = field(default_factory=FakeApiServer)
     patched: Counter[str] = field(default_factory=Counter)
     shown: Callable[[str], None] = lambda _name: None
     most_rounds: int = 0

@@ -21,7 +21,7 @@ from hetserve.units import Seconds
 from hetserve_extender.leader import fence_writer
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import FakeApi, released_lease
+from hetserve_extender.testing import released_lease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -30,6 +30,7 @@ from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 TERMS: Final = Terms()
 SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN
@@ -39,7 +40,7 @@ TURNS: Final = 40
 """Turns of the loop in which whatever can go on without time does."""
 
 
-class SilentApi(FakeApi):
+class SilentApi(FakeApiServer):
     """Whose watches tell nothing."""
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -52,7 +53,7 @@ class SilentApi(FakeApi):
 class Machine:
     """An extender that contends for the Lease in virtual time; reading a pod of a list takes `slow` seconds of it."""
 
-    api: FakeApi
+    api: FakeApiServer
     now: float = 0.0
     slow: float = 0.0
     served: int = 0
@@ -130,9 +131,9 @@ async def running(machine: Machine) -> AsyncIterator[None]:
         await asyncio.wait(tasks)
 
 
-def cluster(others: int = 0) -> FakeApi:
+def cluster(others: int = 0) -> FakeApiServer:
     """Whose leader was killed; with many pods that have nothing to do with us."""
-    api = FakeApi()
+    api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(gpu_pod())
     for number in range(others):

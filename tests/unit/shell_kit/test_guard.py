@@ -13,11 +13,11 @@ import pytest_asyncio
 
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import LeaderElectionOptions, Settings
-from hetserve_extender.testing import FakeApi
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.probes import start_probes
 from hetserve_shell.http import guard
 from hetserve_shell.http.guard import Guard, GuardLimits
+from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import Client, until
 
 LIMITS = GuardLimits(connections=8, waiting=0.4, answering=1.6, unanswered=4096)
@@ -43,7 +43,7 @@ class Port:
 @asynccontextmanager
 async def _extender() -> AsyncIterator[Port]:
     alone = LeaderElectionOptions(enabled=False)
-    process = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, leader_election=alone), FakeApi())
+    process = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, leader_election=alone), FakeApiServer())
     process.probes = Guard(LIMITS, "probes")
     stop = asyncio.Event()
     running = asyncio.create_task(process.run(stop))
