@@ -92,11 +92,6 @@ class Cache:
         yield INFERENCE_SERVICE.path(), self.services
 
 
-def list_version(listing: RawObject) -> int:
-    """resourceVersion of a list."""
-    return _version(listing)
-
-
 def _version(raw: RawObject) -> int:
     text = str(raw["metadata"].get("resourceVersion", "0"))
     return int(text) if text.isdigit() else 0

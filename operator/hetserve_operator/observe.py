@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
@@ -18,14 +18,13 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import World
 from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
-from hetserve_operator.cache import Cache, list_version
+from hetserve_operator.cache import Cache
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
-
-PAGE: Final = 500
+from hetserve_shell.kube.pages import Pages
 
 
 class Observer:
@@ -40,7 +39,8 @@ class Observer:
     async def relist(self) -> None:
         """Refill the cache."""
         for path, store in self._cache.listed():
-            store.relist(*await self._list(path))
+            pages = Pages(self._api, path)
+            store.relist(await pages.all(), int(pages.revision))
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
@@ -110,19 +110,7 @@ class Observer:
             raise
 
     async def _of_service(self, path: Callable[[str], str], key: Key) -> list[RawObject]:
-        items, _ = await self._list(path(key.namespace), {"labelSelector": f"{names.LABEL_SERVICE}={key.name}"})
-        return items
-
-    async def _list(self, path: str, query: dict[str, str] | None = None) -> tuple[list[RawObject], int]:
-        items: list[RawObject] = []
-        page = {"limit": str(PAGE), **(query or {})}
-        while True:
-            listing = (await self._api.request("GET", path, query=page)).content()
-            items += listing.get("items") or []
-            rest = listing["metadata"].get("continue")
-            if not rest:
-                return items, list_version(listing)
-            page = {**page, "continue": rest}
+        return await Pages(self._api, path(key.namespace), labels=f"{names.LABEL_SERVICE}={key.name}").all()
 
 
 def _name(raw: Mapping[str, Any]) -> str:

@@ -26,7 +26,10 @@ _TIMEOUT: Final = 60.0
 
 @dataclass(slots=True)
 class Pages:
-    """Lists of the collection at `path`; how long a page may be is learned from those before."""
+    """Lists of the collection at `path`; how long a page may be is learned from those before.
+
+    selector: a field selector; labels: a label selector.
+    """
 
     api: ApiServer
     path: str
@@ -35,6 +38,7 @@ class Pages:
     """How many objects to ask for next."""
     revision: str = ""
     """That of the last list: all its objects are as of it."""
+    labels: str | None = None
 
     async def objects(self) -> AsyncGenerator[list[RawObject], None]:
         """All objects, at most LISTED_TURN at a time, with turns for others before each.
@@ -42,6 +46,7 @@ class Pages:
         Raises ApiStatusError, ApiUnreachableError; what came before is then worth nothing.
         """
         query = {"fieldSelector": self.selector} if self.selector else {}
+        query |= {"labelSelector": self.labels} if self.labels else {}
         while True:
             items, metadata = await self._page(query | {"limit": str(self.limit)})
             for start in range(0, len(items), LISTED_TURN):
@@ -51,6 +56,10 @@ class Pages:
                 self.revision = str(metadata.get("resourceVersion") or "")
                 return
             query["continue"] = more
+
+    async def all(self) -> list[RawObject]:
+        """All objects as of `revision`. Raises as `objects`."""
+        return [raw async for some in self.objects() for raw in some]
 
     async def _page(self, query: dict[str, str]) -> tuple[list[RawObject], RawObject]:
         """Objects of one page, and the metadata of the list."""
