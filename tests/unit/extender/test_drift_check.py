@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ from hetserve.units import Seconds
 from hetserve_extender.observe.drift import BOUND_PODS, DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.kube.client import Answer, ApiStatusError
-from hetserve_shell.kube.connection import JSON
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
@@ -27,24 +26,12 @@ SIZE = 2
 class PagedApi(FakeApiServer):
     """Answers lists as the API server does: at most `SIZE` objects and where to go on."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: object = None,
-        content_type: str = JSON,
-        timeout: float | None = None,  # noqa: ASYNC109
-        unless: Callable[[], str] | None = None,
-    ) -> Answer:
-        asked = dict(query or {})
-        if "limit" in asked:
-            assert asked.get("fieldSelector") == (BOUND_PODS if path.endswith("pods") else None)
-            asked["limit"] = str(SIZE)
-        return await super().request(
-            method, path, query=asked, body=body, content_type=content_type, timeout=timeout, unless=unless
-        )
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        query = dict(options.pop("query", None) or {})
+        if "limit" in query:
+            assert query.get("fieldSelector") == (BOUND_PODS if path.endswith("pods") else None)
+            query["limit"] = str(SIZE)
+        return await super().request(method, path, query=query, **options)
 
 
 @dataclass
