@@ -19,10 +19,10 @@ _INSTANCE_LENGTH: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What to report about an object.
+    """A report about an object.
 
     name: unique in the namespace; a second Event of that name is dropped. regarding: reference to the object, with its
-    namespace. note: a longer one than NOTE_LENGTH is cut. warning: else the type is Normal.
+    namespace. note: cut to NOTE_LENGTH. warning: else Normal.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventRecorder:
-    """Posts Events. controller: name of the reporting component. wall: time of day [s since 1970]."""
+    """Posts Events. controller: the reporting component. wall: time of day [s since 1970]."""
 
     api: ApiServer
     controller: str

@@ -1,8 +1,8 @@
-"""An API server in memory: as much of the real one as components depend on.
+"""An API server in memory.
 
-UIDs, generations, resourceVersions, preconditions, selectors of labels and (in lists) of fields, pages, watches,
-bindings, JSON and merge patches, server-side apply with the fields of each manager, dry runs, defaults of Deployments.
-Not here: schemas and admission. `faults`, `before` and `after` make requests fail.
+Has UIDs, generations, resourceVersions, preconditions, label selectors, field selectors of lists, pages, watches,
+bindings, JSON and merge patches, server-side apply with managers, dry runs, defaults of Deployments. Has no schemas and
+no admission. `faults`, `before` and `after` make requests fail.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hetserve_shell.testing.patches import json_patched, merged
 
 Json = dict[str, Any]
 Fault = Literal["lost before", "lost after"] | int
-"""The answer is lost before or after the request is carried out, or is this status."""
+"""Loses the answer before or after the request is carried out, or answers with this status."""
 Hook = Callable[[str, str, Any], None]
-"""Called with method, path and query of a write; what it raises is the answer."""
+"""Called with method, path and query of a write; its exception is the answer."""
 ANNOTATIONS_AT_MOST: Final = 256 << 10
-"""Bytes of all keys and values of an object's annotations."""
+"""Bytes."""
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _CREATED_BY_PUT: Final = "leases"
 _NO_GENERATION: Final = ("pods", "nodes", "leases")
@@ -37,8 +37,8 @@ _NO_GENERATION: Final = ("pods", "nodes", "leases")
 class FakeApiServer:
     """Objects by path (`/apis/.../deployments/NAME`).
 
-    statuses: the status that an object without one gets, by plural name. faults: by method, one for each request.
-    calls: every request with its body; writes: those that changed something, or tried to.
+    statuses: initial status by plural name. faults: by method, one per request. calls: requests with bodies; writes:
+    those that changed something or tried to.
     """
 
     objects: dict[str, Json] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class FakeApiServer:
     # What tests do as somebody with every right
 
     def add(self, raw: Mapping[str, Any]) -> Json:
-        """Create or replace an object."""
+        """Creates or replaces an object."""
         return self.put(path_of(raw), raw)
 
     def put(self, path: str, raw: Mapping[str, Any]) -> Json:
-        """Create or replace the object at a path; it keeps its UID unless `raw` has another."""
+        """Creates or replaces the object at a path; it keeps its UID unless `raw` has another."""
         found = self.objects.get(path)
         fresh = copied(dict(raw))
         meta = fresh["metadata"]
@@ -79,7 +79,7 @@ class FakeApiServer:
         return self._store(path, fresh)
 
     def remove(self, which: str | Mapping[str, Any]) -> None:
-        """Delete an object, by itself or by its path, at once."""
+        """Deletes an object, given as such or by its path."""
         path = which if isinstance(which, str) else path_of(which)
         gone = self.objects.pop(path, None)
         if gone is not None:
@@ -88,20 +88,20 @@ class FakeApiServer:
             self._tell("DELETED", path, gone)
 
     def touch(self, path: str) -> None:
-        """Give an object that was changed in place a new resourceVersion."""
+        """Gives an object that was changed in place a new resourceVersion."""
         self._store(path, self.objects[path])
 
     def pod(self, name: str, namespace: str = "default") -> Json:
         return self.objects[f"/api/v1/namespaces/{namespace}/pods/{name}"]
 
     def items(self, folder: str) -> Iterator[tuple[str, Json]]:
-        """Objects whose path ends with `/folder/NAME`, in the order of their paths."""
+        """Objects under `/folder/NAME`, sorted by path."""
         for path in sorted(self.objects):
             if _plural(path) == folder:
                 yield path, self.objects[path]
 
     def end_watches(self, with_error: Exception | None = None) -> None:
-        """Close every open watch, with an error or as the server does when its time is up."""
+        """Ends every watch, with an error or as a timeout does."""
         for _, queue in self.watchers:
             queue.put_nowait(with_error)
         self.watchers.clear()
@@ -119,7 +119,7 @@ class FakeApiServer:
         timeout: float | None = None,  # noqa: ARG002, ASYNC109
         unless: Callable[[], str] | None = None,
     ) -> Answer:
-        """Carry a request out, or not, as the faults say."""
+        """Carries a request out unless a fault prevents it."""
         if unless is not None and (words := unless()):
             return _answer(NOT_SENT, {"message": words})
         self.calls.append((method, path, body))
@@ -139,7 +139,7 @@ class FakeApiServer:
         return answer
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:  # noqa: ARG002
-        """Events from now on; a test ends it by `end_watches`."""
+        """Events from now on, until `end_watches`."""
         queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self.watchers.append((path, queue))
         while (item := await queue.get()) is not None:
@@ -182,7 +182,7 @@ class FakeApiServer:
         return {"metadata": metadata, "items": found[first:end]}
 
     def listing(self, path: str) -> list[Json]:
-        """Objects of a collection, of one namespace or of all."""
+        """Objects of a collection, in one namespace or all."""
         folder, plural = path.rsplit("/", 1)
         return [raw for known, raw in self.items(plural) if known.startswith(f"{folder}/")]
 
@@ -299,7 +299,7 @@ class FakeApiServer:
 
 
 def path_of(raw: Mapping[str, Any]) -> str:
-    """Path of an object; one without a kind is a pod if it has a namespace, else a node."""
+    """Path of an object; without a kind: a pod if it has a namespace, else a node."""
     meta = raw["metadata"]
     namespace = meta.get("namespace")
     kind = raw.get("kind") or ("Pod" if namespace else "Node")
@@ -334,7 +334,7 @@ def _admitted(path: str, body: Json) -> Json:
 
 
 def _held(raw: Json, manager: str, operation: str, body: Json | None = None) -> Json:
-    """The object with a note of what a manager has written by an operation: `body`, or all of it."""
+    """The object with an entry in managedFields for `body` (None: all of it)."""
     others = [e for e in raw["metadata"].get("managedFields") or () if e["operation"] != operation]
     written = body or raw
     said = {k: v for k, v in written["metadata"].items() if k in ("labels", "annotations")}
@@ -349,7 +349,7 @@ def _held_by(raw: Json, operation: str) -> Json | None:
 
 
 def _invalid(metadata: Json) -> str:
-    """What the API server says of labels and annotations that it refuses; empty if it takes them."""
+    """The API server's refusal of labels and annotations; empty if accepted."""
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_AT_MOST:
         return f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_AT_MOST} bytes"
@@ -358,14 +358,14 @@ def _invalid(metadata: Json) -> str:
 
 
 def _selected(raw: Json, selector: str | None) -> bool:
-    """Whether an object has all labels that the selector names with their values."""
+    """Whether an object has the labels of a selector."""
     labels = raw["metadata"].get("labels") or {}
     terms = (term.partition("=") for term in (selector or "").split(",") if term)
     return all(labels.get(key) == value for key, _, value in terms)
 
 
 def _has_fields(raw: Json, selector: str) -> bool:
-    """Whether an object fits a field selector: `a.b=c` and `a.b!=c`, all of them; an absent field is empty."""
+    """Whether an object matches a field selector of `a.b=c` and `a.b!=c`; an absent field is empty."""
     for term in filter(None, selector.split(",")):
         path, _, wanted = term.replace("!=", "=").replace("==", "=").partition("=")
         value: Any = raw
