@@ -30,7 +30,7 @@ def raise_limit() -> int:
 
 
 def shared(wanted: Mapping[str, int], *, limit: int) -> dict[str, int]:
-    """Connections of each port, at most what it wants, if the process may open `limit` descriptors.
+    """Connections of each port if the process may open `limit` descriptors.
 
     If not all fit beside OWN (or half of a small limit), each port gets the same share, at least one.
     """

@@ -10,8 +10,7 @@ from typing import Final, TextIO
 
 AT_MOST: Final = 20
 """Lines of one kind in an interval."""
-INTERVAL: Final = 10.0
-"""Seconds."""
+INTERVAL: Final = 10.0  # seconds
 KINDS: Final = 50
 """Kinds in an interval; more share one."""
 _OTHERS: Final = "other messages"

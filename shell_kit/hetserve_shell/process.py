@@ -34,7 +34,7 @@ def settings_or_exit(model: type[Settings], path: Path | None, flags: Mapping[st
 
 
 def log_to_stderr(level: LogLevel) -> None:
-    """Logs all libraries to stderr, with repeats bounded."""
+    """Logs to stderr, with repeats bounded."""
     logging.basicConfig(
         handlers=[BoundedHandler(sys.stderr)],
         level=level.upper(),
@@ -51,6 +51,5 @@ def run_or_exit(run: Callable[[Coroutine[Any, Any, None]], None], serving: Corou
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Sets the event at SIGTERM and SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

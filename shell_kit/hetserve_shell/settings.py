@@ -14,8 +14,7 @@ from hetserve.api.yaml_loader import contents
 from hetserve.files import UnreadableError, read_text
 from hetserve.units import parse_duration
 
-_MOST: Final = 1 << 20
-"""Bytes: as much as a ConfigMap holds."""
+_MOST: Final = 1 << 20  # bytes: as much as a ConfigMap holds
 
 
 class SettingsError(ValueError):

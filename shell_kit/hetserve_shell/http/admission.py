@@ -17,9 +17,7 @@ class Bounded(Protocol):
         """Whether it is being answered, has been answered, and since when it is idle [s]; greater stays."""
         ...
 
-    def abort(self) -> None:
-        """Closes the connection at once."""
-        ...
+    def abort(self) -> None: ...
 
 
 Member = TypeVar("Member", bound=Bounded)
@@ -51,11 +49,10 @@ class Admission(Generic[Member]):
         self._open.add(connection)
 
     def release(self, connection: Member) -> None:
-        """Removes a closed connection."""
         self._open.discard(connection)
 
     def log_dropped(self) -> None:
-        """Logs how many connections were closed since the last call."""
+        """Logs how many were closed since the last call."""
         if self._dropped:
             log.warning("%s: more than %d connections: %d closed", self._name, self._limit, self._dropped)
             self._dropped = 0

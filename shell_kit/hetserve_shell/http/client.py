@@ -1,7 +1,4 @@
-"""Short requests to one server over kept connections (decision 0032).
-
-No redirects, cookies or compression.
-"""
+"""Short requests to one server over kept connections (decision 0032)."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import httptools
 
 CONNECT_WITHIN: Final = 10.0
 KEPT_FOR: Final = 30.0
-"""Seconds without use before a connection is dropped: the server may be closing it."""
+"""Seconds without use before a connection is dropped."""
 _LONGEST_HEAD: Final = 16 * 1024
 """Bytes of a proxy's answer."""
 
@@ -31,7 +28,7 @@ class NotSentError(Exception):
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection: one request at a time."""
+    """One connection, with one request at a time."""
 
     _transport: asyncio.Transport
 
@@ -117,8 +114,8 @@ class _Tunnel(asyncio.Protocol):
 class HttpClient:
     """Requests to `base` (scheme, host and port), at most `connections` at once.
 
-    server_name: expected in the certificate; None: the host of `base`. proxy: URL (http) of a tunnelling proxy, with
-    user and password if needed.
+    server_name: in the certificate; None: the host of `base`. proxy: URL (http) of a tunnelling proxy, with user and
+    password.
     """
 
     def __init__(
@@ -200,7 +197,6 @@ class HttpClient:
             self._keep(connection)
 
     def close(self) -> None:
-        """Closes idle connections."""
         while self._idle:
             self._idle.pop().abort()
 
@@ -246,7 +242,6 @@ class HttpClient:
             raise
 
     async def _over(self, tunnel: asyncio.Transport) -> _Exchange:
-        """The connection inside a tunnel, with TLS if configured."""
         connection = _Exchange(self)
         tunnel.set_protocol(connection)
         if self._tls is None:

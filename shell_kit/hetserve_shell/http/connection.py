@@ -1,8 +1,7 @@
 """One connection: reads requests and answers them in order.
 
-`data_received` answers the first request of a read without a task. Each other request of that read gets a turn of the
-loop, because one read can hold thousands. While a coroutine runs or the client does not read, requests wait in a queue
-that the paused socket bounds.
+A read can hold thousands of requests, so only the first is answered at once; each other one gets a turn of the loop.
+While a coroutine runs or the client does not read, requests wait in a queue that the paused socket bounds.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ class Server(Protocol):
     limits: Limits
     budget: BodyBudget
     now: float
-    """Time of the last tick [s]."""
     date: bytes
-    """The same for the Date header."""
 
     def opened(self, connection: Connection) -> None:
         """Admits a connection; may close another."""
@@ -51,14 +48,10 @@ class Server(Protocol):
     def closed(self, connection: Connection) -> None:
         """Removes a connection."""
 
-    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs `work` and keeps its task alive."""
-        ...
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 
 
 class Connection(asyncio.Protocol):
-    """State of one connection; the server calls `check_time` every tick."""
-
     transport: asyncio.Transport
 
     def __init__(self, server: Server) -> None:
@@ -95,11 +88,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
-        """Whether it is being answered, has been answered, and since when it is idle [s]; greater stays."""
+        """See `Bounded.worth`."""
         return self._busy, self._served, self.idle_since
 
     def part(self) -> None:
-        """Makes the next answer the last."""
         self._finishing = True
 
     def finish(self) -> None:
@@ -112,7 +104,6 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def check_time(self, now: float) -> None:
-        """Ends what exceeds a time limit."""
         limits = self._server.limits
         if self._until is not None:  # lingering or unread
             if now >= self._until:
@@ -238,7 +229,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def _await_turn(self) -> None:
-        """Serves the queue after a turn of the loop."""
         if self._turn is None and self._task is None and not self._blocked:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
@@ -247,7 +237,6 @@ class Connection(asyncio.Protocol):
         self._serve_queue()
 
     def _serve_queue(self) -> None:
-        """Serves the next request if possible now."""
         if self._queue and self._open and self._task is None and not self._blocked:
             item = self._queue.popleft()
             if isinstance(item, HttpError):
@@ -274,7 +263,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def _keeps(self, keep: bool) -> bool:
-        """Whether the connection stays open after the next answer."""
         return keep and not (self._finishing and not self._queue and not self._reader.receiving)
 
     def _read_no_more(self) -> None:

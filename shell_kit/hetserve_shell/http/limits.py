@@ -24,7 +24,6 @@ class Reply:
 
     @classmethod
     def text(cls, words: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-        """A line of plain text."""
         return cls((f"{words}\n".encode(),), status=status)
 
 
@@ -32,7 +31,6 @@ Result = bytes | Reply
 Handler = Callable[[bytes], Result | Coroutine[Any, Any, Result]]
 """Takes the body of a request; answers at once or by a coroutine. Raises HttpError."""
 Routes = Mapping[bytes, Handler]
-"""Handlers by path."""
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
@@ -44,12 +42,12 @@ _REPLY: Final = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nDa
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients can take, however many they are: bytes, counts and seconds.
+    """Bytes, counts and seconds that clients can take.
 
     head: request line and headers. body: of one request. bodies: of all waiting requests. connections: open ones.
-    backlog: connections not accepted yet; asyncio accepts all in one turn. waiting: for the first byte of a connection,
-    and for a whole request. idle: between requests; longer than the client's limit (Go: 90 s). unread: for a client
-    that does not read. lingering: after a refusal, so that a reset does not overtake it.
+    backlog: not accepted yet; asyncio accepts all in one turn. waiting: for the first byte of a connection and for a
+    whole request. idle: between requests; longer than the client's own limit (Go: 90 s). unread: for a client that does
+    not read. lingering: after a refusal, so that a reset does not overtake it.
     """
 
     head: int = 64 * 1024
@@ -74,8 +72,6 @@ class HttpError(Exception):
 
 @dataclass(slots=True)
 class BodyBudget:
-    """Bytes of requests that wait to be served."""
-
     limit: int
     used: int = 0
 
@@ -91,13 +87,11 @@ def last_answer(body: bytes, date: bytes, status: HTTPStatus = HTTPStatus.OK, he
 
 
 def error_answer(error: HttpError, date: bytes) -> bytes:
-    """The answer to a refused request."""
     allow = f"Allow: {error.allow}\r\n".encode() if error.allow else b""
     return last_answer(orjson.dumps({"Error": str(error)}), date, error.status, allow)
 
 
 def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:
-    """Status line and headers of a reply."""
     size = sum(map(len, reply.blocks))
     close = b"" if keep else b"Connection: close\r\n"
     return _REPLY % (reply.status, reply.status.phrase.encode(), reply.media_type.encode(), size, date, close)

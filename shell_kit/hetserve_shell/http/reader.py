@@ -67,7 +67,6 @@ class RequestReader:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Parses received bytes."""
         if len(data) <= SLICE:
             self._feed(data)
             return

@@ -24,8 +24,7 @@ PARTING: Final = 0.05
 class HttpServer:
     """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
-    method: GET routes answer HEAD too. name: of the server in the log. now: the loop's clock at the last tick [s];
-    date: the same for the Date header.
+    method: GET routes answer HEAD too. name: in the log. now: time of the last tick [s]; date: its Date header.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of open connections."""
         return len(self.admission)
 
     # Called by connections
@@ -96,7 +94,6 @@ class HttpServer:
             self._empty.set()
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs a handler's coroutine; keeps its task from garbage collection."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

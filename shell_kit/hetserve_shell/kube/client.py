@@ -24,7 +24,6 @@ LEASE_CONNECTIONS: Final = 2
 NOT_SENT: Final = 421
 """Status of a request withdrawn before it was sent."""
 TIMEOUT: Final = 10.0
-"""Seconds for a request."""
 _SHOWN: Final = 500
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte before a watch ends; the server sends a bookmark every minute."""
@@ -42,8 +41,6 @@ class ApiStatusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status and body of a response."""
-
     status: int
     body: bytes
 
@@ -68,7 +65,6 @@ class Answer:
         return content
 
     def error(self) -> ApiStatusError:
-        """This answer as an exception."""
         try:
             found = orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -123,7 +119,6 @@ class KubernetesApi:
         )
 
     def close(self) -> None:
-        """Closes the connections of short requests."""
         self._client.close()
 
     async def request(
@@ -172,7 +167,6 @@ class KubernetesApi:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Lines of any length."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")

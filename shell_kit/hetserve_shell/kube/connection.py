@@ -1,6 +1,6 @@
 """Connection to the API server: address, TLS, credentials and a pool of connections.
 
-The client library provides configuration and credentials; its models would cost milliseconds per watch event.
+The client library gives configuration and credentials, not its models: a watch event costs microseconds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ JSON: Final = "application/json"
 NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """Errors of an exchange without a whole answer."""
 
-LARGEST_KUBECONFIG: Final = 1 << 20
-"""Bytes."""
+LARGEST_KUBECONFIG: Final = 1 << 20  # bytes
 
 RawObject = dict[str, Any]
 
@@ -65,7 +64,6 @@ class ApiConnection:
         return cls(configuration, user_agent=user_agent, connections=connections)
 
     async def close(self) -> None:
-        """Closes every connection."""
         if self._session is not None:
             await self._session.close()
 
@@ -104,7 +102,6 @@ class ApiConnection:
         return self._session
 
     async def headers(self) -> dict[str, str]:
-        """Headers with credentials."""
         headers = {"Accept": JSON, "User-Agent": self._user_agent}
         # For every request: the kubelet renews the token.
         settings: Mapping[str, Any] = await self._configuration.auth_settings()
@@ -114,7 +111,6 @@ class ApiConnection:
 
 
 def _refuse_unreadable(kubeconfig: Path) -> None:
-    """Raises ConfigException for a device, an unreadable file or one that is too large."""
     try:
         read_bytes(str(kubeconfig), LARGEST_KUBECONFIG)
     except UnreadableError as error:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 
 NOTE_LENGTH: Final = 1024
-"""Bytes of a note that the API server accepts."""
+"""Bytes that the API server accepts."""
 _INSTANCE_LENGTH: Final = 128
 
 
@@ -66,5 +66,4 @@ class EventRecorder:
 
 
 def events_path(namespace: str) -> str:
-    """Path of a namespace's Events."""
     return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"

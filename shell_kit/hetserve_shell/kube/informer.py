@@ -1,7 +1,6 @@
 """List and watch of one collection, kept up for ever.
 
-The list is a consistent read. The watch resumes from its revision, with bookmarks, so that a quiet collection is not
-listed again.
+The list is a consistent read. The watch resumes from its revision, with bookmarks.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ class Sink(Protocol):
         """Replaces everything known, without a turn of the loop: half of a list is a state that never existed."""
         ...
 
-    def apply(self, event: str, raw: RawObject) -> None:
-        """Applies ADDED, MODIFIED or DELETED."""
-        ...
+    def apply(self, event: str, raw: RawObject) -> None: ...
 
 
 @dataclass(slots=True)
@@ -69,9 +66,8 @@ class Reflector:
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
     """Callers waiting for a list that has not begun."""
     lists: int = 0
-    """Number of lists begun."""
     _taken: int = 0
-    """Number of the last list that the sink took."""
+    """The last list that the sink took."""
     _served: list[asyncio.Future[None]] | None = None
     """Callers that the list in progress serves; None between lists."""
     _following: asyncio.Timeout | None = None
@@ -161,7 +157,7 @@ class Reflector:
                 listed.set_result(None)
 
     async def _objects(self) -> list[RawObject]:
-        """All objects as of one revision, reduced page by page; whole ones of a large cluster take gigabytes."""
+        """All objects as of one revision; reduced page by page, since whole ones take gigabytes."""
         objects: list[RawObject] = []
         async for some in self._pages.objects():
             with garbage.paused():

@@ -23,18 +23,16 @@ _TIMEOUT: Final = 60.0
 
 @dataclass(slots=True)
 class Pages:
-    """Lists the collection at `path`; the length of a page is learned from earlier ones.
+    """Lists the collection at `path`; learns the length of a page.
 
-    selector: a field selector. labels: a label selector.
+    selector: of fields. labels: of labels.
     """
 
     api: ApiServer
     path: str
     selector: str | None = None
     limit: int = FIRST_PAGE
-    """Objects of the next page."""
     revision: str = ""
-    """Revision of the last list."""
     labels: str | None = None
 
     async def objects(self) -> AsyncGenerator[list[RawObject], None]:
@@ -59,7 +57,6 @@ class Pages:
         return [raw async for some in self.objects() for raw in some]
 
     async def _page(self, query: dict[str, str]) -> tuple[list[RawObject], RawObject]:
-        """Objects and list metadata of one page."""
         answer = await self.api.request("GET", self.path, query=query, timeout=_TIMEOUT)
         if not answer.ok:
             raise answer.error()

@@ -44,7 +44,6 @@ class Shared(Generic[T]):
         self._making = asyncio.Lock()
 
     async def answer(self) -> T:
-        """The answer, computed after the call."""
         if self._waiting is None:
             self._waiting = asyncio.create_task(self._next())
         return await asyncio.shield(self._waiting)  # a cancelled caller leaves the others theirs

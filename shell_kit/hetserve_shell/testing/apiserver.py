@@ -1,8 +1,7 @@
-"""An API server in memory.
+"""An API server in memory: UIDs, generations, resourceVersions, preconditions, selectors, pages, watches, bindings.
 
-Has UIDs, generations, resourceVersions, preconditions, label selectors, field selectors of lists, pages, watches,
-bindings, JSON and merge patches, server-side apply with managers, dry runs, defaults of Deployments. Has no schemas and
-no admission. `faults`, `before` and `after` make requests fail.
+Also JSON, merge and apply patches with managers, dry runs, and defaults of Deployments. No schemas, no admission. Field
+selectors work in lists only. `faults`, `before` and `after` make requests fail.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ Fault = Literal["lost before", "lost after"] | int
 """Loses the answer before or after the request is carried out, or answers with this status."""
 Hook = Callable[[str, str, Any], None]
 """Called with method, path and query of a write; its exception is the answer."""
-ANNOTATIONS_AT_MOST: Final = 256 << 10
-"""Bytes."""
+ANNOTATIONS_AT_MOST: Final = 256 << 10  # bytes
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _CREATED_BY_PUT: Final = "leases"
 _NO_GENERATION: Final = ("pods", "nodes", "leases")
@@ -48,7 +46,6 @@ class FakeApiServer:
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     hold_binds: asyncio.Event | None = None
-    """POST requests wait for it."""
     bind_arrived: asyncio.Event = field(default_factory=asyncio.Event)
     revision: int = 1
     watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
@@ -59,7 +56,6 @@ class FakeApiServer:
     # What tests do as somebody with every right
 
     def add(self, raw: Mapping[str, Any]) -> Json:
-        """Creates or replaces an object."""
         return self.put(path_of(raw), raw)
 
     def put(self, path: str, raw: Mapping[str, Any]) -> Json:
@@ -79,7 +75,6 @@ class FakeApiServer:
         return self._store(path, fresh)
 
     def remove(self, which: str | Mapping[str, Any]) -> None:
-        """Deletes an object, given as such or by its path."""
         path = which if isinstance(which, str) else path_of(which)
         gone = self.objects.pop(path, None)
         if gone is not None:
@@ -88,7 +83,7 @@ class FakeApiServer:
             self._tell("DELETED", path, gone)
 
     def touch(self, path: str) -> None:
-        """Gives an object that was changed in place a new resourceVersion."""
+        """Gives an object changed in place a new resourceVersion."""
         self._store(path, self.objects[path])
 
     def pod(self, name: str, namespace: str = "default") -> Json:
@@ -101,7 +96,7 @@ class FakeApiServer:
                 yield path, self.objects[path]
 
     def end_watches(self, with_error: Exception | None = None) -> None:
-        """Ends every watch, with an error or as a timeout does."""
+        """Ends every watch, with an error or as a time limit does."""
         for _, queue in self.watchers:
             queue.put_nowait(with_error)
         self.watchers.clear()
@@ -150,7 +145,6 @@ class FakeApiServer:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any = None, content_type: str = JSON
     ) -> Answer:
-        """Carry a request out at once."""
         try:
             if method == "GET":
                 return _answer(200, self._read(path.rstrip("/"), query))
@@ -182,7 +176,6 @@ class FakeApiServer:
         return {"metadata": metadata, "items": found[first:end]}
 
     def listing(self, path: str) -> list[Json]:
-        """Objects of a collection, in one namespace or all."""
         folder, plural = path.rsplit("/", 1)
         return [raw for known, raw in self.items(plural) if known.startswith(f"{folder}/")]
 
@@ -358,7 +351,6 @@ def _invalid(metadata: Json) -> str:
 
 
 def _selected(raw: Json, selector: str | None) -> bool:
-    """Whether an object has the labels of a selector."""
     labels = raw["metadata"].get("labels") or {}
     terms = (term.partition("=") for term in (selector or "").split(",") if term)
     return all(labels.get(key) == value for key, _, value in terms)

@@ -69,7 +69,6 @@ class HttpFace:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str
     ) -> tuple[int, bytes]:
-        """Status and body of a request."""
         if self.status != 200:
             return self.status, json.dumps({"message": f"refused with {self.status}"}).encode()
         if "watch" in query:
