@@ -30,9 +30,10 @@ def _policy(value: object) -> PolicyName:
 
 
 class QueueOptions(SettingsModel):
-    """Queues: k, their weights, beta, when an unschedulable pod stops counting, how long events are gathered.
+    """Settings of the queues.
 
-    `fail_open_after`: time at our gate after which a pod goes out of turn; absent: never.
+    queues: their number. unschedulable_after: how long an unschedulable pod occupies a slot. debounce: how long first
+    pods are gathered. fail_open_after: time at our gate before a pod is released out of turn; None: never.
     """
 
     queues: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 4
@@ -49,9 +50,9 @@ class QueueOptions(SettingsModel):
 
 
 class LeaderElectionOptions(SettingsModel):
-    """One of several replicas serves: by a Lease, and the times of its election.
+    """Election by a Lease, and its times.
 
-    `identity` is what people read in the Lease; a part that only this process has is added to it.
+    identity: name shown in the Lease; each process appends a part of its own.
     """
 
     enabled: bool = True
@@ -73,7 +74,7 @@ class LeaderElectionOptions(SettingsModel):
 
 
 class Settings(SettingsModel):
-    """Everything the extender can be told; port 0 lets the system choose."""
+    """Settings of the extender; port 0: the system chooses."""
 
     host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
     port: Port = 8888
@@ -84,16 +85,16 @@ class Settings(SettingsModel):
     queue: QueueOptions = QueueOptions()
     leader_election: LeaderElectionOptions = LeaderElectionOptions()
     placement_log: Annotated[int, BeforeValidator(_mebibytes), Field(ge=0, le=1024)] = 0
-    """MiB of memory for the log of events and decisions; 0: none is kept."""
+    """MiB for the placement log; 0: none."""
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:
-        """The same under another name in the Lease."""
+        """A copy with another name in the Lease."""
         return self.model_copy(
             update={"leader_election": self.leader_election.model_copy(update={"identity": identity})}
         )
 
     @property
     def hold(self) -> Seconds:
-        """How long a filter's reservation lasts."""
+        """Time until an unused reservation ends."""
         return Seconds(self.reservation_timeout)
