@@ -89,7 +89,6 @@ class Settings(SettingsModel):
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:
-        """A copy with another name in the Lease."""
         return self.model_copy(
             update={"leader_election": self.leader_election.model_copy(update={"identity": identity})}
         )

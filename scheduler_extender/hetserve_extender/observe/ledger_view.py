@@ -43,7 +43,6 @@ class LedgerView:
         return cls(tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), problems)
 
     async def text(self, slices: Slices | None = None) -> list[bytes]:
-        """The indented JSON in blocks."""
         slices = slices or Slices()
         blocks, block = list[bytes](), bytearray()
         for piece in self.pieces():
@@ -55,7 +54,6 @@ class LedgerView:
         return [*blocks, bytes(block)]
 
     def pieces(self) -> Iterator[bytes]:
-        """The JSON in small steps, some of them empty."""
         problems = [problem_text(problem) for problem in self.pod_problems]
         yield b'{\n  "gpus": '
         yield from _array(self._gpus(problems))
@@ -78,7 +76,6 @@ class LedgerTexts:
         self._shared = Shared(lambda: LedgerView.of(placer).text())
 
     async def text(self) -> list[bytes]:
-        """The ledger after the call."""
         return await self._shared.answer()
 
 

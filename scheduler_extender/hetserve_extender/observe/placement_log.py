@@ -70,13 +70,11 @@ class PlacementLog:
         self._texts = Shared(self._text)
 
     def placer(self, clock: Callable[[], Seconds], hold: Seconds, **settings: Any) -> JournaledPlacer:
-        """Creates the placer that writes here."""
         self._placer = JournaledPlacer(clock, hold, self.write, **settings)
         self._begin(self._placer)
         return self._placer
 
     def write(self, record: Record) -> None:
-        """Takes a record of a finished call."""
         if any(isinstance(value, list) and len(value) > _TURN for value in record["args"].values()):
             self._unsettled.append(long := _Long(record))
             self._newer.append(long)
@@ -103,7 +101,6 @@ class PlacementLog:
         return await self._texts.answer()
 
     def pieces(self) -> Iterator[bytes]:
-        """The current log in small steps."""
         newer = self._newer[2:] if self._older else self._newer  # without header and checkpoint
         return _in_steps([*self._older, *newer])
 

@@ -60,7 +60,6 @@ class QueueController:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _turns: dict[Patch, asyncio.Event] = field(default_factory=dict)
     _reported: frozenset[str] = frozenset()
-    """Unreadable pods that have their event."""
 
     def __post_init__(self) -> None:
         self.queue = ReleaseQueue(self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound)
@@ -113,7 +112,6 @@ class QueueController:
         return self._start(decided.patches) if decided.patches else None
 
     def outstanding(self, now: Seconds) -> int:
-        """Pods that occupy a slot."""
         return self.queue.outstanding(now)
 
     def _shown(self, uid: str) -> None:
@@ -170,7 +168,7 @@ class QueueController:
         self._allow(self.queue.patches.let_pass(patch))
 
     async def _report(self, release: Release, outcome: PatchOutcome, error: str) -> None:
-        """Logs and counts a patch; posts an event if the pod was released out of turn."""
+        """Logs and counts a patch."""
         pod, failed_open = release.pod, outcome == "released" and release.out_of_turn
         if outcome == "refused":
             self.wake()
@@ -184,7 +182,6 @@ class QueueController:
             await post_warning(self.events, pod, FAIL_OPEN_REASON, release.reason)
 
     def _report_unreadable(self) -> None:
-        """Posts one event per unreadable pod at our gate."""
         unreadable = self.placer.stuck()
         new = [pod for pod in unreadable if pod.uid not in self._reported]
         self._reported = frozenset(pod.uid for pod in unreadable)
@@ -208,7 +205,7 @@ class QueueController:
     async def _event(self) -> None:
         """Waits for a change or the end of a pod's state.
 
-        Without `wait_for`: in Python 3.11 it can lose a cancellation, and a deposed leader would go on.
+        Without `wait_for`: Python 3.11's can lose a cancellation.
         """
         now = self.queue.clock()
         with contextlib.suppress(TimeoutError):
@@ -217,7 +214,6 @@ class QueueController:
 
 
 async def _all_done(works: Iterable[Coroutine[None, None, None]]) -> None:
-    """Awaits all in parallel; raises the first error by order."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if outcome is not None:
             raise outcome

@@ -1,8 +1,8 @@
-"""Orders the patches that remove our gate; the API server may carry out concurrent ones in any order.
+"""Orders the patches that remove our gate; the API server carries out concurrent ones in any order.
 
-A patch waits for earlier ones that are due by an earlier release of its priority; the rest run in parallel. While a
-released pod is unschedulable, patches run one after another, because their order decides who gets the next GPU. Proof
-of the bound on waiting: docs/queues.md.
+A patch waits for earlier ones that are due by an earlier release of its priority. While a released pod is
+unschedulable, patches run one after another, because their order decides who gets the next GPU. Proof of the bound on
+waiting: docs/queues.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ class Patch:
 
     release: Release
     waits_for: int = 0
-    """Patches that still delay it."""
     followers: list[Patch] = field(default_factory=list, repr=False)
     over: bool = False
     """Whether it delays no patch any more."""
@@ -39,13 +38,12 @@ class Patch:
 
 @dataclass(slots=True)
 class PatchOrder:
-    """The unanswered patches, at most one per pod. Events return the patches to send now, in order."""
+    """The unanswered patches, at most one per pod. Events return those to send now."""
 
     _patches: dict[str, Patch] = field(default_factory=dict)
     _by_priority: dict[int, list[tuple[int, Patch]]] = field(default_factory=dict)
     """Patches that are not over, with the release by which their pod is due."""
     _parallel: list[Patch] = field(default_factory=list)
-    """Patches since the last one that ran alone."""
     _alone: Patch | None = None
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""All pods on their way through our scheduling gate: a state machine without requests.
+"""All pods that pass our scheduling gate: a state machine without requests.
 
-Events: the watch shows a pod, a patch is answered, time passes, a term begins or ends. It returns the patches to send.
+Events: the watch shows a pod, a patch is answered, time passes, a term begins or ends.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Releases:
 class ReleaseQueue:
     """Each pod is one `WaitingPod`; everything else indexes them.
 
-    unschedulable_after: as in `Moment`. clock: monotonic [s]. wall: time of day [s]. is_bound: whether the ledger knows
-    a bind of this UID, before the watch shows it.
+    unschedulable_after: see `Moment`. clock: monotonic [s]. wall: time of day [s]. is_bound: whether the ledger knows a
+    bind of a UID.
     """
 
     settings: QueueSettings
@@ -60,7 +60,7 @@ class ReleaseQueue:
     _released: set[str] = field(default_factory=set)
     _unschedulable: set[str] = field(default_factory=set)
     _ends: list[tuple[Seconds, str]] = field(default_factory=list)
-    """Heap of the ends of states, including states already left."""
+    """Heap of the ends of states, some already left."""
     _leads: bool = False
     _found_until: Seconds = Seconds(-math.inf)
     """End of the slots of pods that the last take-over found without a gate."""
@@ -73,12 +73,10 @@ class ReleaseQueue:
 
     @property
     def pods(self) -> Mapping[str, WaitingPod]:
-        """Known pods without a node, by UID."""
         return MappingProxyType(self._pods)
 
     @property
     def unschedulable(self) -> AbstractSet[str]:
-        """Released pods that the scheduler cannot place."""
         return self._unschedulable
 
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
@@ -156,7 +154,6 @@ class ReleaseQueue:
         return self.patches.add(releases, one_by_one=bool(self._unschedulable))
 
     def needed(self, patch: Patch) -> bool:
-        """Whether to send a patch: not if its pod or gate is gone."""
         pod = self._pods.get(patch.uid)
         return pod is not None and pod.state is WaitingState.RELEASING and self.patches.holds(patch)
 
@@ -196,7 +193,6 @@ class ReleaseQueue:
         return look if end is None else min(look, end)
 
     def _round(self, outstanding: int, overdue: Sequence[Release], largest_gpu: MiB) -> Round:
-        """A round without overdue pods."""
         for release in overdue:
             self.line.discard(release.pod.uid)
         try:
@@ -207,7 +203,6 @@ class ReleaseQueue:
             raise
 
     def _overdue(self, limit: float | None) -> list[Release]:
-        """Pods that only our gate has held for longer than `limit`, oldest first."""
         if limit is None:
             return []
         now, wall = self.clock(), self.wall()
@@ -217,7 +212,6 @@ class ReleaseQueue:
         return [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:room]]
 
     def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
-        """Seconds for which only our gate has held a pod."""
         since = self._pods[pod.uid].alone_since
         return wall - pod.since if since is None else now - since
 
@@ -227,7 +221,6 @@ class ReleaseQueue:
         return Moment(now, self.unschedulable_after, found_until)
 
     def _put(self, uid: str, pod: WaitingPod) -> None:
-        """Stores the next value of a pod and updates the indices."""
         before = self._pods.get(uid)
         if pod is before:
             return
@@ -250,7 +243,6 @@ class ReleaseQueue:
             heappush(self._ends, (pod.until, uid))
 
     def _drop(self, uid: str, pod: WaitingPod) -> None:
-        """Removes a value from the indices."""
         if pod.state is WaitingState.GATED:
             self.line.discard(uid)
         elif pod.state is WaitingState.RELEASING:

@@ -1,13 +1,12 @@
-"""One pod on its way from our scheduling gate to a node: a state machine without requests, its clock injected.
+"""One pod between our scheduling gate and a node: a state machine without requests.
 
     HELD <-> GATED -> RELEASING -> PATCHED -> RELEASED -> LAPSED
                ^          |           |
                +-- BACKING_OFF        |
                +----------------------+     PASSED: came without us
 
-A pod that is bound or gone is forgotten. The watch may show that the gate is gone in any state; the pod is then
-RELEASED, LAPSED or PASSED. Pods that come without our gate are PASSED and occupy no slot: whoever may create pods
-could otherwise hold all slots for ever.
+Bound and deleted pods are forgotten. If the watch shows a pod without the gate, it is RELEASED, LAPSED or PASSED.
+PASSED pods occupy no slot: anyone who may create pods could otherwise hold all slots.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hetserve.placement.values import value
 from hetserve.units import Seconds
 
 SEEN_WITHIN: Final = 10.0
-"""Seconds in which the watch must show a patch; afterwards the pod is GATED again."""
+"""Seconds for the watch to show a patch; afterwards the pod is GATED again."""
 RETRY_AFTER: Final = 5.0
 RETRY_AFTER_AT_MOST: Final = 300.0
 """Longest back-off after refused patches [s]; it doubles with each."""
@@ -38,29 +37,25 @@ class WaitingState(Enum):
     GATED = "gated"
     """Our gate alone holds it; in line."""
     RELEASING = "releasing"
-    """Chosen; its patch waits or is in flight. Occupies a slot."""
+    """Its patch waits or is in flight. Occupies a slot."""
     PATCHED = "patched"
-    """Its patch is answered or lost; the watch still shows the gate. Occupies a slot."""
+    """Its patch is answered or lost, but the watch shows the gate. Occupies a slot."""
     BACKING_OFF = "backing off"
-    RELEASED = "released"
-    """Released by the queues. Occupies a slot."""
+    RELEASED = "released"  # occupies a slot
     LAPSED = "lapsed"
     """As RELEASED, after its time in the slot."""
     PASSED = "passed"
-    """Without our gate; not released by the queues, or for another scheduler."""
 
 
 _GATE_EXPECTED: Final = (WaitingState.RELEASING, WaitingState.PATCHED, WaitingState.BACKING_OFF)
-"""States kept while the watch shows the gate."""
 
 
 @value(frozen=True, slots=True)
 class Moment:
     """Time of an event. now: monotonic [s].
 
-    found_until: end of the slot of a pod that the previous leader may have released; None: none may land.
-    unschedulable_after: seconds for which a released pod occupies a slot after the scheduler reports that it cannot
-    place it.
+    found_until: end of the slot of a pod that the previous leader may have released; None: impossible.
+    unschedulable_after: seconds in a slot after the scheduler reports that it cannot place the pod.
     """
 
     now: Seconds
@@ -135,7 +130,6 @@ class WaitingPod:
 
 
 def first_shown(view: PodView) -> WaitingPod:
-    """A pod when the watch first shows it."""
     return WaitingPod(view, _at_gate(view) if names.QUEUE_GATE in view.gates else WaitingState.PASSED)
 
 

@@ -1,4 +1,4 @@
-"""Pods that filter refused, each a value with named states: a state machine without requests, its clock injected.
+"""Pods that filter refused: a state machine without requests.
 
     REFUSED -> ASKED -> (tried: placed, or REFUSED anew)
        |         | not tried in time
@@ -29,7 +29,6 @@ RequeueOutcome = Literal["written", "gone", "refused", "lost"]
 """Outcome of a patch."""
 
 REMEMBERED: Final = 512
-"""Latest refused pods kept."""
 LONGEST_UID: Final = 128
 """Characters of a UID; Kubernetes uses 36."""
 SEEN_WITHIN: Final = 10.0
@@ -45,7 +44,6 @@ class RefusedState(Enum):
     """State of a refused pod."""
 
     REFUSED = "refused"
-    """Waits for an event."""
     ASKED = "asked"
     """The scheduler has until `until` to try it."""
     BACKING_OFF = "backing off"
@@ -74,7 +72,6 @@ class RefusedPod:
         return self._until(RefusedState.ASKED, now + ANSWERED_WITHIN, self.failures)
 
     def back_off(self, now: float) -> RefusedPod:
-        """Makes it due again later."""
         pause = min(RETRY_AFTER * 2.0 ** min(self.failures, 16), RETRY_AFTER_AT_MOST)
         return self._until(RefusedState.BACKING_OFF, now + pause, self.failures + 1)
 
@@ -106,7 +103,7 @@ class GpuChanges:
 
 @dataclass(slots=True)
 class RefusedPods:
-    """The refused pods, the longest refused first; those that back off come last."""
+    """The refused pods, the longest refused first, those that back off last."""
 
     placer: Placer
     clock: Callable[[], float]
@@ -138,7 +135,6 @@ class RefusedPods:
         return pod is not None and pod.state is RefusedState.ASKED
 
     def answered(self, pod: RefusedPod, outcome: RequeueOutcome) -> None:
-        """A patch is answered."""
         if self._pods.get(pod.uid) is not pod:
             return
         if outcome == "written":
@@ -166,7 +162,7 @@ class RefusedPods:
         return min((pod.until for pod in self._pods.values() if now < pod.until < NEVER), default=None)
 
     def _kinds_asked(self) -> list[Hashable]:
-        """Kinds being tried; those not tried in time back off."""
+        """Kinds being tried."""
         kinds, now = [], self.clock()
         for pod in [pod for pod in self._pods.values() if pod.state is RefusedState.ASKED]:
             if pod.until <= now:

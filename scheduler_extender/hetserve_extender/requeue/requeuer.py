@@ -46,7 +46,6 @@ class Requeuer:
         self.refused = RefusedPods(self.placer, self.clock)
 
     def answered(self, raw: RawObject, offered: Sequence[str], *, placed: bool) -> None:
-        """Filter answered for a pod and the offered nodes."""
         uid = raw["metadata"]["uid"]
         if not placed:
             self.refused.refused(uid, offered)
@@ -54,7 +53,6 @@ class Requeuer:
             self._wake.set()
 
     def wake(self) -> None:
-        """Something changed that may let a refused pod in."""
         if self.refused:
             self._wake.set()
 

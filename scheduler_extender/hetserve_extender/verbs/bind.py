@@ -57,7 +57,6 @@ class Binder:
             self._start(bind)
 
     async def drain(self, within: float) -> None:
-        """Waits for binds in progress."""
         self.binds.stop_reading()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within)

@@ -1,8 +1,8 @@
 """Each bind as a state machine without requests.
 
-A Binding carries node, GPUs, and the pod's UID and resourceVersion. Binds are idempotent by UID. A lost answer is
-settled by reading the pod; until then its GPU stays booked and a new attempt goes to the same GPU, so that a late
-request does no harm.
+A Binding carries node, GPUs, and the pod's UID and resourceVersion; repeated binds are idempotent by UID. After a lost
+answer the pod is read. Until its outcome is known, the GPU stays booked and a new attempt uses the same GPU, so that a
+late request does no harm.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Binds:
     # Inputs. Each sets the next state; one that raises ends the bind as `failed` does.
 
     def called(self, args: BindArgs) -> Bind:
-        """Takes a call: the bind in progress, a new one, or one that ended at once."""
+        """Returns the bind in progress, a new one, or one that ended at once."""
         known = self.running.get(args.uid)
         if known is None:
             return self._begin(Bind(args, _UNKNOWN))
@@ -166,11 +166,9 @@ class Binds:
         return Bind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
 
     def answered(self, bind: Bind, answer: Answer) -> None:
-        """Takes an answer of the API server."""
         self._follow(bind, answer, "")
 
     def lost(self, bind: Bind, words: str) -> None:
-        """Takes the loss of an answer; `words` is the error."""
         self._follow(bind, None, words)
 
     def failed(self, bind: Bind) -> None:
@@ -180,12 +178,12 @@ class Binds:
         self._doubt(bind.args.uid)
 
     def verify_overdue(self) -> list[Bind]:
-        """Queues binds that the watch has not confirmed in time; returns those to read now."""
+        """Returns binds to read now, because the watch has not confirmed them in time."""
         self.overdue.extend(self.placer.overdue())
         return self.next_reads()
 
     def next_reads(self) -> list[Bind]:
-        """Starts further reads; one late answer delays no other."""
+        """Returns further binds to read; one late answer delays no other."""
         free = self.read_at_once - sum(bind.verifies for bind in self.running.values())
         begun: list[Bind] = []
         while self.overdue and len(begun) < free:
@@ -307,7 +305,7 @@ class Binds:
         )
 
     def _revision(self, uid: str, answer: Answer) -> tuple[str, str]:
-        """resourceVersion (empty if the pod is bound, gone or another) and why it cannot be bound."""
+        """resourceVersion, empty if the pod is bound, gone or another, with the reason."""
         raw = answer.json() if answer.ok else {}
         pod = PodOutline(raw)
         if uid_of(raw) != uid or pod.node or not (revision := pod.revision):
@@ -366,7 +364,6 @@ class Binds:
         self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))
 
     def _release(self, uid: str) -> None:
-        """Releases the booking unless the watch has confirmed it."""
         held = self.placer.ledger.booking(uid)
         if held is not None and not held.confirmed:
             self.placer.ledger.release(uid)
@@ -392,9 +389,7 @@ def binding(args: BindArgs, booking: Booking | None, revision: str) -> dict[str,
 
 
 def _placeable(pod: PodView) -> GpuRequest:
-    """The pod's GPU request. Refuses foreign pods: a caller could bind them past their scheduler's taints and
-    affinities.
-    """
+    """The pod's GPU request. Refuses other schedulers' pods, whose taints and affinities a caller could bypass."""
     try:
         request = pod.placeable()
     except ValueError as error:
@@ -405,5 +400,4 @@ def _placeable(pod: PodView) -> GpuRequest:
 
 
 def _on_node(node: str, args: BindArgs) -> Ended:
-    """Ends the bind of a pod that is on `node`."""
     return _BOUND if node == args.node else Ended("elsewhere", f"pod is already bound to node {node}")

@@ -70,9 +70,7 @@ class BindArgs:
 
 
 class PassedNames:
-    """The nodes that the last filter passed, as written: its prioritize sends the same text, which then needs no
-    parsing.
-    """
+    """The nodes that the last filter passed, as written, so that its prioritize needs no parsing."""
 
     MOST: Final = 2 << 20
     """Bytes kept: 5,000 nodes with the longest names."""
@@ -82,7 +80,6 @@ class PassedNames:
         self._end = b""
 
     def keep(self, names: tuple[str, ...], written: bytes) -> None:
-        """Keeps names and their JSON, unless too large."""
         self._names, self._end = ((), b"") if len(written) > self.MOST else (names, b',"NodeNames":%b}' % written)
 
     def request(self, body: bytes) -> RawObject | None:
@@ -170,7 +167,6 @@ def filter_error(text: str) -> bytes:
 
 
 def priorities(scores: Mapping[str, int]) -> bytes:
-    """HostPriorityList with scores of 0 to MAX_SCORE."""
     return b"[%b]" % b",".join(map(getitem, map(_entries.__getitem__, scores), scores.values()))
 
 
@@ -180,7 +176,7 @@ def bind_result(error: str) -> bytes:
 
 
 def _check_size(body: bytes) -> None:
-    """Refuses too many values; each but the first follows a comma or an opening bracket."""
+    """Refuses too many values; each but the first follows a comma or a bracket."""
     if len(body) <= _SMALL:
         return
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
@@ -195,7 +191,6 @@ def _load(body: bytes) -> object:
 
 
 def _field(content: RawObject, key: str) -> Any:
-    """The value of a key in any case."""
     if key in content:
         return content[key]
     lower = key.lower()
