@@ -17,7 +17,7 @@ from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 
-async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:
+async def test_a_failed_task_restarts_with_growing_delay_and_each_failure_is_logged() -> None:
     pauses: list[float] = []
     told: list[str] = []
 

@@ -147,7 +147,7 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_process_without_descriptors_is_told_by_its_own_looks() -> None:
+async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None:
     api, port = cluster(), free_port()
     async with running(Extender(settings(port), api)) as one:
         await until(lambda: "verbs" in one.extender.addresses)

@@ -95,7 +95,7 @@ def test_no_queue_is_no_number_of_queues() -> None:
         cluster({Shape(MiB(1), "a"): 1}, 0, LARGEST, 0)
 
 
-def test_the_bound_on_waiting_is_told_for_every_priority() -> None:
+def test_every_priority_has_a_bound_on_waiting() -> None:
     result = next_round(
         _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
     )
