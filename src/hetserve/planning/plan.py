@@ -26,7 +26,12 @@ class Evaluator(Protocol):
 
 def summary(counts: Counts) -> str:
     """Counts without zeros: ``1xg4dn.xlarge+13xr5n.large``; ``none`` if all are zero."""
-    return "+".join(f"{count}x{name}" for name, count in counts if count) or "none"
+    return "+".join(summary_parts(counts))
+
+
+def summary_parts(counts: Counts) -> tuple[str, ...]:
+    """Counts without zeros, a text for each type; ``none`` if all are zero."""
+    return tuple(f"{count}x{name}" for name, count in counts if count) or ("none",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 from hetserve.api.model_profile import QUANTILES
 from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
+from hetserve.registry.choices import FitKind
 
-Kind = Literal["linear", "table", "auto"]
 STRAIGHT: Final = 0.05
 """Largest relative error at a measured batch for which `auto` chooses a line."""
 
@@ -61,7 +61,7 @@ class Fit:
         return entry.batch, error
 
 
-def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = False) -> Fit:
+def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = False) -> Fit:
     """Fit of the samples.
 
     kind: `auto` chooses a line if at least three batches were measured and it misses no mean by more than 5 %, else a
@@ -102,7 +102,7 @@ def _without_outliers(samples: Samples, notes: list[str]) -> Mapping[int, tuple[
     return kept
 
 
-def _kind(kind: Kind, batches: int, error: float) -> tuple[Literal["linear", "table"], str]:
+def _kind(kind: FitKind, batches: int, error: float) -> tuple[Literal["linear", "table"], str]:
     off = f"the line is at most {error * 100:.1f} % off at a measured batch"
     if kind != "auto":
         return kind, f"as asked; {off}"

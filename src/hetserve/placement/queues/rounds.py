@@ -16,13 +16,12 @@ from typing import Final
 
 from hetserve.placement.queues.clustering import Queues, Shape
 from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
+from hetserve.placement.queues.reasons import LongestWait, Overdue, QueueTurn, ReleaseReason
 from hetserve.placement.queues.weights import Weights, weight
 from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
 """Every how many releases of a priority the longest waiting pod is released: the p of the bound in docs/queues.md."""
-OUT_OF_TURN: Final = -1
-"""The queue of a release that no queue decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +87,13 @@ class Release:
     """
 
     pod: Waiting
-    queue: int
-    reason: str
+    reason: ReleaseReason
     number: int = field(default=0, compare=False)
     due: int = field(default=0, compare=False)
 
     @property
     def out_of_turn(self) -> bool:
-        return self.queue == OUT_OF_TURN
+        return isinstance(self.reason, Overdue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,6 @@ class Round:
     releases: tuple[Release, ...]
     queues: tuple[Queue, ...]
     fairness: Fairness
-    reason: str
     period: int
 
     def wait_bounds(self) -> Mapping[int, int]:
@@ -155,7 +152,7 @@ def next_round(
         for member in members:
             lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
         turns.release(priority, counts, lines)
-    return turns.result(f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait")
+    return turns.result()
 
 
 def entry(pod: Waiting) -> Entry:
@@ -205,13 +202,13 @@ class RoundInProgress:
         self.since_oldest[priority] = since if take <= 0 else self._pick(lanes, take, since)
         self.queues += [lane.queue(priority) for lane in lanes]
 
-    def result(self, reason: str) -> Round:
+    def result(self) -> Round:
         held = {queue.id: queue.length - queue.released for queue in self.queues}
         credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # empty: no credit, no debt
         state = Fairness(
             MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
         )
-        return Round(tuple(self.releases), tuple(self.queues), state, reason, self.settings.oldest_every)
+        return Round(tuple(self.releases), tuple(self.queues), state, self.settings.oldest_every)
 
     def _pick(self, lanes: Sequence[_Lane], take: int, since: int) -> int:
         """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
@@ -222,13 +219,14 @@ class RoundInProgress:
             for lane in live:
                 credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
             since = (since + 1) % period
+            reason: ReleaseReason
             if since == 0:
-                lane, reason = min(live, key=_Lane.head), "has waited longest"
+                lane, reason = min(live, key=_Lane.head), LongestWait()
             else:
                 lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
-                reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
+                reason = QueueTurn(lane.id, lane.weight / total)
             credit[lane.id] -= 1.0
-            self.releases.append(Release(lane.head()[-1], lane.id, reason))
+            self.releases.append(Release(lane.head()[-1], reason))
             lane.next += 1
         return since
 

@@ -147,7 +147,7 @@ class WaitingLine:
             counts = {shape: len(pods) for shape, pods in level.shapes.items()}
             level.follow(turns.partition(priority, counts, largest_gpu))
             turns.release(priority, counts, level.lines)
-        made = turns.result(f"{outstanding} of {self.settings.beta} released pods are unbound, {len(self)} wait")
+        made = turns.result()
         self.fairness = made.fairness
         return replace(made, releases=tuple(map(self._numbered, made.releases)))
 
