@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.kairos.measure import Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.setting import Case
+from benchmarks.kairos.evaluation.measure import Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.paper.setting import Case
 
 from hetserve.planning import Counts
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.kairos.measure import ranking
-from benchmarks.kairos.setting import Case, problem
+from benchmarks.kairos.evaluation.measure import ranking
+from benchmarks.kairos.paper.setting import Case, problem
 
 from hetserve.planning import Counts
 from hetserve.planning.kairos.plus import plan_kairos_plus

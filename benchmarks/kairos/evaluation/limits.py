@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.kairos.setting import Case, system
+from benchmarks.kairos.paper.setting import Case, system
 
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.dispatch.oracle import oracle_throughput

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 import numpy as np
-from benchmarks.kairos.setting import BASE, TYPES, Case, problem, system
+from benchmarks.kairos.paper.setting import BASE, TYPES, Case, problem, system
 
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from benchmarks.kairos.measure import Scale, allowable, bound_of
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture, qps
-from benchmarks.kairos.setting import Case, cost, counts_of, homogeneous, short
+from benchmarks.kairos.evaluation.measure import Scale, allowable, bound_of
+from benchmarks.kairos.paper.setting import Case, cost, counts_of, homogeneous, short
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture, qps
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy

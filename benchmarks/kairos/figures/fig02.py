@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from benchmarks.kairos.measure import Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture
-from benchmarks.kairos.setting import TYPES, Case, homogeneous
+from benchmarks.kairos.evaluation.measure import Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.paper.setting import TYPES, Case, homogeneous
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts

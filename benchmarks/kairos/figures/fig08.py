@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.measure import Scale
-from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import kept_or_measured, picture
+from benchmarks.kairos.evaluation.measure import Scale
+from benchmarks.kairos.report.plots import bars, figure
+from benchmarks.kairos.report.results import kept_or_measured, picture
 from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 8: Kairos over homogeneous"

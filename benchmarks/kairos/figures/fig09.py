@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.measure import SCHEMES, Scale
-from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import kept_or_measured, picture
+from benchmarks.kairos.evaluation.measure import SCHEMES, Scale
+from benchmarks.kairos.report.plots import bars, figure
+from benchmarks.kairos.report.results import kept_or_measured, picture
 from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 9: Kairos against other schemes, each at its own best configuration"

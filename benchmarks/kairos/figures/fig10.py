@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.guided import guided
-from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture
-from benchmarks.kairos.setting import MODELS, Case, short
+from benchmarks.kairos.evaluation.guided import guided
+from benchmarks.kairos.evaluation.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.paper.setting import MODELS, Case, short
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
-from benchmarks.kairos.exhaustive import everything
-from benchmarks.kairos.fig02 import space_of
-from benchmarks.kairos.guided import guided
-from benchmarks.kairos.measure import Scale
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture
-from benchmarks.kairos.setting import MODELS, Case
+from benchmarks.kairos.evaluation.exhaustive import everything
+from benchmarks.kairos.evaluation.guided import guided
+from benchmarks.kairos.evaluation.measure import Scale
+from benchmarks.kairos.figures.fig02 import space_of
+from benchmarks.kairos.paper.setting import MODELS, Case
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.fig02 import space_of
-from benchmarks.kairos.guided import guided
-from benchmarks.kairos.limits import oracle
-from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture, qps
-from benchmarks.kairos.setting import Case, kairos_plan, short
+from benchmarks.kairos.evaluation.guided import guided
+from benchmarks.kairos.evaluation.limits import oracle
+from benchmarks.kairos.evaluation.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.figures.fig02 import space_of
+from benchmarks.kairos.paper.setting import Case, kairos_plan, short
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture, qps
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts

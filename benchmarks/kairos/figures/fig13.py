@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.measure import Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.reference import LARGEST_RATIO, SPEARMAN
-from benchmarks.kairos.results import qps
-from benchmarks.kairos.setting import MODELS, Case, kairos_plan, short
+from benchmarks.kairos.evaluation.measure import Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.paper.reference import LARGEST_RATIO, SPEARMAN
+from benchmarks.kairos.paper.setting import MODELS, Case, kairos_plan, short
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import qps
 from benchmarks.reporting import Json, table, verdict
 from scipy.stats import spearmanr
 

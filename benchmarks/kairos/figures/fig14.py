@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from benchmarks.kairos.limits import oracle
-from benchmarks.kairos.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.results import picture, qps
-from benchmarks.kairos.setting import Case, short
+from benchmarks.kairos.evaluation.limits import oracle
+from benchmarks.kairos.evaluation.measure import SCHEMES, Scale, in_parallel, looked_up, ranking
+from benchmarks.kairos.paper.setting import Case, short
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import picture, qps
 from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 14: the ten highest bounds under other dispatchers (RM2)"

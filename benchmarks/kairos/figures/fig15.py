@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.measure import Scale
-from benchmarks.kairos.robustness import describe_cases, measure_cases, used
-from benchmarks.kairos.setting import MODELS, Case
+from benchmarks.kairos.evaluation.measure import Scale
+from benchmarks.kairos.figures.robustness import describe_cases, measure_cases, used
+from benchmarks.kairos.paper.setting import MODELS, Case
 from benchmarks.reporting import Json
 
 TITLE: Final = "Fig. 15: budgets of 5 and 10 $/h, SLO x 1.2"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.kairos.measure import Scale
-from benchmarks.kairos.robustness import describe_cases, describe_misjudged, measure_cases, used
-from benchmarks.kairos.setting import MODELS, Case
+from benchmarks.kairos.evaluation.measure import Scale
+from benchmarks.kairos.figures.robustness import describe_cases, describe_misjudged, measure_cases, used
+from benchmarks.kairos.paper.setting import MODELS, Case
 from benchmarks.reporting import Json
 
 TITLE: Final = "Fig. 16: Gaussian batch sizes, errors of the profiles, noise of the service"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from benchmarks.kairos.limits import fluid, oracle
-from benchmarks.kairos.measure import SCHEMES, Scale, allowable, at, bound_of, in_parallel, own_best
-from benchmarks.kairos.reference import CONFIGURATIONS, RUNS, TOLERANCE
-from benchmarks.kairos.results import qps
-from benchmarks.kairos.setting import MODELS, Case, homogeneous, kairos_plan, short
+from benchmarks.kairos.evaluation.limits import fluid, oracle
+from benchmarks.kairos.evaluation.measure import SCHEMES, Scale, allowable, at, bound_of, in_parallel, own_best
+from benchmarks.kairos.paper.reference import CONFIGURATIONS, RUNS, TOLERANCE
+from benchmarks.kairos.paper.setting import MODELS, Case, homogeneous, kairos_plan, short
+from benchmarks.kairos.report.results import qps
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy

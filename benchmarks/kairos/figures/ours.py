@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from benchmarks.kairos.limits import fluid
-from benchmarks.kairos.measure import Scale, at, in_parallel, own_best
-from benchmarks.kairos.plots import COLOURS, figure
-from benchmarks.kairos.reference import OF_LP_GOAL
-from benchmarks.kairos.results import kept_or_measured, picture, qps
-from benchmarks.kairos.setting import MODELS, Case, kairos_plan, short, system
+from benchmarks.kairos.evaluation.limits import fluid
+from benchmarks.kairos.evaluation.measure import Scale, at, in_parallel, own_best
+from benchmarks.kairos.paper.reference import OF_LP_GOAL
+from benchmarks.kairos.paper.setting import MODELS, Case, kairos_plan, short, system
+from benchmarks.kairos.report.plots import COLOURS, figure
+from benchmarks.kairos.report.results import kept_or_measured, picture, qps
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from benchmarks.kairos.limits import fluid
-from benchmarks.kairos.measure import STEPS, Scale, allowable, bound_of, in_parallel
-from benchmarks.kairos.plots import bars, figure
-from benchmarks.kairos.results import picture
-from benchmarks.kairos.setting import MODELS, TYPES, Case, homogeneous, kairos_plan, problem, short, system
+from benchmarks.kairos.evaluation.limits import fluid
+from benchmarks.kairos.evaluation.measure import STEPS, Scale, allowable, bound_of, in_parallel
+from benchmarks.kairos.paper.setting import MODELS, TYPES, Case, homogeneous, kairos_plan, problem, short, system
+from benchmarks.kairos.report.plots import bars, figure
+from benchmarks.kairos.report.results import picture
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch import make_policy

@@ -20,7 +20,7 @@ from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.simulation.system import System
 from hetserve.units import MicroDollarsPerHour, Seconds, parse_money
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
+REPOSITORY: Final = Path(__file__).resolve().parents[3]
 PRICES: Final = {"g4dn.xlarge": "0.526", "c5n.2xlarge": "0.432", "r5n.large": "0.149", "t3.xlarge": "0.1664"}
 TYPES: Final = tuple(PRICES)
 BASE: Final = TYPES[0]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import matplotlib as mpl
-from benchmarks.kairos.results import KEPT
+from benchmarks.kairos.report.results import KEPT
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from benchmarks.kairos.results import KEPT
+from benchmarks.kairos.report.results import KEPT
 from benchmarks.reporting import Json
 
 FIGURES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from benchmarks.kairos.measure import Scale
+from benchmarks.kairos.evaluation.measure import Scale
 from benchmarks.reporting import Json, Kept, machine
 
 KEPT: Final = Kept("kairos")
@@ -45,7 +45,7 @@ def kept_or_measured(name: str, scale: Scale) -> Json:
     kept = KEPT.load(name)
     if kept is not None:
         return kept[1]
-    module = cast("Figure", import_module(f"benchmarks.kairos.{name}"))
+    module = cast("Figure", import_module(f"benchmarks.kairos.figures.{name}"))
     return module.measure(scale)
 
 

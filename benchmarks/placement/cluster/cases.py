@@ -123,7 +123,7 @@ def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[st
     """Command of a case's extender; `times`: where ours writes the own time of every verb (None: as shipped)."""
     component = cluster.component("extender")
     if case.startswith("no-op"):
-        module, shape = "benchmarks.placement.noop_extender", case.removeprefix("no-op ")
+        module, shape = "benchmarks.placement.cluster.noop_extender", case.removeprefix("no-op ")
         account = str(cluster.folder.account(component.name))
         port = str(cluster.ports.extender)
         return [sys.executable, "-m", module, "--port", port, "--shape", shape, "--kubeconfig", account]
@@ -133,7 +133,7 @@ def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[st
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
     if times is None:
         return command
-    return [sys.executable, "-m", "benchmarks.placement.timed_extender", str(times), *command[1:]]
+    return [sys.executable, "-m", "benchmarks.placement.cluster.timed_extender", str(times), *command[1:]]
 
 
 def write_settings(cluster: Cluster, case: str, **election: str) -> Json:

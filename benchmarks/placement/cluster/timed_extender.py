@@ -3,7 +3,7 @@
 The shipped histogram has buckets; a p99 beside a limit needs the times themselves. A verb's own time is from the
 whole request to the whole answer. A bind waits for the API server meanwhile, and for its turn on the loop: its own
 time is the sum of the steps that its tasks run; the whole time is kept beside it.
-Run: `python -m benchmarks.placement.timed_extender OUT.json [arguments of hetserve-extender]`.
+Run: `python -m benchmarks.placement.cluster.timed_extender OUT.json [arguments of hetserve-extender]`.
 """
 
 from __future__ import annotations

@@ -13,11 +13,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.placement import apart_plot, cases
-from benchmarks.placement.load import pods, seeded
-from benchmarks.placement.processors import one_apart
-from benchmarks.placement.rates import GOALS, GPUS, PODS, SIZES, STANDARD, cluster_of, goal_line, one_case, ratio
+from benchmarks.placement.cluster import cases
+from benchmarks.placement.cluster.load import pods, seeded
+from benchmarks.placement.cluster.processors import one_apart
 from benchmarks.placement.results import Scale
+from benchmarks.placement.sections import apart_plot
+from benchmarks.placement.sections.rates import (
+    GOALS,
+    GPUS,
+    PODS,
+    SIZES,
+    STANDARD,
+    cluster_of,
+    goal_line,
+    one_case,
+    ratio,
+)
 from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster

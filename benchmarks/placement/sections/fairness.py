@@ -14,9 +14,9 @@ from itertools import product
 from statistics import fmean, median
 from typing import Final
 
-from benchmarks.placement.contention import STUCK_AFTER, SimulatedTestbed, Tenant
 from benchmarks.placement.results import FOLDER, Scale
-from benchmarks.placement.traces import TRACES
+from benchmarks.placement.simulated.contention import STUCK_AFTER, SimulatedTestbed, Tenant
+from benchmarks.placement.simulated.traces import TRACES
 from benchmarks.reporting import Json, table
 
 from hetserve.placement import QueueSettings

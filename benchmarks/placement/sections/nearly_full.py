@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-from benchmarks.placement import cases
-from benchmarks.placement.load import NAMESPACE, LoadClient, pods, renamed, seeded
-from benchmarks.placement.rates import GPU_MIB, GPUS, cluster_of
+from benchmarks.placement.cluster import cases
+from benchmarks.placement.cluster.load import NAMESPACE, LoadClient, pods, renamed, seeded
 from benchmarks.placement.results import Scale
+from benchmarks.placement.sections.rates import GPU_MIB, GPUS, cluster_of
 from benchmarks.reporting import Json, table, verdict
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -13,7 +13,7 @@ from statistics import median, pstdev
 from typing import Final
 
 from benchmarks.placement.results import FOLDER, Scale
-from benchmarks.placement.testbed import HETSEV_MODELS, MIXED_MODELS, TestbedModel, arrivals, testbed
+from benchmarks.placement.simulated.testbed import HETSEV_MODELS, MIXED_MODELS, TestbedModel, arrivals, testbed
 from benchmarks.reporting import Json, table
 
 from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.placement.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib
-from benchmarks.placement.rates import cluster_of
+from benchmarks.placement.cluster.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib
 from benchmarks.placement.results import Scale
+from benchmarks.placement.sections.rates import cluster_of
 from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster

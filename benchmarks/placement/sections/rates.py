@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.placement import cases, rates_plot
-from benchmarks.placement.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib, pods, renamed, seeded
+from benchmarks.placement.cluster import cases
+from benchmarks.placement.cluster.load import NAMESPACE, LoadClient, cpu_seconds, peak_mib, pods, renamed, seeded
 from benchmarks.placement.results import Scale
+from benchmarks.placement.sections import rates_plot
 from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster

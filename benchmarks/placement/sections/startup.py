@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-from benchmarks.placement import cases
-from benchmarks.placement.load import LoadClient, cpu_seconds, peak_mib, pods, seeded
-from benchmarks.placement.rates import GPUS, cluster_of
+from benchmarks.placement.cluster import cases
+from benchmarks.placement.cluster.load import LoadClient, cpu_seconds, peak_mib, pods, seeded
 from benchmarks.placement.results import REPOSITORY, Scale
+from benchmarks.placement.sections.rates import GPUS, cluster_of
 from benchmarks.reporting import Json, table, verdict
 
 from harness.cluster import Cluster

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from benchmarks.placement.testbed import testbed
+from benchmarks.placement.simulated.testbed import testbed
 
 from hetserve.placement import GpuRequest, Ledger, NodeInventory, Waiting, decide
 from hetserve.placement.queues.waiting_line import WaitingLine

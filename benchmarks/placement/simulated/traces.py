@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchmarks.placement.contention import Pod, Tenant
+from benchmarks.placement.simulated.contention import Pod, Tenant
 
 
 @dataclass(frozen=True, slots=True)
