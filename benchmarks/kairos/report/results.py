@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 from benchmarks.kairos.evaluation.measure import Scale
 from benchmarks.reporting import Json, Kept, machine
 
-KEPT: Final = Kept("kairos")
+KEPT: Final = Kept("kairos", "kairos.figures")
 
 
 class Figure(Protocol):
