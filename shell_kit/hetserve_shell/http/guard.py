@@ -51,6 +51,11 @@ class Guard:
         """How many connections are open."""
         return len(self.admission)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no timer is pending."""
+        return self._ticker is None
+
     def over(self, protocol: asyncio.BaseProtocol) -> asyncio.Protocol:
         """What the event loop gets in the place of a server's protocol."""
         return _Guarded(self, cast("asyncio.Protocol", protocol))

@@ -234,8 +234,7 @@ async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.Monke
 
 def _stop_accepting(extender: Extender) -> None:
     """As a loop does that gives its listener up."""
-    assert extender.verbs._server is not None
-    extender.verbs._server.close()
+    extender.verbs.close_listener()
 
 
 async def test_an_end_in_order_still_gives_the_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:

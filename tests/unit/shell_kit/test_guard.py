@@ -231,7 +231,7 @@ async def test_nothing_is_left_to_do_when_nobody_is_connected(silent: Port, capl
     assert silent.guard is not None
     client = await silent.connect()
     await ended(client)
-    await until(lambda: silent.guard is not None and silent.guard._ticker is None)
+    await until(lambda: silent.guard is not None and silent.guard.idle)
     assert silent.guard.connections == 0
 
 

@@ -15,8 +15,10 @@ from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import plot_option
 from hetserve.files import UnreadableError
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
+from hetserve.units import format_money
 
 if TYPE_CHECKING:
+    from hetserve.planning import Problem
     from hetserve.simulation.recording import Recording
 
 
@@ -51,6 +53,18 @@ class Effort:
         warm_up = f", the first {self.warm_up} of them not counted" if self.warm_up else ""
         seeds = f"seed{'s'[: len(self.seeds) > 1]} {', '.join(map(str, self.seeds))}"
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
+
+
+def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
+    """What was asked and simulated, as the documents of several commands show it."""
+    return {
+        "sloSeconds": problem.slo.latency,
+        "percentile": problem.slo.percentile,
+        "budget": None if problem.budget is None else format_money(problem.budget),
+        "queries": effort.queries,
+        "seed": effort.seeds[0],
+        "seeds": list(effort.seeds),
+    }
 
 
 def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> Arrivals | Recording:

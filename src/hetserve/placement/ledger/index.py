@@ -7,10 +7,11 @@ ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,19 @@ _NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
 _NOTHING: Final[Collection[Unattributed]] = ()
 _FIRST: Final = np.zeros(1, dtype=np.int64)
 _FIRST.setflags(write=False)
+
+
+class Occupancy(NamedTuple):
+    """What bookings change in an index: values per GPU, and counts by node and by model."""
+
+    free: Numbers
+    pods: Numbers
+    idle: Mask
+    open: Mask
+    usable: Mask
+    content: int
+    unattributed: dict[str, dict[Unattributed, int]]
+    holders: dict[tuple[str, bool], dict[int, int]]
 
 
 class GpuIndex:
@@ -80,6 +94,18 @@ class GpuIndex:
         for model in booking.other_models:
             self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
+
+    def occupancy(self) -> Occupancy:
+        """What bookings have changed; the arrays are the index's own."""
+        own = self.free, self.pods, self.idle, self.open, self.usable
+        return Occupancy(*own, self.content, self._unattributed, self._holders)
+
+    def occupied(self, occupancy: Occupancy) -> GpuIndex:
+        """An index over the same GPUs with other bookings; it takes the arrays and tables as they are."""
+        made = copy(self)
+        made.free, made.pods, made.idle, made.open, made.usable = occupancy[:5]
+        made.content, made._unattributed, made._holders = occupancy[5:]
+        return made
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
         """Whether a GPU on which the request is booked holds another pod that must not share it."""

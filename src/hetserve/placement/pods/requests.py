@@ -104,6 +104,10 @@ class GpuRequest:
     selector: GpuSelector = ANY_GPU
     priority: int = 0
 
+    def identity(self) -> dict[str, str | None]:
+        """The pod and its model, as JSON shows them."""
+        return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
+
     @property
     def needs_gpu(self) -> bool:
         return self.whole or self.memory_mib > 0

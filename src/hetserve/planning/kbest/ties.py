@@ -117,28 +117,29 @@ def _enter(best: Incumbents, found: int, counts: Ints) -> int:
 @njit_inner
 def _can(table: Leaders, leader: int, column: int, money: int, least: float, most: float) -> bool:
     """Whether spending exactly `money` on free types from a column on can serve a rate in [least, most]."""
-    rate, left = 0.0, money
-    size = table.size[leader]
-    for i in range(size):
-        if table.column[leader, i] >= column:
-            part = min(left, table.most[leader, i] * table.price[leader, i])
-            rate += part * table.per_price[leader, i]
-            left -= part
-            if left == 0:
-                break
+    rate, left = _spend(table, leader, column, money, best_first=True)
     if left > 0 or rate + MARGIN < least:
         return False
     if most == np.inf:
         return True
+    rate, left = _spend(table, leader, column, money, best_first=False)
+    return bool(rate - MARGIN <= most)
+
+
+@njit_inner
+def _spend(table: Leaders, leader: int, column: int, money: int, best_first: bool) -> tuple[float, int]:
+    """Rate that the money buys in fractions of free types from a column on, the best or the worst first; the rest."""
     rate, left = 0.0, money
-    for i in range(size - 1, -1, -1):
+    size = table.size[leader]
+    for k in range(size):
+        i = k if best_first else size - 1 - k
         if table.column[leader, i] >= column:
             part = min(left, table.most[leader, i] * table.price[leader, i])
             rate += part * table.per_price[leader, i]
             left -= part
             if left == 0:
                 break
-    return bool(rate - MARGIN <= most)
+    return rate, left
 
 
 class Aim(NamedTuple):
