@@ -1,4 +1,4 @@
-"""Why a pod is released now: values, and their words for log lines and events."""
+"""Why a pod is released now, as values, and their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LongestWait:
 
 @dataclass(frozen=True, slots=True)
 class QueueTurn:
-    """The turn of a queue, by its credit. `share`: its part of the weight of the queues that still hold pods."""
+    """The turn of a queue, by its credit. `share`: of the weight of the queues that still hold pods."""
 
     queue: int
     share: float
@@ -30,7 +30,6 @@ ReleaseReason = LongestWait | QueueTurn | Overdue
 
 
 def reason_text(reason: ReleaseReason) -> str:
-    """The words of a reason."""
     match reason:
         case LongestWait():
             return "has waited longest"
