@@ -69,6 +69,11 @@ class PlacementLog:
         self._wake = asyncio.Event()
         self._texts = Shared(self._text)
 
+    @property
+    def settled(self) -> bool:
+        """Whether every record is written."""
+        return not self._unsettled
+
     def placer(self, clock: Callable[[], Seconds], hold: Seconds, **settings: Any) -> JournaledPlacer:
         self._placer = JournaledPlacer(clock, hold, self.write, **settings)
         self._begin(self._placer)

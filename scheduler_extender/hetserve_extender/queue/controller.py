@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from hetserve.placement import QueueSettings, Round, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.scheduling_gate import Stuck
+from hetserve.placement.queues.reasons import reason_text
 from hetserve.placement.queues.rounds import Release
 from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
@@ -174,12 +175,12 @@ class QueueController:
             self.wake()
         if outcome == "released":
             level = logging.WARNING if failed_open else logging.INFO
-            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, release.reason)
+            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, reason_text(release.reason))
         else:
             log.warning("release %s/%s: %s", pod.namespace, pod.name, error)
         self.on_lift("failed-open" if failed_open else outcome)
         if failed_open:
-            await post_warning(self.events, pod, FAIL_OPEN_REASON, release.reason)
+            await post_warning(self.events, pod, FAIL_OPEN_REASON, reason_text(release.reason))
 
     def _report_unreadable(self) -> None:
         unreadable = self.placer.stuck()

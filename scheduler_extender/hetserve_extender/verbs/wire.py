@@ -26,7 +26,7 @@ _SMALL: Final = 256 * 1024
 """Bytes that need no count of their values."""
 
 
-class _Entries(dict[str, tuple[bytes, ...]]):
+class HostEntries(dict[str, tuple[bytes, ...]]):
     """Cache of HostPriorityList entries by host and score: ten times as fast as writing them."""
 
     _MOST: Final = 8192
@@ -42,7 +42,7 @@ class _Entries(dict[str, tuple[bytes, ...]]):
         return made
 
 
-_entries: Final = _Entries()
+_entries: Final = HostEntries()
 
 
 class WireError(ValueError):

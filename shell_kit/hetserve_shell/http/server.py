@@ -50,11 +50,16 @@ class HttpServer:
         self._tick(loop)
         self._server = await loop.create_server(lambda: Connection(self), sock=listener, backlog=self.limits.backlog)
 
+    def close_listener(self) -> None:
+        """Accept no more connections; those that are open stay."""
+        if self._server is not None:
+            self._server.close()
+
     async def stop(self, within: float) -> None:
         """Stops listening, finishes requests, and after `within` seconds closes the rest."""
         if self._server is None:
             return
-        self._server.close()
+        self.close_listener()
         self._server = None
         for connection in self.admission:
             connection.finish()

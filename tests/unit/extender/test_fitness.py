@@ -147,7 +147,7 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_process_without_descriptors_is_told_by_its_own_looks() -> None:
+async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None:
     api, port = cluster(), free_port()
     async with running(Extender(settings(port), api)) as one:
         await until(lambda: "verbs" in one.extender.addresses)
@@ -234,8 +234,7 @@ async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.Monke
 
 def _stop_accepting(extender: Extender) -> None:
     """As a loop does that gives its listener up."""
-    assert extender.verbs._server is not None
-    extender.verbs._server.close()
+    extender.verbs.close_listener()
 
 
 async def test_an_end_in_order_still_gives_the_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:

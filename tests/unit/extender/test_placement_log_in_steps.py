@@ -174,7 +174,7 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
     async with asyncio.timeout(10.0):
-        while extender.refusal() or extender.log._unsettled:  # noqa: ASYNC110
+        while extender.refusal() or not extender.log.settled:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         async with httpx.AsyncClient(trust_env=False) as client:
             offered = {"Pod": gpu_pod("new"), "Nodes": None, "NodeNames": ["n7"]}
