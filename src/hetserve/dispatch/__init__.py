@@ -11,8 +11,6 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 
 
 class PolicyFactory(Protocol):
-    """A dispatch policy; `hetserve.registry.dispatch_policies` lists them."""
-
     def __call__(self, **settings: float) -> Policy:
         """Every setting has a default. Raises ValueError for one out of range."""
         ...

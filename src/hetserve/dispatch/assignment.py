@@ -40,13 +40,11 @@ class AssignmentWorkspace(NamedTuple):
 
 
 def work_sizes(rows: int, columns: int) -> tuple[int, int]:
-    """(floats, integers) of a solve."""
     return rows + 3 * columns, 3 * rows + 3 * columns
 
 
 @njit
 def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> AssignmentWorkspace:
-    """Workspace in memory of `work_sizes`."""
     a, b, c = rows + columns, rows + 2 * columns, rows + 3 * columns
     return AssignmentWorkspace(
         floats[:rows],
@@ -74,7 +72,7 @@ def assign(cost: Floats, work: AssignmentWorkspace) -> None:
         work.rank[column] = column + cost.shape[1]
     bits, waiting = work.distance.view(np.uint64), ZERO
     for row in range(cost.shape[0]):
-        for column in range(cost.shape[1]):  # numba copies slices twice
+        for column in range(cost.shape[1]):
             work.distance[column] = cost[row, column]
         column = _position(bits, _least(bits), work.rank)
         work.u[row] = cost[row, column]
@@ -140,7 +138,6 @@ def _flip_path(last: int, cost: Floats, work: AssignmentWorkspace) -> None:
 
 @njit_inner
 def _through(cost: float, v: float, length: float, dual: float) -> float:
-    """Distance of a column via a row reached at `length`, at least that."""
     return max(length, length + (cost - dual - v))
 
 

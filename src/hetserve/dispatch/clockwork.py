@@ -48,7 +48,6 @@ def decide(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """`decide` in plain Python."""
     if not snapshot.queue:
         return DispatchDecision()
     query, weights = snapshot.queue[0], snapshot.model.arrays.coefficients

@@ -22,7 +22,6 @@ def decide(
     scratch: Scratch,  # noqa: ARG001
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Pairs the head of the queue with the best idle worker."""
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size = queue.sizes[0]
@@ -43,7 +42,6 @@ def decide(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:  # noqa: ARG001
-    """`decide` in plain Python."""
     if not snapshot.queue:
         return DispatchDecision()
     head, model = snapshot.queue[0], snapshot.model

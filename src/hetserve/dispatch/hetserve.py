@@ -68,7 +68,6 @@ def decide(
 
 @njit_inner
 def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
-    """Records the pair; infinite work marks the instance as taken."""
     answer.pairs[sent, 0] = position
     answer.pairs[sent, 1] = worker
     board.free[worker] = math.inf

@@ -50,7 +50,6 @@ def board_sizes(workers: int, window: int) -> tuple[int, int]:
 
 @njit_inner
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
-    """Board in memory of `board_sizes` with `types` more."""
     floats, integers = scratch.floats, scratch.integers
     a, w = workers + types, window
     return Board(

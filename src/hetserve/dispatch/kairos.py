@@ -100,7 +100,6 @@ def _fill_one(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """One matching; parameters: xi, penalty, window."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import
 
     queue = snapshot.queue[: int(parameters[2] * len(snapshot.workers))]

@@ -49,8 +49,6 @@ class ModelArrays(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of a kernel; undefined at entry."""
-
     floats: Floats
     integers: Integers
 

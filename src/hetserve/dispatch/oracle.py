@@ -57,7 +57,6 @@ def makespan(sizes: Integers, kinds: Integers, mean: Floats, largest: Integers) 
 
 
 def reference(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
-    """The same in plain Python."""
     ordered, kinds = _check(model, counts, sizes)
     queries, mean, largest = ordered.tolist(), model.arrays.mean, model.arrays.largest
     top, total, span = queries[-1], len(queries), 0.0

@@ -75,7 +75,6 @@ def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, 
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """`decide` in plain Python."""
     arrays = snapshot.model.arrays
     base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
     auxiliary = set(range(len(snapshot.workers))) - base
