@@ -13,8 +13,8 @@ import pytest
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import fitness, shared_port
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.testing import released_lease
+from hetserve_shell.http.listener import listen
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_shell.testing.apiserver import FakeApiServer

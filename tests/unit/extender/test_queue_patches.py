@@ -60,8 +60,8 @@ async def test_a_gated_pod_that_cannot_be_read_is_reported_once(bench: Bench, co
         controller.start_round()
         await asyncio.gather(*controller.tasks)
     (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
-    assert (event["reason"], event["involvedObject"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
-    assert event["message"].endswith("it counts MiB: write 16384")
+    assert (event["reason"], event["regarding"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
+    assert event["note"].endswith("it counts MiB: write 16384")
     assert b"hetserve_queue_unreadable 1.0" in await bench.metrics.text()
     bench.api.remove(bench.api.pod("odd"))
     bench.show()
