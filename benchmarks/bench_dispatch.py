@@ -1,6 +1,6 @@
-"""Time of one matching decision, of a decision called from Python, and simulated queries per second on one core.
+"""Time of a matching decision, of a decision called from Python, and simulated queries/s on one core.
 
-Run: .venv/bin/python benchmarks/bench_dispatch.py. Compiled code is warmed up before anything is timed.
+Run: .venv/bin/python benchmarks/bench_dispatch.py
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-# A script sees its own folder only; the setting is shared with the figures.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.kairos.evaluation.measure import bound_of
@@ -37,7 +36,7 @@ REPORT = RESULTS / "dispatch.md"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DispatchScene:
-    """Queries of RM2 that came within the last half SLO, and instances of all types, some of them busy."""
+    """Queries of RM2 from the last half SLO, and instances of all types, some busy."""
 
     sizes: Integers
     arrivals: Floats
@@ -95,7 +94,7 @@ def cost_matrix(scene: DispatchScene) -> Floats:
 
 
 def microseconds(calls: list[Callable[[], object]]) -> tuple[float, float]:
-    """Median and p99 over the calls; each is the least of five timings, so that other processes are not measured."""
+    """Median and p99 over the calls; each the least of five timings."""
     taken = []
     for call in calls:
         call()
@@ -164,7 +163,7 @@ def lines() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print each figure beside its goal, and keep all in docs/results/dispatch.md."""
+    """Prints each figure beside its goal; keeps all in docs/results/dispatch.md."""
     kept = []
     for line in lines():
         print(line, flush=True)

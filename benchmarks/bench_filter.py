@@ -1,5 +1,4 @@
-"""Own time of one filter decision, beside a plain loop over the GPUs that answers the same (no HTTP in either);
-then every policy, pods on several GPUs, refusals, and the two halves of mode score.
+"""Own time of a filter decision beside a plain loop over the GPUs; every policy, several GPUs, refusals, mode score.
 
 Run: .venv/bin/python benchmarks/bench_filter.py
 """
@@ -32,7 +31,7 @@ Call = Callable[[GpuRequest], object]
 
 
 def filled(nodes: int, rng: random.Random) -> tuple[Ledger, dict[Place, tuple[int, set[str]]]]:
-    """A ledger with half of its memory booked, and the same as plain dicts: place -> (free MiB, models)."""
+    """A ledger with half of its memory booked, and as plain dicts: place -> (free MiB, models)."""
     ledger = Ledger()
     plain: dict[Place, tuple[int, set[str]]] = {}
     for number in range(nodes):
@@ -59,7 +58,7 @@ def requests_of(rng: random.Random) -> list[GpuRequest]:
 
 
 def plain_worst_fit(plain: dict[Place, tuple[int, set[str]]], request: GpuRequest) -> Place | None:
-    """Idle GPUs first, then the most free memory, then names: the rule as one reads it."""
+    """Idle GPUs first, then the most free memory, then names."""
     fits = [
         (bool(models), -free, place)
         for place, (free, models) in plain.items()
@@ -69,7 +68,7 @@ def plain_worst_fit(plain: dict[Place, tuple[int, set[str]]], request: GpuReques
 
 
 def microseconds(call: Call, requests: list[GpuRequest]) -> list[float]:
-    """Processor time of each call: on a busy machine the clock on the wall measures the others."""
+    """Processor time of each call."""
     taken = []
     for request in requests:
         start = time.thread_time()
@@ -83,7 +82,7 @@ def p99(taken: list[float]) -> float:
 
 
 def compare(nodes: int) -> str:
-    """One line: both answer the same on every request, and how long each takes."""
+    """One line: equal answers, and both times."""
     rng = random.Random(nodes)  # noqa: S311  a seeded workload, nothing secret
     ledger, plain = filled(nodes, rng)
     names = sorted({place[0] for place in plain})
@@ -104,7 +103,7 @@ def compare(nodes: int) -> str:
 
 
 def variants(ledger: Ledger, names: list[str]) -> dict[str, Call]:
-    """Every way in which a verb asks, by its name."""
+    """Every way in which a verb asks, by name."""
     index = ledger.index
 
     def decided(policy: PolicyName, gpus: int = 1, **change: object) -> Call:

@@ -1,8 +1,6 @@
-"""HetSev's integer program at 20 types with caps, running instances and launch terms, and the heuristic's gap to it.
+"""HetSev's integer program at 20 types with caps, running instances and launch terms, and the heuristic's gap.
 
-Times are processor time, so that what else runs on the machine does not change them.
-
-Run: .venv/bin/python -m benchmarks.bench_ilp [--quick]; written down by benchmarks.planning_report.
+In processor time. Run: .venv/bin/python -m benchmarks.bench_ilp [--quick]; benchmarks.planning_report writes it down.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ INSTANCES = 10 if "--quick" in sys.argv else 100
 
 
 def instance(seed: int, types: int = 20) -> Problem:
-    """Types of 10 to 316 q/s whose price per query/s varies by a factor of three; caps, running ones, slow launches."""
+    """Types of 10 to 316 q/s; prices per query/s vary by a factor of three; caps, running ones, slow launches."""
     source = Random(seed)  # noqa: S311
     options = []
     for i in range(types):
@@ -51,9 +49,9 @@ def instance(seed: int, types: int = 20) -> Problem:
 
 
 def gap(problem: Problem, bound: Callable[[Problem, Plan], Problem] = lambda problem, _: problem) -> float | None:
-    """How much dearer the heuristic is than the optimum, in percent; None where nothing carries the load.
+    """How much dearer the heuristic is than the optimum, in percent; None if nothing carries the load.
 
-    bound: what the optimum is bound to, given the heuristic's plan; prices and what runs stay the same.
+    bound: limits of the optimum, given the heuristic's plan.
     """
     if LeastCostSearch(build_model(problem), Chain()).least_cost() is None:
         return None
@@ -68,14 +66,13 @@ def gap(problem: Problem, bound: Callable[[Problem, Plan], Problem] = lambda pro
 
 
 def keeping(problem: Problem, heuristic: Plan) -> Problem:
-    """The same with every running instance kept that the heuristic keeps: none of them may be exchanged."""
+    """Every running instance that the heuristic keeps stays."""
     held = dict(heuristic.counts)
     types = (dataclasses.replace(o, min_instances=min(o.running, held[o.name])) for o in problem.types)
     return dataclasses.replace(problem, types=tuple(types))
 
 
 def fresh(problem: Problem) -> Problem:
-    """The same without running instances."""
     return dataclasses.replace(problem, types=tuple(dataclasses.replace(o, running=0) for o in problem.types))
 
 
@@ -126,7 +123,6 @@ def gap_rows() -> Iterator[Row]:
 
 
 def rows() -> Iterator[Row]:
-    """Every figure, as soon as it is measured."""
     yield from time_rows()
     yield from gap_rows()
 

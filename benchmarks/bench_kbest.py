@@ -1,8 +1,7 @@
 """Exact top ten by bound and cost: time beside the goals, and mismatches with two independent oracles.
 
-Times are processor time of one thread, so that what else runs on the machine does not change them.
-
-Run: .venv/bin/python -m benchmarks.bench_kbest [--quick]; written down by benchmarks.planning_report.
+In processor time of one thread. Run: .venv/bin/python -m benchmarks.bench_kbest [--quick]; benchmarks.planning_report
+writes it down.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ POOLS, SMALL, FULL = (70, 300, 3) if QUICK else (1000, 5000, 20)
 SMALL_SPACE = 60_000
 
 Row = tuple[str, str, str]
-"""What, the figure with its unit, and the goal beside it or nothing."""
+"""What, figure with unit, goal or nothing."""
 
 
 def kairos_space(budget: str) -> Space:
@@ -107,7 +106,7 @@ def mismatch_rows() -> list[Row]:
     rows = [(f"mismatches with brute force, {done} small pools rich in ties", str(wrong), "0")]
     wrong = 0
     for seed in range(FULL):
-        # The oracle's table has a cell per price step: a tenth of a cent keeps it to seconds per pool.
+        # The oracle's table has a cell per price step: a tenth of a cent keeps it small.
         space = full_pool(seed, FAMILIES[seed % len(FAMILIES)], capped=seed % 2 == 1, cent=1000)
         keys, costs = best_by_dp(space, grid_of(space))
         found = search_best(space)
@@ -117,9 +116,9 @@ def mismatch_rows() -> list[Row]:
 
 
 def rows() -> Iterator[Row]:
-    """Every figure, as soon as it is measured; compiled code is loaded first."""
+    """Every figure as measured; compiled code is loaded first."""
     for seed in range(3):
-        search_best(full_pool(seed, "tied", capped=False))  # with ties to settle, so that all is compiled
+        search_best(full_pool(seed, "tied", capped=False))  # compiles the third key
     yield from kairos_rows()
     yield from family_rows()
     yield from mismatch_rows()

@@ -1,6 +1,6 @@
-"""`hetserve plan` from process start to its answer, as a user waits for it: several processes, wall clock.
+"""`hetserve plan` from process start to its answer: several processes, wall clock.
 
-Run: .venv/bin/python -m benchmarks.bench_start [--quick]; written down by benchmarks.planning_report.
+Run: .venv/bin/python -m benchmarks.bench_start [--quick]; benchmarks.planning_report writes it down.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CASES = {
 
 
 def seconds(arguments: tuple[str, ...]) -> float:
-    """Wall clock of one process. Raises CalledProcessError where there is no plan."""
+    """Wall clock of one process. Raises CalledProcessError."""
     name, *options = arguments
     command = [sys.executable, "-m", "hetserve.cli", "plan", str(SAMPLES / name), *options]
     started = time.perf_counter()
@@ -34,7 +34,7 @@ def seconds(arguments: tuple[str, ...]) -> float:
 
 
 def rows() -> Iterator[Row]:
-    """Every figure, as soon as it is measured; the first process of each fills the caches of the files."""
+    """Every figure as measured; the first process of each fills the file caches."""
     for what, arguments in CASES.items():
         seconds(arguments)
         times = [seconds(arguments) for _ in range(PROCESSES)]

@@ -1,10 +1,7 @@
-"""Measures the planners and writes docs/results/planning.md and planning.json: figures, goals beside them, misses.
+"""Measures the planners and writes docs/results/planning.md and planning.json.
 
-What planner robust chooses takes minutes and is measured apart (benchmarks.robust_choices); its last outcome is
-written down here too.
-
-Run: .venv/bin/python -m benchmarks.planning_report [--quick | --render]; --quick measures less and writes nothing,
---render measures nothing and writes the page from what is stored.
+benchmarks.robust_choices measures what robust chooses. Run: .venv/bin/python -m benchmarks.planning_report [--quick |
+--render]; --quick measures less and writes nothing, --render only writes the page.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ the goal is missed.
 
 
 def measured(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows as they are, each printed when it comes."""
+    """Prints each row."""
     for what, value, goal in rows:
         verdict = f"goal: {goal}, {'held' if held(value, goal) else 'MISSED'}" if goal else ""
         print(f"{what:80} {value:46} {verdict}".rstrip(), flush=True)
@@ -43,7 +40,7 @@ def measured(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def held(value: str, goal: str) -> bool:
-    """Whether a figure keeps its goal: `< 1 ms`, `median < 10, p99 < 50 ms`, or a number that must be met."""
+    """Whether a figure keeps its goal: `< 1 ms`, `median < 10, p99 < 50 ms`, or an exact number."""
     if "<" not in goal:
         return value == goal
     for name, limit in re.findall(rf"(\w*) *< ({_NUMBER})", goal):
@@ -62,7 +59,6 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def choices(outcome: dict[str, Any]) -> str:
-    """The section on what robust chooses."""
     rows = outcome["problems"]
     wins = sum(row["overBest"] > 0.999 for row in rows)
     mean = statistics.fmean(row["overBest"] for row in rows)

@@ -1,4 +1,4 @@
-"""What the reports under docs/results share: measurements kept as JSON, tables, verdicts, the machine in one line."""
+"""What the reports under docs/results share: kept measurements, tables, verdicts, the machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Json = dict[str, Any]
 
 
 class ReportPart(Protocol):
-    """A module that measures one thing and describes it."""
+    """Measures one thing and describes it."""
 
     TITLE: str
 
     def describe(self, data: Json) -> str:
-        """Markdown: the table, the goal or the paper's words beside each figure, held or missed."""
+        """Markdown: table, goals, held or missed."""
         ...
 
 
@@ -46,13 +46,12 @@ class Kept:
         return RESULTS / f"{self.name}.md"
 
     def save(self, part: str, about: Json, data: Json) -> None:
-        """Keep a measurement with what is needed to repeat it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"about": about, "data": _rounded(data)}, indent=1)
         (self.folder / f"{part}.json").write_text(text + "\n", encoding="utf-8")
 
     def load(self, part: str) -> tuple[Json, Json] | None:
-        """(about, data) of a measurement that was kept; None: there is none."""
+        """(about, data); None: not measured."""
         path = self.folder / f"{part}.json"
         if not path.is_file():
             return None
@@ -60,8 +59,7 @@ class Kept:
         return kept["about"], kept["data"]
 
     def write(self, head: str, parts: Sequence[str], command: str, facts: Callable[[Json], str]) -> Path:
-        """Write the page; a part that was never measured is named with the `command` that would, `facts` follow one
-        that was."""
+        """Writes the page; `command`: would measure a part, `facts`: follow a measured one."""
         texts = [head]
         for part in parts:
             module = cast("ReportPart", import_module(f"benchmarks.{self.parts or self.name}.{part}"))
@@ -77,7 +75,7 @@ class Kept:
 
 
 def machine(*libraries: str) -> str:
-    """Processor, cores, Python and the versions of these libraries, in one line."""
+    """Processor, cores, Python and versions of these libraries."""
     model = platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -88,7 +86,6 @@ def machine(*libraries: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -99,7 +96,7 @@ def verdict(held: bool) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Six significant digits: what follows is noise, and makes every run a large diff."""
+    """Six significant digits keep diffs small."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):

@@ -1,10 +1,7 @@
-"""What planner robust chooses against everything it evaluates, searched with the compiled simulation: decision 0022.
+"""What planner robust chooses against everything it evaluates, by the compiled simulation (decision 0022).
 
-45 problems of Kairos's setting; four minutes on two cores. Short runs of one seed find the best of all candidates; it,
-what was chosen, the paper's pick and the best single type are then measured as reported figures are. Writes
-docs/results/planning/robust_choices.json, which benchmarks.planning_report shows, when all models are asked for.
-
-Run: .venv/bin/python -m benchmarks.robust_choices [MODEL...]
+45 problems of Kairos's setting; four minutes on two cores. Writes docs/results/planning/robust_choices.json if all
+models are asked for. Run: .venv/bin/python -m benchmarks.robust_choices [MODEL...]
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ VARIANTS: tuple[tuple[dict[str, Any], float], ...] = (
 
 
 def posed(model: str, fields: dict[str, Any], noise: float) -> Problem:
-    """The problem with any base; noise: coefficient of variation of every latency, 0 for the measured one."""
+    """The problem with any base; noise: coefficient of variation of every latency."""
     given = dataclasses.replace(problem(Case(model, **fields)), base=None)
     if not noise:
         return given
@@ -67,7 +64,7 @@ class _Runs:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """Rates of one problem's configurations under policy hetserve."""
+    """Rates under policy hetserve."""
 
     given: Problem
     system: System
@@ -82,8 +79,7 @@ class Measuring:
         return fluid_bound(self.system.predicted, [held[name] for name in self.system.types], self.given.mix).rate
 
     def best(self, bounds: Mapping[Counts, float], first: Counts) -> Counts:
-        """The best of these on short runs, from the one given on: another is searched only where it passes near the
-        best so far."""
+        """The best on short runs; another is searched only if it passes near the best so far."""
         best, top = first, self._search(first, bounds[first], 0.01)
         for counts, bound in bounds.items():
             if counts != first and bound > top * _CLOSE and self._search(counts, top * _CLOSE, 0.5) >= top * _CLOSE:
@@ -95,7 +91,7 @@ class Measuring:
         return self._scan(counts, start, step, _Runs(SEARCH_QUERIES, (SEARCH_SEED,), steady_per_seed()))
 
     def reported(self, counts: Counts, bound: float) -> float:
-        """Allowable rate as figures are reported: from what short runs allow, on long ones of three seeds."""
+        """Allowable rate on long runs of three seeds."""
         near = self._search(counts, bound, 0.01)
         return self._scan(counts, near, 0.005, _Runs(QUERIES, SEEDS, Confident())) if near else 0.0
 
@@ -115,7 +111,7 @@ class Measuring:
 
 
 def outcome(model: str, fields: dict[str, Any], noise: float) -> dict[str, Any]:
-    """What was chosen against the rest, and against the best single type."""
+    """What was chosen against the rest and the best single type."""
     given = posed(model, fields, noise)
     plan, paper = plan_robust(given), plan_kairos(given)
     measuring = Measuring.of(given)

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def lines(path: str, size: int, rounds: int, calls: int) -> Iterator[str]:
-    """One line per server: processor time and round trip, and how many times ours it is."""
+    """One line per server: processor time and round trip, and their ratios to ours."""
     taken: dict[str, list[tuple[float, float]]] = {}
     for round_ in range(rounds):
         for name, command in commands(PORT).items():
@@ -97,7 +97,7 @@ def _read_answer(connection: socket.socket) -> None:
 
 
 def processor_time(pid: int) -> float:
-    """Seconds of a process and of its children, from the scheduler's own count in nanoseconds where it is kept."""
+    """Seconds of a process and of its children."""
     children = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     threads = Path(f"/proc/{pid}/task").iterdir()
     own = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
@@ -106,7 +106,7 @@ def processor_time(pid: int) -> float:
 
 @contextmanager
 def running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The server for the length of the block, from when it answers."""
+    """The server during the block, from when it answers."""
     environment = {**os.environ, "UPSTREAM": _upstream(), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=ROOT, env=environment)
     try:

@@ -1,7 +1,4 @@
-"""The same two answers as ours, as a raw ASGI application: echo the length of a body, or forward it.
-
-It imports nothing of hetserve, so that servers of another environment can run it.
-"""
+"""The two answers as a raw ASGI application: echo the length of a body, or forward it. Imports nothing of hetserve."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _session: Any = None
 
 
 async def app(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """`/forward` posts the body to UPSTREAM by aiohttp over kept connections; every other path answers at once."""
+    """`/forward` posts the body to UPSTREAM over kept connections."""
     if scope["type"] != "http":
         return
     parts = []

@@ -1,1 +1,1 @@
-"""Kairos's figures, measured again: one module per figure, all by `python -m benchmarks.kairos`."""
+"""Kairos's figures, measured again: `python -m benchmarks.kairos`."""

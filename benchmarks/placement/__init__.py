@@ -1,1 +1,1 @@
-"""What placement costs and what it buys: measured, one section a module, docs/results/placement.md from all."""
+"""What placement costs and what it buys; makes docs/results/placement.md."""

@@ -1,7 +1,6 @@
-"""Where measurements are kept, and how docs/results/placement.md is put together from them.
+"""Where measurements are kept, and how docs/results/placement.md is made.
 
-A section is a module of this package with a TITLE, `measure(scale)` that returns plain data, and
-`describe(data)` that returns its Markdown (and may draw into FOLDER). Its name is added to SECTIONS.
+A section is a module with TITLE, `measure(scale)` and `describe(data)`; SECTIONS names it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ kube-scheduler, with nodes and pods played by KWOK, all on the one machine named
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to measure; empty and 0 mean the section's own default."""
+    """Empty and 0: the section's default."""
 
     quick: bool = False
     nodes: tuple[int, ...] = ()
@@ -37,21 +36,20 @@ class Scale:
 
 
 class Section(Protocol):
-    """A module of this package that measures and describes one thing."""
+    """Measures and describes one thing."""
 
     TITLE: str
 
     def measure(self, scale: Scale) -> Json:
-        """Everything that the text and the plots need, as plain data."""
+        """Plain data for text and plots."""
         ...
 
     def describe(self, data: Json) -> str:
-        """Markdown: the table, the goal beside each figure, held or missed."""
+        """Markdown: table, goals, held or missed."""
         ...
 
 
 def save(name: str, data: Json, scale: Scale, seconds: float) -> None:
-    """Keep a measurement with what is needed to repeat it."""
     command = f"make bench-placement FLAGS='{name}{' --quick' if scale.quick else ''}'"
     KEPT.save(
         name, {"command": command, "seconds": round(seconds, 1), "quick": scale.quick, "machine": machine()}, data
@@ -59,7 +57,7 @@ def save(name: str, data: Json, scale: Scale, seconds: float) -> None:
 
 
 def write_report() -> Path:
-    """Write the report; a section that was never measured is named as such."""
+    """Names sections that were never measured."""
     return KEPT.write(_HEAD, SECTIONS, "make bench-placement FLAGS={}", _facts)
 
 

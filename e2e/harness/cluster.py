@@ -35,7 +35,7 @@ UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kuberne
 
 
 class Cluster(ClusterViews):
-    """A running control plane with its state folder; queries are in ClusterViews."""
+    """A running control plane with its state folder."""
 
     def __init__(self, folder: StateFolder, state: ClusterState, toolset: tools.Toolset) -> None:
         self.folder = folder
@@ -45,9 +45,9 @@ class Cluster(ClusterViews):
 
     @classmethod
     def start(cls, path: Path, *, owner: ProcessRecord | None = None, toolset: tools.Toolset | None = None) -> Cluster:
-        """Start a control plane with its state in `path`, which must not contain one.
+        """Starts a control plane with its state in `path`, which must not exist.
 
-        `owner`: the process whose end makes it stale. A failure stops everything that was started.
+        `owner`: the process whose end makes it stale. A failure stops everything.
         """
         if any(character.isspace() for character in str(path)):
             raise OSError(f"{path}: kwokctl splits paths at blanks; work in a folder whose path has none")
@@ -72,7 +72,7 @@ class Cluster(ClusterViews):
     @classmethod
     @contextmanager
     def started(cls, path: Path, *, owner: ProcessRecord | None = None) -> Iterator[Cluster]:
-        """Start a control plane and stop it after the block."""
+        """A control plane during the block."""
         cluster = cls.start(path, owner=owner)
         try:
             yield cluster
@@ -81,7 +81,7 @@ class Cluster(ClusterViews):
 
     @classmethod
     def attached(cls, path: Path, toolset: tools.Toolset) -> Cluster | None:
-        """The cluster with its state in `path` if its whole control plane runs, else None."""
+        """The cluster in `path` if its whole control plane runs, else None."""
         folder = StateFolder(path)
         state = folder.load()
         if state is None or len(folder.control_plane()) < CONTROL_PLANE_PARTS or not folder.kubeconfig.exists():
@@ -89,12 +89,12 @@ class Cluster(ClusterViews):
         return cls(folder, state, toolset)
 
     def stop(self) -> None:
-        """Stop every process started for this cluster and remove its state."""
+        """Stops every process of this cluster and removes its state."""
         self.kube.close()
         self.folder.destroy()
 
     def wait_for_control_plane(self) -> None:
-        """Wait until the apiserver is ready and the controllers have made the default service account."""
+        """Waits for the apiserver and the default service account."""
         wait_until(
             lambda: self.kube.request("GET", "/readyz").text == "ok",
             CONTROL_PLANE_TIMEOUT,
@@ -109,7 +109,7 @@ class Cluster(ClusterViews):
     # Nodes and objects
 
     def add_nodes(self, *nodes: FakeCluster | NodeGroup) -> None:
-        """Add nodes that do not exist yet and wait until they accept pods."""
+        """Adds missing nodes and waits until they accept pods."""
         groups = (n if isinstance(n, FakeCluster) else FakeCluster(n.name, (n,)) for n in nodes)
         manifests = manifests_of(groups)
         names = {manifest["metadata"]["name"] for manifest in manifests}
@@ -127,13 +127,13 @@ class Cluster(ClusterViews):
         wait_until(ready, NODE_TIMEOUT, f"{len(names)} nodes to be ready and untainted")
 
     def remove_nodes(self, *nodes: FakeCluster | NodeGroup) -> None:
-        """Delete nodes; their pods are deleted by the controller manager."""
+        """Deletes nodes."""
         for group in nodes:
             for name in group.node_names():
                 self.kube.delete("nodes", name)
 
     def apply(self, what: str | Path | Manifest | Iterable[Manifest], namespace: str | None = None) -> list[Manifest]:
-        """Server-side apply of a manifest, several, or the YAML file (or folder of them) at a path."""
+        """Server-side apply of manifests, or of the YAML file or folder at a path."""
         if isinstance(what, str | Path):
             path = components.ROOT / what
             documents = read_manifests(*(sorted(path.glob("*.yaml")) if path.is_dir() else [path]))
@@ -142,7 +142,7 @@ class Cluster(ClusterViews):
         return self.kube.apply_all(documents, namespace)
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Output of the real kubectl as the administrator; with `check`, a failure raises RuntimeError."""
+        """Output of kubectl as the administrator; with `check`, raises RuntimeError."""
         done = subprocess.run(
             [self.tools["kubectl"], "--kubeconfig", str(self.folder.kubeconfig), *arguments],
             input=stdin,
@@ -159,12 +159,11 @@ class Cluster(ClusterViews):
     # hetserve
 
     def install_crds(self) -> None:
-        """Install only the CRDs."""
         self.apply("crds")
         self._wait_for_crds()
 
     def install_hetserve(self, values: Mapping[str, Any] | None = None, *, fresh: bool = True) -> None:
-        """Install the chart (values laid over the harness's), start all components, wait until ready."""
+        """Installs the chart, starts all components, waits until ready; `values`: laid over the harness's."""
         self.install_chart(values, fresh=fresh)
         for component in self.components():
             self.start_component(component.name, wait=False)
@@ -172,7 +171,7 @@ class Cluster(ClusterViews):
             self.wait_for_component(component.name)
 
     def install_chart(self, values: Mapping[str, Any] | None = None, *, fresh: bool = True) -> None:
-        """Install or upgrade the chart only, and write the accounts' kubeconfigs."""
+        """Installs or upgrades the chart, and writes the accounts' kubeconfigs."""
         given = components.merged(components.values(self.ports, self.folder), values or {})
         env = controlplane.environment(self.folder)
         components.install_chart(self.tools, self.folder, given, env, fresh=fresh)
@@ -184,16 +183,13 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component, or the standby extender, by its process's name with or without ``hetserve-``."""
+        """A component, by its process's name with or without ``hetserve-``."""
         full = name if name.startswith("hetserve-") else f"hetserve-{name}"
         every = (*self.components(), components.standby(self.ports))
         return next(component for component in every if component.process == full)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
-        """Start a component, unless it runs, with its installed settings.
-
-        `descriptors`: limit of its open files and connections.
-        """
+        """Starts a component unless it runs; `descriptors`: limit of its open files."""
         component = self.component(name)
         if self.running(name):
             return
@@ -208,14 +204,14 @@ class Cluster(ClusterViews):
             self.wait_for_component(name)
 
     def wait_for_component(self, name: str) -> None:
-        """Wait for readiness. Raises RuntimeError with the end of its log if it exits."""
+        """Waits for readiness. Raises RuntimeError with the end of its log."""
         component = self.component(name)
 
         def ready() -> bool | Unmet:
             if not self.running(name):
                 log = tail(self.folder.log(component.process))
                 raise RuntimeError(f"{component.process} ended before it was ready:\n{log}")
-            # The scheduler's certificate is self-signed and made at its start.
+            # Self-signed.
             answer = httpx.get(component.ready_url, verify=False, timeout=5.0, trust_env=False)  # noqa: S501
             if answer.status_code != 200:
                 return Unmet(f"{answer.status_code} {answer.text}")
@@ -224,7 +220,7 @@ class Cluster(ClusterViews):
         wait_until(ready, COMPONENT_TIMEOUT, f"{component.process} to be ready")
 
     def refresh_settings(self) -> set[str]:
-        """Write the components' installed settings; names of the components whose settings changed."""
+        """Writes installed settings; names of the components whose settings changed."""
         changed = set()
         for component in self.components():
             path = component.settings_file(self.folder)
@@ -235,28 +231,25 @@ class Cluster(ClusterViews):
         return changed
 
     def running(self, name: str) -> bool:
-        """Whether the component's process runs."""
         record = self.state.process(self.component(name).process)
         return record is not None and record.alive()
 
     def stop_component(self, name: str) -> None:
-        """Send SIGTERM. Raises AssertionError if the component does not end in time."""
+        """Sends SIGTERM. Raises AssertionError if the component does not end in time."""
         record = self.state.process(self.component(name).process)
         killed = end([record] if record else [], grace=COMPONENT_GRACE)
         assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
-        """Send SIGKILL, as a crash."""
         record = self.state.process(self.component(name).process)
         end([record] if record else [], grace=0)
 
     def restart_component(self, name: str) -> None:
-        """Stop with SIGTERM and start again with the installed settings."""
         self.stop_component(name)
         self.start_component(name)
 
     def component_logs(self, lines: int = 60) -> dict[str, str]:
-        """End of each component's log, by name."""
+        """End of each component's log."""
         every = (*self.components(), components.standby(self.ports))
         return {c.process: tail(self.folder.log(c.process), lines) for c in every}
 

@@ -1,7 +1,5 @@
-"""Runs hetserve's components as processes, each under its service account from the chart.
-
-The chart is installed without the component Deployments. It provides CRDs, roles, accounts and settings, so that the
-scenarios test the shipped roles.
+"""Runs hetserve's components as processes, each under its account from the chart, which is installed without
+Deployments.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ HOST: Final = "127.0.0.1"
 class Component:
     """One process; its service account and its ConfigMap have its name.
 
-    `replica`: distinguishes processes of one component. `port`: open once the component works.
+    `replica`: distinguishes processes of one component. `port`: open once it works.
     """
 
     name: str
@@ -47,11 +45,10 @@ class Component:
 
     @property
     def process(self) -> str:
-        """Name of the process and of its log."""
         return f"{self.name}-{self.replica}" if self.replica else self.name
 
     def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
-        """Arguments of the process; its settings and kubeconfig lie in the state folder."""
+        """Arguments of the process."""
         settings, account = str(self.settings_file(folder)), str(folder.account(self.name))
         if self.name == "hetserve-scheduler":
             return [
@@ -71,7 +68,7 @@ class Component:
 
 
 def components(ports: Ports) -> tuple[Component, ...]:
-    """The components in the order of their start."""
+    """In the order of their start."""
     return (
         Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
@@ -80,14 +77,14 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standby(ports: Ports) -> Component:
-    """The standby extender, which waits for the port of the first; started only by scenarios that need it."""
+    """The standby extender, for scenarios that need it."""
     url = f"http://{HOST}:{ports.standby_probe}/readyz"
     flags = ("--probe-port", str(ports.standby_probe), "--identity", "standby")
     return Component("hetserve-extender", "settings.yaml", url, replica="standby", flags=flags)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
-    """Values of the chart for components that run as processes here."""
+    """Chart values for components that run as processes."""
     return {
         "components": {"enabled": False},
         "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
@@ -102,10 +99,7 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
 def install_chart(
     tools: Toolset, folder: StateFolder, given: Mapping[str, Any], env: Mapping[str, str], *, fresh: bool
 ) -> None:
-    """`helm install`, or `helm upgrade` that resets every value not given.
-
-    Raises RuntimeError with helm's words.
-    """
+    """`helm install`, or `helm upgrade` that resets values not given. Raises RuntimeError."""
     verb = ["install"] if fresh else ["upgrade", "--install", "--reset-values"]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=folder.path) as file:
         file.write(yaml.safe_dump(dict(given)))
@@ -118,7 +112,7 @@ def install_chart(
 
 
 def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
-    """Kubeconfig of a service account, with a token from the TokenRequest API; returns its path."""
+    """Kubeconfig of a service account, with a token; returns its path."""
     token = kube.request(
         "POST",
         f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
@@ -144,13 +138,13 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
 
 
 def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """Settings from the ConfigMap that the component's pod would mount."""
+    """Settings from the component's ConfigMap."""
     config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
     write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` deeply merged with `over`."""
+    """Deep merge."""
     result: dict[str, Any] = json.loads(json.dumps(dict(base)))
     for key, value in over.items():
         nested = isinstance(value, Mapping) and isinstance(result.get(key), dict)

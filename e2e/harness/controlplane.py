@@ -24,7 +24,7 @@ AUDIT_POLICY: dict[str, Any] = {
 
 
 def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str, Any]:
-    """kwokctl's configuration: our binaries, our ports, nothing that listens beyond 127.0.0.1."""
+    """kwokctl's configuration: our binaries, our ports, on 127.0.0.1 only."""
     options = {
         "runtime": "binary",
         "bindAddress": "127.0.0.1",
@@ -52,9 +52,8 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
 
 
 def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
-    """Flags that kwokctl does not set."""
     authority = str(folder.kwok_cluster / "pki" / "ca.crt")
-    # Without them the API server publishes no client CA, which our scheduler needs.
+    # Without them the API server publishes no client CA.
     request_headers = {
         "requestheader-client-ca-file": authority,
         "requestheader-allowed-names": "front-proxy-client",
@@ -62,7 +61,7 @@ def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
     }
-    # As on OpenShift: setting an owner reference needs the right to update the owner's finalizers.
+    # As on OpenShift.
     admission = {"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"}
     return {
         "name": "kube-apiserver",
@@ -71,7 +70,7 @@ def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
 
 
 def environment(folder: StateFolder) -> dict[str, str]:
-    """Environment of the tools: state in our folder, no proxy."""
+    """State in our folder, no proxy."""
     own = {
         "KWOK_WORKDIR": str(folder.kwok),
         "KUBECONFIG": str(folder.kubeconfig),
@@ -86,10 +85,9 @@ def environment(folder: StateFolder) -> dict[str, str]:
 
 
 def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
-    """Start the processes of a control plane and write the administrator's kubeconfig.
+    """Starts a control plane and writes the administrator's kubeconfig.
 
-    Raises RuntimeError with kwokctl's message. An interrupt lets kwokctl finish, so that every process that it
-    started has a pid file and can be stopped.
+    Raises RuntimeError. An interrupt lets kwokctl finish, so that every process can be stopped.
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
     write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))
@@ -122,5 +120,5 @@ def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
 
 
 def component_log(folder: StateFolder, name: str) -> Path:
-    """Log of a part of the control plane, such as ``kube-apiserver`` or ``audit``."""
+    """Log of ``kube-apiserver``, ``audit`` and others."""
     return folder.kwok_cluster / "logs" / f"{name}.log"

@@ -37,15 +37,14 @@ SAMPLES: Final = ROOT / "manifests" / "samples"
 READY_TIMEOUT: Final = 120.0
 SAY_EVERY: Final = 2.0
 LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
-"""Gives `hetserve placement replay` a log."""
 
 
 class DemoError(RuntimeError):
-    """The demo could not start; the message says why and where to look."""
+    """Why the demo could not start, and where to look."""
 
 
 class DemoProgress:
-    """Prints lines with the time since the start."""
+    """Lines with the time since the start."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,7 +55,7 @@ class DemoProgress:
 
 
 def up(state: Path) -> int:
-    """Start or repair the demo, and show it."""
+    """Starts or repairs the demo, and shows it."""
     progress = DemoProgress()
     toolset = tools.provide(out=sys.stdout)
     cluster = _control_plane(state, toolset, progress)
@@ -75,7 +74,7 @@ def up(state: Path) -> int:
 
 
 def _control_plane(state: Path, toolset: tools.Toolset, progress: DemoProgress) -> Cluster:
-    """The running control plane; a partial one, as after a reboot, is replaced."""
+    """The running control plane; a partial one is replaced."""
     if (cluster := Cluster.attached(state, toolset)) is not None:
         cluster.wait_for_control_plane()
         progress.say("the control plane runs already")
@@ -97,7 +96,7 @@ def _kubectl_beside(cluster: Cluster) -> None:
 
 
 def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
-    """Install or upgrade the chart and run every component with its current settings."""
+    """Installs or upgrades the chart and runs every component."""
     cluster.install_chart(LOGGED, fresh=False)
     for name in sorted(cluster.refresh_settings()):
         if cluster.running(name):
@@ -120,17 +119,13 @@ def _services(cluster: Cluster) -> Manifests:
 
 
 def _samples(cluster: Cluster) -> Manifests:
-    """Services of the samples; a user's own service does not affect the demo's success."""
     documents = read_manifests(*sorted(SAMPLES.glob("*.yaml")))
     names = {d["metadata"]["name"] for d in documents if d["kind"] == "InferenceService"}
     return [service for service in _services(cluster) if service["metadata"]["name"] in names]
 
 
 def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
-    """Wait until all services are Ready, with progress lines.
-
-    Raises DemoError with the conditions of each service that is not.
-    """
+    """Waits until all services are Ready. Raises DemoError with their conditions."""
     said: tuple[str, float] = ("", 0.0)
 
     def ready() -> bool | Unmet:
@@ -177,7 +172,7 @@ def _what_is_wrong(cluster: Cluster) -> str:
 
 
 def show(cluster: Cluster) -> None:
-    """Print services, GPUs, queues, and further commands."""
+    """Prints services, GPUs, queues, and further commands."""
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     rows = gpu_rows(cluster.kube.list("nodes"), cluster.gpu_holders())
     gated = sum(map(_gated, cluster.pods()))
@@ -202,7 +197,6 @@ def _short(path: Path) -> Path:
 
 
 def status(state: Path) -> int:
-    """Show a running demo."""
     toolset = tools.find()
     cluster = Cluster.attached(state, toolset) if toolset else None
     if cluster is None:
@@ -216,7 +210,6 @@ def status(state: Path) -> int:
 
 
 def down(state: Path) -> int:
-    """Stop the demo if it runs."""
     if not state.exists():
         print("no demo runs here")
         return 0
@@ -227,7 +220,7 @@ def down(state: Path) -> int:
 
 @contextmanager
 def _one_at_a_time(state: Path) -> Iterator[None]:
-    """Lock against concurrent calls; the lock ends with the process."""
+    """Lock against concurrent calls."""
     digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
     lock = Path(tempfile.gettempdir()) / f"hetserve-demo-{os.getuid()}-{digest}.lock"
     with lock.open("w") as handle:
@@ -239,7 +232,7 @@ def _one_at_a_time(state: Path) -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; returns 0, or 1 after an error on stderr."""
+    """Returns 0, or 1 after an error on stderr."""
     commands = {"up": up, "down": down, "status": status}
     if len(arguments) != 1 or arguments[0] not in commands:
         print(f"usage: python -m harness.demo {'|'.join(commands)}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Distributes tests over workers: tests on a control plane share a worker, all others go one by one.
+"""Distributes tests over workers: tests on a control plane share one.
 
 Replaces `--dist loadgroup`, which does not work with pytest 9.2
-(https://github.com/pytest-dev/pytest-xdist/issues/1386): every worker would start clusters of its own.
+(https://github.com/pytest-dev/pytest-xdist/issues/1386).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pytest
 SCENARIOS: Final = "e2e/"
 INTEGRATION: Final = "tests/integration/"
 OWN_CLUSTER: Final = frozenset({"e2e/test_demo.py"})
-"""Scenarios with a cluster of their own, which need not wait for the shared one."""
+"""Scenarios with a cluster of their own."""
 MANY_CORES: Final = 8
 
 
 def scope_of(nodeid: str, cores: int) -> str:
-    """Scope of a test; the tests of a scope run on one worker.
+    """The tests of a scope run on one worker.
 
-    Tests of tests/integration share a bare control plane, scenarios one with hetserve, or two by file from
-    8 cores on; any other test is a scope of its own.
+    tests/integration shares a bare control plane, scenarios one with hetserve, or two from 8 cores on; any other test
+    is a scope.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
@@ -35,7 +35,7 @@ def scope_of(nodeid: str, cores: int) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Our distribution for a plain `-n N` and for loadgroup; any other mode is the user's choice."""
+    """Our distribution for `-n N` and loadgroup."""
     if config.option.dist not in ("load", "loadgroup"):
         return None
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]

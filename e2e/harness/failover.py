@@ -1,4 +1,4 @@
-"""Two extenders beside one scheduler: ends the leader and times the next bind."""
+"""Ends the leader of two extenders and times the next bind."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ GOAL: Final = 5.0
 
 @dataclass(frozen=True)
 class ExtenderPair:
-    """A leading and a standby extender on a cluster with many bound pods."""
+    """Two extenders on a cluster with many bound pods."""
 
     cluster: Cluster
     sandbox: Sandbox
 
     def leader(self) -> str:
-        """The process that holds the Lease."""
         lease = self.cluster.get("leases", "hetserve-extender", "hetserve-system")
         return "extender-standby" if lease["spec"]["holderIdentity"].startswith("standby") else "extender"
 
     def fail_over(self, title: str, end: Callable[[str], None], *, on_the_way: int = 0) -> float:
-        """End the leader; seconds until the next bind. `on_the_way`: ungated pods created before."""
+        """Ends the leader; seconds until the next bind. `on_the_way`: ungated pods created before."""
         name, old = title.replace(" ", "-"), self.leader()
         if on_the_way:
             self.sandbox.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
@@ -37,7 +36,7 @@ class ExtenderPair:
         start = time.monotonic()
         end(old)
         before = 0
-        if on_the_way:  # binds that the old leader sent may still arrive
+        if on_the_way:  # late binds of the old leader
             wait_until(lambda: self.leader() != old, 60, "another leader")
             before = min(len(self.sandbox.bound(f"app={name}")), on_the_way - 1)
         else:
@@ -52,7 +51,7 @@ class ExtenderPair:
         return seconds
 
     def check(self) -> None:
-        """Assert that no GPU is over-committed and that the leader's ledger equals the pods' annotations."""
+        """No GPU is over-committed, and the ledger equals the pods' annotations."""
         assert not violations(self.cluster.kube.list("pods"), self.cluster.kube.list("nodes"))
         ports = self.cluster.ports
         probe = ports.standby_probe if self.leader() == "extender-standby" else ports.extender_probe
@@ -60,7 +59,7 @@ class ExtenderPair:
 
 
 def ledger_is_the_cluster(cluster: Cluster, port: int) -> bool | Unmet:
-    """Whether the ledger at a probe port equals the sum over the pods' annotations."""
+    """Whether the ledger at a probe port equals the pods' annotations."""
     ledger = {
         (gpu["node"], gpu["gpu"]): gpu["memoryMiB"] - gpu["freeMiB"]
         for gpu in cluster.probe(port, "/ledger").json()["gpus"]

@@ -7,13 +7,10 @@ from tempfile import NamedTemporaryFile
 
 
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file atomically: readers see the old text or `text`.
-
-    `mode` applies from the first byte. Creates missing folders.
-    """
+    """Replaces a file atomically, with its folders; `mode` applies from the first byte."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        fresh = Path(file.name)  # readable only by its owner
+        fresh = Path(file.name)
         try:
             file.write(text)
             file.close()

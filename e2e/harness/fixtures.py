@@ -1,7 +1,4 @@
-"""pytest fixtures on a real control plane, for the scenarios and for tests/integration alike.
-
-Clusters are shared by the tests of a worker; harness.distribution keeps the number of such workers small.
-"""
+"""pytest fixtures on a real control plane; the tests of a worker share clusters."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _numbers = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a cluster and give them more time; before `-m "not cluster"` reads the marks."""
+    """Marks tests that use a cluster and gives them more time."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "toolset" not in names and item.get_closest_marker("cluster") is None:
@@ -45,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def toolset() -> tools.Toolset:
-    """The control plane's binaries; not built here, as a build exceeds a test's time limit."""
+    """Not built here: a build exceeds a test's time limit."""
     found = tools.find()
     if found is None:
         pytest.fail("the control plane's binaries are not built yet: run `make tools` first", pytrace=False)
@@ -54,7 +51,7 @@ def toolset() -> tools.Toolset:
 
 @pytest.fixture(scope="session")
 def state_root() -> Path:
-    """Folder of the test clusters' states, cleaned of crashed runs."""
+    """Folder of the clusters' states, cleaned of crashed runs."""
     STATE_ROOT.mkdir(parents=True, exist_ok=True)
     sweep(path for path in STATE_ROOT.iterdir() if path.is_dir())
     return STATE_ROOT
@@ -75,7 +72,7 @@ def _new_cluster(name: str, root: Path, toolset: tools.Toolset) -> Iterator[Clus
 
 @pytest.fixture(scope="session")
 def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
-    """Control plane, the nodes of both testbeds and the CRDs; none of hetserve's components."""
+    """Control plane, nodes of both testbeds and CRDs."""
     for cluster in _new_cluster("bare", state_root, toolset):
         cluster.add_nodes(*BOTH)
         cluster.install_crds()
@@ -84,9 +81,9 @@ def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
-    """Control plane, the nodes of both testbeds, the chart and all components under their accounts.
+    """Control plane, nodes of both testbeds, chart and all components.
 
-    Shared: leave components running and nodes unchanged, and delete pods with GPUs at the end (`namespace` does).
+    Shared: leave components and nodes unchanged, and delete pods with GPUs.
     """
     for cluster in _new_cluster("full", state_root, toolset):
         cluster.add_nodes(*BOTH)
@@ -102,7 +99,7 @@ def own_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 
 @pytest.fixture
 def components_running(cluster: Cluster) -> Iterator[None]:
-    """For tests that stop or kill components; restarts them afterwards."""
+    """For tests that stop components; restarts them."""
     yield
     for component in cluster.components():
         cluster.start_component(component.name)
@@ -110,7 +107,7 @@ def components_running(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace for one test; deleted afterwards, on a shared cluster together with its GPU pods."""
+    """A namespace for one test; deleted afterwards."""
     views = _cluster_of(request)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
@@ -122,7 +119,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         f"the default service account of namespace {name}",
     )
     yield name
-    if "own_cluster" not in request.fixturenames:  # an own cluster is removed as a whole
+    if "own_cluster" not in request.fixturenames:  # removed as a whole
         _empty(views, name)
 
 
@@ -135,9 +132,8 @@ def _cluster_of(request: pytest.FixtureRequest) -> ClusterViews:
 
 
 def _empty(views: ClusterViews, namespace: str) -> None:
-    """Delete the owners of pods, wait until the pods are gone, then delete the namespace.
-
-    The namespace controller alone would delete the pods only after their grace period.
+    """Deletes owners of pods, waits for the pods, deletes the namespace: its controller alone would take the grace
+    period.
     """
     kube = views.kube
     for kind in MAKERS_OF_PODS:
@@ -154,7 +150,7 @@ def _empty(views: ClusterViews, namespace: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Attach the end of the components' logs to the report of a failed test."""
+    """Attaches the end of the components' logs to a failed test."""
     report = yield
     if report.failed:
         for name in CLUSTER_FIXTURES:

@@ -37,12 +37,12 @@ NAMESPACE: dict[str, Any] = {
 
 
 def dump(document: dict[str, Any]) -> str:
-    """YAML of one document, keys in their order, long lines unbroken."""
+    """Keys in their order, long lines unbroken."""
     return yaml.safe_dump(document, sort_keys=False, width=1000)
 
 
 def custom_resources() -> Iterator[tuple[Path, str]]:
-    """The CRDs as plain files, and as templates of the chart that survive an uninstall."""
+    """CRDs as plain files, and as templates that survive an uninstall."""
     for resource in KINDS:
         crd = render_crd(resource)
         yield ROOT / "crds" / f"{resource.plural}.yaml", HEADER + dump(crd)
@@ -52,7 +52,7 @@ def custom_resources() -> Iterator[tuple[Path, str]]:
 
 
 def generated() -> Iterator[tuple[Path, str]]:
-    """Every file that is generated, wholly or in parts, with its content; the chart is rendered after its CRDs."""
+    """Every generated file with its content; the chart after its CRDs."""
     yield from custom_resources()
     yield ROOT / "docs" / "conditions.md", render_conditions()
     for page in sorted((ROOT / "docs").glob("*.md")):
@@ -63,7 +63,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         (CHART / "templates" / "rbac-operator.yaml", with_plan_inputs),
     ):
         yield path, rewrite(path.read_text())
-    # kubectl would run a hook of the uninstallation at once, as any other object.
+    # kubectl would run a hook of the uninstallation at once.
     plain = render_chart("--no-hooks")
     yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"
 

@@ -26,12 +26,12 @@ REPORT_EVERY: Final = 10.0
 
 
 class ToolError(RuntimeError):
-    """A binary is missing and cannot be built; the message says what to install or to set."""
+    """A binary is missing and cannot be built; says what to install or to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """The Go on this machine: its program, its version (``go1.26.8``) and the platform (``linux/amd64``)."""
+    """Go: its program, version (``go1.26.8``) and platform (``linux/amd64``)."""
 
     program: str
     version: str
@@ -39,7 +39,7 @@ class Compiler:
 
     @classmethod
     def found(cls) -> Compiler:
-        """The Go on PATH; raises ToolError when there is none or it is too old."""
+        """The Go on PATH; raises ToolError."""
         program = shutil.which("go")
         if program is None:
             raise ToolError(f"the control plane must be built and there is no Go on PATH: {HOW_TO_GET_GO}")
@@ -59,22 +59,22 @@ class Compiler:
 
 
 def _environment() -> dict[str, str]:
-    """Environment of a build: static binaries, go.mod and go.sum as committed, no other toolchain fetched."""
+    """Static binaries, go.mod and go.sum as committed, no other toolchain."""
     fixed = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOTOOLCHAIN": "local"}
     return {**os.environ, **fixed}
 
 
 def built(module: Module, cache: Path, compiler: Compiler) -> Path | None:
-    """Folder of the module's binaries, or None when they are not built yet."""
+    """Folder of the module's binaries, None if not built."""
     folder = cache / cache_key(module, compiler.version, compiler.platform)
     return folder if all((folder / binary.name).is_file() for binary in module.binaries) else None
 
 
 def build(module: Module, cache: Path, compiler: Compiler, *, heading: str, out: TextIO = sys.stderr) -> Path:
-    """Build a module's binaries unless another process did meanwhile; returns their folder.
+    """Builds a module unless another process did; returns the folder.
 
-    `heading`: prefix of progress lines. Raises ToolError with the end of the compiler's output; the whole log
-    stays beside the cache folder.
+    `heading`: prefix of progress lines. Raises ToolError with the end of the output; the log stays beside the cache
+    folder.
     """
     key = cache_key(module, compiler.version, compiler.platform)
     cache.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def _compile(module: Module, compiler: Compiler, into: Path, log: Path, *, headi
 
 
 def _watched(process: subprocess.Popen[bytes], heading: str, expected: float, out: TextIO) -> float:
-    """Wait for a build; seconds it took. A terminal gets one line that counts, a log a line now and then."""
+    """Waits for a build; seconds it took."""
     started = said = time.monotonic()
     live = out.isatty()
     while True:
@@ -143,7 +143,7 @@ def _watched(process: subprocess.Popen[bytes], heading: str, expected: float, ou
 
 
 def expected_seconds(module: Module) -> float:
-    """Expected seconds of a cold build: measured on four cores, inverse to fewer cores."""
+    """Of a cold build."""
     return module.cold_seconds * max(1.0, 4 / (os.cpu_count() or 1))
 
 
@@ -153,7 +153,7 @@ def _spoken(seconds: float) -> str:
 
 @contextmanager
 def _locked(path: Path, heading: str, out: TextIO) -> Iterator[None]:
-    """Hold a file lock; it ends with the process, so a crashed build leaves nothing to clean up."""
+    """A file lock, which ends with the process."""
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

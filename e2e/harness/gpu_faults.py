@@ -1,4 +1,4 @@
-"""Makes GPUs unhealthy and healthy again, through the annotation that lists a node's GPUs."""
+"""Makes GPUs unhealthy and healthy again, through the node's annotation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from harness.kube import Kube, Manifest
 from hetserve.api import names
 
 KNOWN_WITHIN: Final = 2.0
-"""Seconds within which every extender has seen a change of a node."""
+"""Seconds within which extenders see a change of a node."""
 
 
 @dataclass(slots=True)
 class GpuFault:
-    """A GPU that was unhealthy from `since` to `until` [s since the epoch]."""
+    """Unhealthy from `since` to `until` [s since 1970]."""
 
     node: str
     gpu: str
@@ -27,14 +27,12 @@ class GpuFault:
     until: float = math.inf
 
     def forbids(self, node: str, gpus: list[str], at: float) -> bool:
-        """Whether a pod bound at `at` (whole seconds) must not have got these GPUs."""
+        """Whether a pod bound at `at` (whole seconds) must not have these GPUs."""
         return node == self.node and self.gpu in gpus and self.since + KNOWN_WITHIN < at and at + 1 < self.until
 
 
 @dataclass(slots=True)
 class GpuFaults:
-    """Injects GPU faults and remembers them."""
-
     kube: Kube
     clock: Callable[[], float] = time.time
     history: list[GpuFault] = field(default_factory=list)
@@ -44,17 +42,17 @@ class GpuFaults:
         return [fault for fault in self.history if fault.until == math.inf]
 
     def inject(self, node: Manifest, gpu: str) -> None:
-        """Makes one GPU unhealthy, on a node without a fault."""
+        """Makes a GPU unhealthy, on a node without a fault."""
         self._annotate(node["metadata"]["name"], _listed(node["metadata"]["labels"], gpu))
         self.history.append(GpuFault(node["metadata"]["name"], gpu, self.clock()))
 
     def heal(self, fault: GpuFault) -> None:
-        """Removes the annotation: the node has again the GPUs of its labels."""
+        """Removes the annotation."""
         fault.until = self.clock()
         self._annotate(fault.node, None)
 
     def wrongly_bound(self, pod: Manifest) -> list[str]:
-        """Faults that were known when the pod was bound to their GPU, in words."""
+        """Known faults of a pod's GPUs at its bind, in words."""
         bound = [
             c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled" and c["status"] == "True"
         ]

@@ -1,7 +1,4 @@
-"""Checks every revision of the pods, from a watch in a thread, against two judges.
-
-One is the shipped checker, the other the independent sums of `harness.invariants`.
-"""
+"""Checks every revision of the pods by the shipped checker and by `harness.invariants`."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ WATCH_SECONDS: Final = 5
 
 
 class InvariantMonitor:
-    """Counts revisions and collects violations.
-
-    `revisions`: events seen; `judged`: those that changed what the judges read; `wrong`: violations in words.
-    """
+    """`revisions`: seen; `judged`: changed what the judges read; `wrong`: violations."""
 
     def __init__(self, nodes: list[Manifest], faults: GpuFaults | None = None) -> None:
         self.revisions = 0
@@ -40,16 +34,15 @@ class InvariantMonitor:
 
     @property
     def binds(self) -> int:
-        """Number of pods seen with a GPU so far."""
+        """Pods seen with a GPU."""
         return len(self._held)
 
     def behind(self, pods: list[Manifest]) -> int:
-        """Number of these pods whose current revision has not arrived yet."""
+        """Pods whose current revision has not arrived."""
         seen = {uid: pod["metadata"]["resourceVersion"] for uid, pod in dict(self._pods).items()}
         return sum(seen.get(pod["metadata"]["uid"]) != pod["metadata"]["resourceVersion"] for pod in pods)
 
     def take(self, kind: str, pod: Manifest) -> None:
-        """Takes one watch event."""
         uid = pod["metadata"]["uid"]
         self.revisions += 1
         before = self._pods.pop(uid, None)
@@ -57,7 +50,7 @@ class InvariantMonitor:
             self._pods[uid] = pod
             self._moved(uid, pod)
         if before is not None and kind != "DELETED" and _said(before) == _said(pod):
-            return  # no judge reads what changed
+            return  # no judge reads it
         self.judged += 1
         revision = pod["metadata"]["resourceVersion"]
         found = [*violations(self._pods.values(), self._nodes), *self._broken()]
@@ -70,7 +63,7 @@ class InvariantMonitor:
             return [f"what a pod holds cannot be read: {error!r}"]
 
     def _moved(self, uid: str, pod: dict[str, Any]) -> None:
-        """Checks that a bound pod has a GPU and keeps it."""
+        """A bound pod has a GPU and keeps it."""
         node, gpu = pod["spec"].get("nodeName"), pod["metadata"].get("annotations", {}).get(names.ANNOTATION_GPU)
         if node is None:
             return
@@ -87,13 +80,13 @@ class InvariantMonitor:
 def watching(
     kubeconfig: Path, namespace: str, nodes: list[Manifest], faults: GpuFaults | None = None
 ) -> Iterator[InvariantMonitor]:
-    """Monitors the pods of a namespace during the block; `faults` knows the unhealthy GPUs."""
+    """Monitors a namespace's pods during the block; `faults`: of GPUs."""
     monitor, kube, stopping = InvariantMonitor(nodes, faults), Kube(kubeconfig), threading.Event()
 
     def watch() -> None:
         try:
             _follow(kube, namespace, monitor)
-        except Exception as error:  # a monitor that ends early must fail the test
+        except Exception as error:  # fails the test
             if not stopping.is_set():
                 monitor.wrong.append(f"the monitor ended: {type(error).__name__}: {error}")
 
@@ -104,11 +97,11 @@ def watching(
     finally:
         stopping.set()
         kube.close()
-        thread.join(timeout=1.0)  # a silent connection may block it; the thread is a daemon
+        thread.join(timeout=1.0)  # a silent connection may block it
 
 
 def _follow(kube: Kube, namespace: str, monitor: InvariantMonitor) -> None:
-    """Watches for ever: short watches, as a busy server may silence a long one, each from the last revision."""
+    """Short watches for ever: a busy server may silence a long one."""
     path = kube.resource("pods").path(namespace)
     revision = kube.request("GET", path).json()["metadata"]["resourceVersion"]
     while True:
@@ -121,7 +114,6 @@ def _follow(kube: Kube, namespace: str, monitor: InvariantMonitor) -> None:
 
 
 def _said(pod: Manifest) -> tuple[Any, ...]:
-    """The changeable fields that the judges read."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations", {})
     own = {key: value for key, value in annotations.items() if key.startswith(names.GROUP)}

@@ -1,7 +1,4 @@
-"""Sums GPU shares from raw annotations and finds broken promises.
-
-Shares no code with the ledger or the shipped checker, so that a bug in one of the three shows.
-"""
+"""Sums GPU shares from raw annotations; shares no code with the ledger or the shipped checker."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class GpuShare(NamedTuple):
 
 
 def shares(pods: Iterable[Manifest]) -> Iterator[GpuShare]:
-    """One share per pod and GPU. Raises KeyError or ValueError for a bound pod with missing or odd annotations."""
+    """Per pod and GPU. Raises KeyError or ValueError for odd annotations."""
     for pod in pods:
         yield from shares_of(pod)
 
@@ -45,7 +42,7 @@ def shares_of(pod: Manifest) -> list[GpuShare]:
 
 
 def capacities(nodes: Iterable[Manifest]) -> dict[Place, int]:
-    """MiB of each GPU, from the labels that the harness gives nodes."""
+    """MiB of each GPU, from the harness's labels."""
     labelled = ((node["metadata"]["name"], node["metadata"]["labels"]) for node in nodes)
     return {
         (name, str(number)): int(labels[names.GFD_MEMORY])
@@ -55,7 +52,6 @@ def capacities(nodes: Iterable[Manifest]) -> dict[Place, int]:
 
 
 def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
-    """Promises that these pods break, in words."""
     on_gpu: dict[Place, list[tuple[GpuShare, Manifest]]] = defaultdict(list)
     found = []
     for pod in pods:
@@ -78,7 +74,7 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
 
 
 def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -> bool:
-    """Whether the pod holds the number of GPUs it asked for, each with the memory it asked for, or whole."""
+    """Whether the pod holds as many GPUs and MiB as it asked for."""
     limits = _limits(pod)
     memory = limits.get(names.RESOURCE_GPU_MEMORY)
     each = [capacity[share.node, share.gpu] if memory is None else int(memory) for share in held]
@@ -87,6 +83,5 @@ def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -
 
 
 def _limits(pod: Manifest) -> dict[str, Any]:
-    """Limits of the only container of a test's pod."""
     limits: dict[str, Any] = pod["spec"]["containers"][0]["resources"]["limits"]
     return limits

@@ -1,7 +1,6 @@
-"""A small synchronous API client for the harness: objects are plain dicts, kinds are text.
+"""A small synchronous API client: objects are dicts, kinds any name.
 
-Unlike the Kubernetes client's dynamic module, it accepts short names, discovers with two requests, and raises the API
-server's message.
+Discovers with two requests, and raises the API server's message.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DISCOVERY_TRIES: Final = 25
 
 
 class ApiError(RuntimeError):
-    """The API server refused a request: HTTP status, reason (``NotFound``), message."""
+    """HTTP status, reason (``NotFound``), message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -41,7 +40,7 @@ class ApiError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """One resource of the API: ``apps/v1``, ``deployments``."""
+    """``apps/v1``, ``deployments``."""
 
     group_version: str
     plural: str
@@ -49,7 +48,7 @@ class ApiResource:
     namespaced: bool
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """Path below the server; a namespace is needed for one namespaced object, not for listing all."""
+        """Path below the server."""
         root = "/api/" if "/" not in self.group_version else "/apis/"
         if self.namespaced and name is not None and namespace is None:
             raise ValueError(f"{self.plural} are namespaced: name the namespace of {name!r}")
@@ -58,7 +57,7 @@ class ApiResource:
 
 
 class Kube:
-    """Client with the identity of one kubeconfig."""
+    """Client of one kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -79,7 +78,7 @@ class Kube:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """One request to the apiserver; raises ApiError for an answer of 400 or more."""
+        """Raises ApiError for 400 or more."""
         response = self._http.request(
             method,
             path,
@@ -93,11 +92,8 @@ class Kube:
         return response
 
     def resource(self, kind: str) -> ApiResource:
-        """The resource of a kind, plural, singular or short name; ``plural.group`` if ambiguous.
-
-        Raises ValueError when the apiserver serves none of this name.
-        """
-        # Discovery shows a CRD a moment after it is served: retry for a while.
+        """The resource of any of its names; ``plural.group`` if ambiguous. Raises ValueError."""
+        # Discovery shows a new CRD late.
         for _ in range(DISCOVERY_TRIES):
             if (found := self._resources.get(kind.lower())) is not None:
                 return found
@@ -107,7 +103,6 @@ class Kube:
         raise ValueError(f"the apiserver serves no resource {kind!r}")
 
     def serves(self, kind: str) -> bool:
-        """Whether the apiserver serves a kind of this name now."""
         if kind.lower() not in self._resources:
             self._discover()
         return kind.lower() in self._resources
@@ -116,7 +111,7 @@ class Kube:
         return self._object(self.request("GET", self.resource(kind).path(namespace, name)))
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
-        """The object, or None if it does not exist."""
+        """None if absent."""
         try:
             return self.get(kind, name, namespace)
         except ApiError as error:
@@ -125,7 +120,7 @@ class Kube:
             raise
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Manifests:
-        """All objects of a kind in a namespace, or in all of them, by name."""
+        """Objects of a namespace (None: all), by name."""
         resource = self.resource(kind)
         params = {"labelSelector": labels, "fieldSelector": fields}
         answer = self.request("GET", resource.path(namespace), params=params)
@@ -137,10 +132,7 @@ class Kube:
         )
 
     def watch(self, kind: str, namespace: str | None, revision: str, seconds: int) -> Iterator[tuple[str, Manifest]]:
-        """Events (type, object) after a revision, until the server ends the watch after `seconds`.
-
-        Raises httpx.HTTPError if the connection breaks or is silent for longer.
-        """
+        """Events (type, object) after a revision for `seconds`. Raises httpx.HTTPError."""
         params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         path = self.resource(kind).path(namespace)
         with self._http.stream("GET", path, params=params, timeout=2.0 * seconds) as response:
@@ -162,7 +154,6 @@ class Kube:
         manager: str = "harness",
         force: bool = True,
     ) -> Manifest:
-        """Server-side apply of one object."""
         resource = self._resource_of(manifest)
         path = resource.path(_namespace(manifest, namespace), manifest["metadata"]["name"])
         params = {"fieldManager": manager, "force": str(force).lower()}
@@ -195,7 +186,7 @@ class Kube:
         return self._object(self.request("PUT", path, json=manifest))
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> None:
-        """Delete an object, if it exists, with background propagation."""
+        """Deletes an object, if it exists, in the background."""
         body: Manifest = {"propagationPolicy": "Background"}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
@@ -206,7 +197,6 @@ class Kube:
                 raise
 
     def delete_all(self, kind: str, namespace: str) -> None:
-        """Delete all objects of a kind in a namespace, in the background."""
         body = {"propagationPolicy": "Background"}
         self.request("DELETE", self.resource(kind).path(namespace), json=body)
 
@@ -230,7 +220,7 @@ class Kube:
 
 
 def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
-    """Resources of a discovered group, preferred version first, each with the names it goes by."""
+    """Resources of a group, preferred version first, with their names."""
     group_name = group["metadata"].get("name", "")
     for version in group["versions"]:
         group_version = f"{group_name}/{version['version']}" if group_name else version["version"]
@@ -243,7 +233,6 @@ def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
 
 
 def read_manifests(*paths: Path) -> Manifests:
-    """Every document of YAML files, in their order."""
     return [document for path in paths for document in yaml.safe_load_all(path.read_text()) if document]
 
 
@@ -260,7 +249,7 @@ def _error(response: httpx.Response) -> ApiError:
 
 
 def _identity(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
-    """Server, TLS context and headers of a kubeconfig's current context."""
+    """Server, TLS context and headers of a kubeconfig."""
     config = yaml.safe_load(kubeconfig.read_text())
     named = {
         section: {entry["name"]: entry for entry in config[section]} for section in ("contexts", "clusters", "users")
@@ -281,7 +270,7 @@ def _identity(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
 
 
 def _text(entry: Mapping[str, str], name: str) -> str | None:
-    """PEM text of a kubeconfig's field, given inline in base64 or as a path."""
+    """PEM text of a kubeconfig's field, inline or as a path."""
     if inline := entry.get(f"{name}-data"):
         return base64.b64decode(inline).decode()
     return Path(entry[name]).read_text() if name in entry else None

@@ -1,6 +1,6 @@
-"""Fake nodes as data: the testbeds of the papers, for KWOK.
+"""Fake nodes as data, for KWOK: the papers' testbeds.
 
-Instance types select nodes by the label `node.kubernetes.io/instance-type`, so that the pools stay separate.
+`node.kubernetes.io/instance-type` separates the pools.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """Equal GPUs of one node as GPU Feature Discovery would label them; memory in MiB of one GPU."""
+    """Equal GPUs of one node; memory in MiB."""
 
     product: str
     memory: int
@@ -32,10 +32,9 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """`count` equal nodes, named `{name}-1`, `{name}-2`, ... padded so that names sort by number.
+    """`count` equal nodes `{name}-1`, `{name}-2`, ..., padded.
 
-    `cpu` and `memory` are Kubernetes quantities, `labels` further labels, `gpu_annotation` the JSON list that
-    overrides the GPU labels.
+    `cpu`, `memory`: quantities. `labels`: further ones. `gpu_annotation`: JSON list of GPUs.
     """
 
     name: str
@@ -81,8 +80,6 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class FakeCluster:
-    """Node groups that belong together."""
-
     name: str
     groups: tuple[NodeGroup, ...]
 
@@ -93,7 +90,7 @@ class FakeCluster:
         return tuple(name for group in self.groups for name in group.node_names())
 
     def group(self, instance_type: str) -> NodeGroup:
-        """The group of an instance type; raises KeyError with the types that there are."""
+        """Raises KeyError with the known types."""
         for group in self.groups:
             if group.instance_type == instance_type:
                 return group
@@ -121,13 +118,13 @@ KAIROS: Final = FakeCluster(
         NodeGroup("kairos-t3-xlarge", "t3.xlarge", 5, cpu="4", memory="16Gi"),
     ),
 )
-"""Kairos's pool (HPDC'23, section 7) in the numbers that its largest configurations use."""
+"""Kairos's pool (HPDC'23, section 7), as its largest configurations need it."""
 
 BOTH: Final = (HETSEV, KAIROS)
 
 
 def manifests_of(clusters: Iterable[FakeCluster]) -> list[dict[str, Any]]:
-    """Manifests of all nodes; raises ValueError when two share a name."""
+    """Raises ValueError for a repeated name."""
     manifests = [manifest for cluster in clusters for manifest in cluster.manifests()]
     names = [manifest["metadata"]["name"] for manifest in manifests]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -24,7 +24,7 @@ FIGURE: Final = {"MaxThroughput": "bound", "MinCost": "capacity"}
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU of a pool (its nodes' instance type): its memory in MiB and who holds how much of it."""
+    """One GPU of a pool (instance type): MiB and holders."""
 
     pool: str
     node: str
@@ -41,7 +41,7 @@ class GpuRow:
 def gpu_rows(
     nodes: Iterable[Mapping[str, Any]], holders: Mapping[tuple[str, str], Sequence[GpuHolder]]
 ) -> list[GpuRow]:
-    """Every GPU that the nodes' labels announce, with its holders by model."""
+    """Every GPU of the nodes' labels, with its holders."""
     rows = []
     for node in nodes:
         labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
@@ -54,7 +54,6 @@ def gpu_rows(
 
 
 def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """One row per service: objective, plan, cost, readiness."""
     table = Table("SERVICE", "READY", "OBJECTIVE", "SLO", "PLAN", "QPS", "$/H", "REASON", title="Services", box=None)
     why = []
     for service in services:
@@ -77,7 +76,7 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The Ready condition of a service's current generation; empty if there is none."""
+    """Ready of the current generation."""
     status = service.get("status", {})
     if status.get("observedGeneration") != service["metadata"]["generation"]:
         return {}
@@ -86,7 +85,7 @@ def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def gpu_picture(rows: Sequence[GpuRow]) -> RenderableType:
-    """A bar per GPU, as long as its memory, one letter per model: readable without colours too."""
+    """A bar per GPU, a letter per model."""
     models = sorted({holder.model for row in rows for holder in row.holders})
     letters = {model: ascii_uppercase[number % 26] for number, model in enumerate(models)}
     styles = {model: COLOURS[number % len(COLOURS)] for number, model in enumerate(models)}
@@ -125,10 +124,10 @@ def sharing(rows: Sequence[GpuRow]) -> str:
 
 
 def queue_line(metrics: str, gated: int) -> str:
-    """Queue numbers from the extender's metrics; `gated` pods still carry the gate."""
+    """From the extender's metrics; `gated`: pods with the gate."""
     sums: dict[str, float] = {}
     for family in text_string_to_metric_families(metrics):
-        sums |= {family.name: 0.0, f"{family.name}_total": 0.0}  # announced, with no sample yet
+        sums |= {family.name: 0.0, f"{family.name}_total": 0.0}  # no sample yet
         for sample in family.samples:
             sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
 

@@ -1,4 +1,4 @@
-"""Binaries of the control plane: module, version and name. The version comes from the go.mod below e2e/tools."""
+"""Binaries of the control plane; the go.mod below e2e/tools pin versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRIPPED: Final = "-s -w"
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One program: its name here, the arguments that make it print its version, its name as Go builds it."""
+    """Name, version arguments, name of Go's build."""
 
     name: str
     version_args: tuple[str, ...] = ("--version",)
@@ -31,8 +31,7 @@ class Binary:
 class Module:
     """A pinned Go module below e2e/tools.
 
-    path: module with the version. stamps: the linker's -X settings, with `{version}`, `{major}` and `{minor}`.
-    cold_seconds: duration of a cold build on four cores.
+    stamps: the linker's -X settings with `{version}`, `{major}`, `{minor}`. cold_seconds: of a build on four cores.
     """
 
     name: str
@@ -46,8 +45,7 @@ class Module:
         return TOOLS_ROOT / self.name
 
 
-# `go build` of a tool knows no release script: without the stamps kubectl says v0.0.0-master and kwokctl,
-# which picks flags by the version of the apiserver, takes the control plane for an ancient one.
+# Without these stamps kwokctl takes the control plane for an ancient one.
 KUBERNETES: Final = Module(
     "kubernetes",
     "k8s.io/kubernetes",
@@ -76,15 +74,12 @@ HELM: Final = Module(
 PROMETHEUS: Final = Module("prometheus", "github.com/prometheus/prometheus", (Binary("prometheus"),), cold_seconds=120)
 
 CONTROL_PLANE: Final = (ETCD, KWOK, HELM, KUBERNETES)
-"""What every cluster needs, the quickest to build first."""
+"""For every cluster, the quickest to build first."""
 EVERY_MODULE: Final[Mapping[str, Module]] = {m.name: m for m in (*CONTROL_PLANE, PROMETHEUS)}
 
 
 def pinned_version(go_mod: str, path: str) -> str:
-    """Version of the module `path` in the text of a go.mod: ``v1.35.4``.
-
-    Raises ValueError when the file does not require it.
-    """
+    """Version of the module `path` in a go.mod: ``v1.35.4``. Raises ValueError."""
     match = re.search(rf"^(?:require\s+|\s+){re.escape(path)} (v\S+)", go_mod, re.MULTILINE)
     if match is None:
         raise ValueError(f"go.mod requires no {path}; add it by `go get -tool` in its folder below e2e/tools")
@@ -92,19 +87,18 @@ def pinned_version(go_mod: str, path: str) -> str:
 
 
 def version_of(module: Module) -> str:
-    """Pinned version of a module, read from its go.mod."""
     return pinned_version((module.folder / "go.mod").read_text(), module.path)
 
 
 def linker_flags(module: Module, version: str) -> str:
-    """Value of -ldflags: no symbol tables, and the version that the release scripts would have stamped."""
+    """-ldflags: no symbols, and the release's version stamps."""
     major, minor = version.removeprefix("v").split(".")[:2]
     stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in module.stamps)
     return " ".join([STRIPPED, *(f"-X {stamp}" for stamp in stamps)])
 
 
 def cache_key(module: Module, go_version: str, platform: str) -> str:
-    """Folder name that changes exactly when the built binaries would: pins, flags, compiler, platform."""
+    """Changes exactly when the built binaries would."""
     version = version_of(module)
     digest = hashlib.sha256()
     for part in (
@@ -119,13 +113,13 @@ def cache_key(module: Module, go_version: str, platform: str) -> str:
 
 
 def is_version(output: str, version: str) -> bool:
-    """Whether a program's version output names exactly `version`, not a pre-release or a vendor's build."""
+    """Whether a version output names exactly `version`."""
     bare = re.escape(version.removeprefix("v"))
     return re.search(rf"(?<![\w.+-])v?{bare}(?![\w.-])", output) is not None
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the built binaries: HETSERVE_CACHE, else the user's cache directory."""
+    """HETSERVE_CACHE, else the user's cache directory."""
     if chosen := environ.get("HETSERVE_CACHE"):
         return Path(chosen).expanduser() / "tools"
     base = environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())

@@ -1,7 +1,4 @@
-"""Allocates free ports for one cluster, distinct from those of other clusters on the machine.
-
-Blocks are below the kernel's range for outgoing connections, which could otherwise take a component's port.
-"""
+"""Allocates distinct free ports, below the kernel's range for outgoing connections."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ BLOCK: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of one cluster, all on 127.0.0.1."""
+    """Of one cluster, on 127.0.0.1."""
 
     etcd: int
     etcd_peer: int
@@ -36,7 +33,7 @@ class Ports:
 
     @classmethod
     def block_from(cls, first: int) -> Ports:
-        """The ports from `first` upward, in the order of the fields."""
+        """In the order of the fields."""
         return cls(*(first + offset for offset in range(len(cls.__dataclass_fields__))))
 
     def all(self) -> tuple[int, ...]:
@@ -44,10 +41,7 @@ class Ports:
 
 
 class PortBlock:
-    """A claim on a block of ports by a file lock, which ends with the process.
-
-    The bound ports protect a cluster that outlives its starter (the demo).
-    """
+    """A claim on a block by a file lock; the bound ports protect the demo."""
 
     def __init__(self, ports: Ports, lock: TextIO) -> None:
         self.ports = ports
@@ -55,7 +49,7 @@ class PortBlock:
 
     @classmethod
     def claim(cls, folder: Path | None = None) -> PortBlock:
-        """The first block without claim and listener. Raises OSError if there is none."""
+        """The first free block. Raises OSError."""
         where = folder or Path(tempfile.gettempdir()) / f"hetserve-ports-{os.getuid()}"
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         for first in range(FIRST, LAST, BLOCK):
@@ -80,7 +74,7 @@ def _locked(lock: TextIO) -> bool:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # Servers set this too: a port in TIME_WAIT after a stopped cluster is free for them.
+        # As servers do: TIME_WAIT is free for them.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,7 +1,4 @@
-"""Starts, recognises and stops the harness's processes.
-
-A process is identified by pid and start time, since a pid may be reused. Nothing is ended by name.
-"""
+"""Starts, recognises and stops processes, identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from typing import Final
 PROC: Final = Path("/proc")
 POLL: Final = 0.02
 
-# Handles of our children, kept so that they are reaped without warnings at garbage collection.
+# Kept to reap children without warnings.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A process as stored on disk; `started` is unique among all owners of the pid."""
+    """`started`: unique among owners of the pid."""
 
     name: str
     pid: int
@@ -32,20 +29,19 @@ class ProcessRecord:
 
     @classmethod
     def of(cls, name: str, pid: int) -> ProcessRecord | None:
-        """Record of a running process, None when there is none with this pid."""
+        """None if no process has this pid."""
         started = start_mark(pid)
         return None if started is None else cls(name, pid, started)
 
     def alive(self) -> bool:
-        """Whether this process still runs."""
         runs = start_mark(self.pid) == self.started
         if not runs and (child := _children.get(self.pid)) is not None:
-            child.poll()  # reaps the child
+            child.poll()  # reaps
         return runs
 
 
 def start_mark(pid: int) -> str | None:
-    """When the process with this pid started, as text unique across reboots; None when none runs."""
+    """Start of the process as text unique across reboots."""
     if not PROC.joinpath("self", "stat").exists():  # no Linux: ask ps
         asked = subprocess.run(
             ["/bin/ps", "-o", "lstart=,stat=", "-p", str(pid)], check=False, capture_output=True, text=True
@@ -56,7 +52,7 @@ def start_mark(pid: int) -> str | None:
         stat = PROC.joinpath(str(pid), "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
+    fields = stat.rpartition(")")[2].split()  # the name may hold blanks and parentheses
     if fields[0] in "ZX":
         return None
     boot = PROC.joinpath("sys", "kernel", "random", "boot_id").read_text().strip()
@@ -64,7 +60,7 @@ def start_mark(pid: int) -> str | None:
 
 
 def command_line(pid: int) -> str:
-    """Arguments of a running process, blank-separated; empty when it is gone."""
+    """Blank-separated; empty if it is gone."""
     try:
         return PROC.joinpath(str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -82,9 +78,9 @@ def spawn(
     *,
     descriptors: int | None = None,
 ) -> ProcessRecord:
-    """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log`.
+    """Starts a process in a session of its own (Ctrl-C), with output to `log`.
 
-    `descriptors`: hard limit of open files; None: ours. Raises RuntimeError if it ends at once.
+    `descriptors`: limit of open files. Raises RuntimeError if it ends at once.
     """
     if descriptors is not None:
         command = ["/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors), *command]
@@ -106,7 +102,7 @@ def spawn(
 
 
 def end(records: Iterable[ProcessRecord], grace: float) -> list[str]:
-    """End processes by SIGTERM, and by SIGKILL after `grace` seconds; returns the names of those killed."""
+    """SIGTERM, then SIGKILL after `grace` seconds; names of those killed."""
     running = [record for record in records if record.alive()]
     if grace > 0:
         for record in running:
@@ -133,7 +129,6 @@ def _signal(record: ProcessRecord, number: signal.Signals) -> None:
 
 
 def tail(log: Path, lines: int = 40) -> str:
-    """Last lines of a log, empty when there is none."""
     try:
         with log.open("rb") as source:
             source.seek(max(0, log.stat().st_size - 200 * lines))

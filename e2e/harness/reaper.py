@@ -15,7 +15,7 @@ from harness.state import StateFolder
 
 
 def watch(folder: Path) -> subprocess.Popen[bytes]:
-    """Start a reaper for the folder; it acts when this process ends or closes the pipe."""
+    """Starts a reaper, which acts when this process ends or closes the pipe."""
     return subprocess.Popen(
         [sys.executable, "-m", "harness.reaper", str(folder)],
         stdin=subprocess.PIPE,
@@ -27,7 +27,6 @@ def watch(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def dismiss(reaper: subprocess.Popen[bytes]) -> None:
-    """End a reaper after the cluster was stopped."""
     if reaper.stdin is not None:
         reaper.stdin.close()
     reaper.wait(timeout=30)

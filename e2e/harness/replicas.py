@@ -1,4 +1,4 @@
-"""Two extenders as in pods: each with its own ports and pod, selected by the Service's label."""
+"""Two extenders as in pods, with ports and pods of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTOR = "app.kubernetes.io/component=extender"
 
 @dataclass(frozen=True)
 class Replica:
-    """An extender process with a pod object on a fake node."""
+    """An extender process with a pod on a fake node."""
 
     pod: str
     port: int
@@ -64,7 +64,6 @@ def start(cluster: Cluster, pod: str, port: int, probe: int) -> Replica:
 
 
 def endpoints(cluster: Cluster) -> list[str]:
-    """Pods that the Service selects."""
     slices = cluster.kube.list(
         "endpointslices", SYSTEM_NAMESPACE, labels="kubernetes.io/service-name=hetserve-extender"
     )

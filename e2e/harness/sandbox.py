@@ -1,7 +1,6 @@
-"""One test's nodes, instance types, profiles, services and plain pods on the shared cluster.
+"""One test's nodes, types, profiles, services and pods on the shared cluster.
 
-Names of cluster-scoped objects contain the test's namespace, and each test has a GPU product of its own, so that
-parallel tests do not interfere.
+Cluster-scoped names contain the test's namespace, as do GPU products.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Overrides = Mapping[str, Any]
 
 
 class Sandbox:
-    """Builders for one namespace; `cleared` removes the cluster-scoped objects they made."""
+    """`cleared` removes the cluster-scoped objects."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster = cluster
@@ -40,7 +39,7 @@ class Sandbox:
     @classmethod
     @contextmanager
     def cleared(cls, cluster: Cluster, namespace: str) -> Iterator[Sandbox]:
-        """A sandbox whose services, types and nodes are removed after the block."""
+        """Removes services, types and nodes after the block."""
         sandbox = cls(cluster, namespace)
         try:
             yield sandbox
@@ -59,11 +58,11 @@ class Sandbox:
     # Hardware
 
     def scoped(self, name: str) -> str:
-        """Cluster-wide name of an object of this test."""
+        """Cluster-wide name."""
         return f"{name}-{self.namespace}"[:63].rstrip("-.")
 
     def nodes(self, name: str, count: int, gpus: int = 0, *, cpu: str = "16", mib: int = GPU_MIB) -> NodeGroup:
-        """Add `count` nodes of the scoped type `name`, each with `gpus` GPUs of `mib` MiB."""
+        """`count` nodes of the scoped type `name`, each with `gpus` GPUs of `mib` MiB."""
         kind = self.scoped(name)
         of = Gpus(self.product(name), mib, gpus) if gpus else None
         group = NodeGroup(kind[:50].rstrip("-."), kind, count, cpu=cpu, memory="64Gi", gpus=of)
@@ -72,11 +71,10 @@ class Sandbox:
         return group
 
     def product(self, name: str) -> str:
-        """GPU product of the scoped type `name`."""
         return f"Test-{self.scoped(name)}"[:63].rstrip("-.")
 
     def instance_type(self, name: str, *, gpu: bool = True, overrides: Overrides | None = None) -> str:
-        """Apply the InstanceType of the scoped nodes `name`; returns its name."""
+        """Applies the InstanceType of the nodes `name`; returns its name."""
         kind = self.scoped(name)
         self._types.append(kind)
         spec: dict[str, Any] = {
@@ -90,7 +88,7 @@ class Sandbox:
     # Models and services
 
     def profile(self, model: str, kind: str, *, seconds: float = 0.1, overrides: Overrides | None = None) -> None:
-        """Apply a profile of a model on an InstanceType: the same latency for every batch."""
+        """Applies a profile with equal latency for every batch."""
         spec = {
             "metadata.namespace": self.namespace,
             "spec.model": model,
@@ -100,7 +98,7 @@ class Sandbox:
         self.cluster.apply(builders.model_profile(f"{model}-{kind}"[:63].rstrip("-."), spec | dict(overrides or {})))
 
     def service(self, name: str, model: str, kinds: list[str], overrides: Overrides | None = None) -> Manifest:
-        """Apply a MinCost service on these types; 10 q/s per instance at the profile's 100 ms, 80 % of it used."""
+        """Applies a MinCost service; 10 q/s per instance, 80 % used."""
         spec = {
             "metadata.namespace": self.namespace,
             "spec.model.name": model,
@@ -113,15 +111,13 @@ class Sandbox:
         return applied
 
     def edit(self, name: str, patch: Manifest) -> Manifest:
-        """Merge-patch a service."""
         return self.kube.patch("inferenceservices", name, patch, self.namespace)
 
     def ready(self, name: str, timeout: float = 60.0) -> Manifest:
-        """Wait until a service is Ready; returns it."""
         return self.cluster.wait_ready(name, self.namespace, timeout)
 
     def counts(self, name: str) -> dict[str, int]:
-        """The planned instances of a service by type, without zeros."""
+        """Planned instances by type, without zeros."""
         plan = self.kube.get("inferenceservices", name, self.namespace)["status"]["plan"]
         return {row["instanceType"]: row["count"] for row in plan["counts"] if row["count"]}
 
@@ -130,7 +126,7 @@ class Sandbox:
     def deployment(
         self, name: str, nodes: str, replicas: int, mib: int, *, model: str | None, gated: bool = True
     ) -> None:
-        """Apply a Deployment whose pods ask for GPU memory on the scoped nodes; no model: no anti-affinity."""
+        """Applies a Deployment on the scoped nodes; no model: no anti-affinity."""
         labels = {"app": name} | ({LABEL_MODEL: model} if model else {})
         spec: dict[str, Any] = {
             "schedulerName": SCHEDULER_NAME,
@@ -157,11 +153,10 @@ class Sandbox:
         )
 
     def bound(self, labels: str = "") -> list[Manifest]:
-        """Bound pods of the test."""
         return [pod for pod in self.cluster.pods(self.namespace, labels) if pod["spec"].get("nodeName")]
 
     def wait_for_bound(self, count: int, labels: str = "", timeout: float = 40.0) -> list[Manifest]:
-        """Wait until exactly `count` pods are bound; returns them."""
+        """Waits until exactly `count` pods are bound."""
 
         def enough() -> list[Manifest] | Unmet:
             bound = self.bound(labels)
@@ -171,7 +166,7 @@ class Sandbox:
         return wait_until(enough, timeout, f"{count} pods {labels} to be bound")
 
     def wait_for_refusal(self, words: str, timeout: float = 40.0) -> str:
-        """Wait for a FailedScheduling event in this namespace that contains `words`; returns its message."""
+        """Waits for a FailedScheduling event with `words`; returns its message."""
 
         def said() -> str | Unmet:
             messages = [str(e.get("message")) for e in self.cluster.events(self.namespace, reason="FailedScheduling")]

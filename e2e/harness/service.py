@@ -1,4 +1,4 @@
-"""A Kubernetes Service without a network: like kube-proxy, it chooses an endpoint per connection, not per call."""
+"""A Kubernetes Service without a network: chooses an endpoint per connection."""
 
 from __future__ import annotations
 
@@ -18,33 +18,29 @@ BLOCK: Final = 65_536
 
 
 class Endpoint(NamedTuple):
-    """A pod of the Service and its port on this machine."""
-
     pod: str
     port: int
 
 
 class Service:
-    """Listens on a port and forwards each connection to the current endpoint."""
-
     def __init__(self, choose: Callable[[], Endpoint | None]) -> None:
         self._choose = choose
         self._listener = socket.create_server((HOST, 0))
         self.url = "http://{}:{}".format(*self._listener.getsockname())
         self.made: list[str] = []
-        """The pod of each connection, in the order in which they were made."""
+        """The pod of each connection, in order."""
         self._open: Counter[str] = Counter()
         threading.Thread(target=self._accept, name="service", daemon=True).start()
 
     def open_to(self, pod: str) -> int:
-        """Number of open connections to this pod."""
+        """Open connections."""
         return self._open[pod]
 
     def close(self) -> None:
         self._listener.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # the listener is closed
+        with suppress(OSError):  # closed
             while True:
                 client, _ = self._listener.accept()
                 threading.Thread(target=self._lead, args=(client,), daemon=True).start()
@@ -71,7 +67,7 @@ def _carry_both(client: socket.socket, server: socket.socket) -> None:
 
 
 def _carry(source: socket.socket, sink: socket.socket) -> None:
-    """Copies until one side ends, then ends the other."""
+    """Copies until one side ends."""
     with suppress(OSError):
         while data := source.recv(BLOCK):
             sink.sendall(data)
@@ -82,7 +78,7 @@ def _carry(source: socket.socket, sink: socket.socket) -> None:
 
 @contextmanager
 def service(choose: Callable[[], Endpoint | None]) -> Iterator[Service]:
-    """A Service during the block; `choose` returns the endpoint of a new connection, or None."""
+    """`choose`: the endpoint of a new connection, or None."""
     made = Service(choose)
     try:
         yield made

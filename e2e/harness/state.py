@@ -26,14 +26,13 @@ CLUSTER_NAME: Final = "hetserve"
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Content of state.json; `owner` is the process whose end makes the cluster stale (none: the demo)."""
+    """state.json; `owner`: its end makes the cluster stale (none: the demo)."""
 
     ports: Ports
     owner: ProcessRecord | None = None
     processes: tuple[ProcessRecord, ...] = field(default=())
 
     def with_process(self, record: ProcessRecord) -> ClusterState:
-        """Copy with a process added or replaced by name."""
         return replace(self, processes=(*(p for p in self.processes if p.name != record.name), record))
 
     def process(self, name: str) -> ProcessRecord | None:
@@ -65,11 +64,10 @@ class StateFolder:
         return self.path / "logs" / f"{name}.log"
 
     def save(self, state: ClusterState) -> None:
-        """Write the state atomically."""
         write_whole(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
     def load(self) -> ClusterState | None:
-        """The stored state; None if it is missing or unreadable."""
+        """None if missing or unreadable."""
         try:
             raw = json.loads((self.path / "state.json").read_text())
             return ClusterState(
@@ -81,10 +79,7 @@ class StateFolder:
             return None
 
     def control_plane(self) -> tuple[ProcessRecord, ...]:
-        """Processes that kwokctl started for this folder, by its pid files.
-
-        As a pid may be reused, the process must also name this folder in its arguments.
-        """
+        """Processes that kwokctl started, by pid files; their arguments name this folder."""
         found = []
         for path in sorted(self.kwok_cluster.glob("pids/*.pid")):
             pid = int(path.read_text().strip() or 0)
@@ -94,20 +89,20 @@ class StateFolder:
         return tuple(found)
 
     def destroy(self) -> None:
-        """Stop everything that was started for this folder and remove it; nothing to do when it is not there."""
+        """Stops what was started for this folder and removes it."""
         state = self.load()
         control_plane = self.control_plane()
         remembered = state.processes if state else ()
         ours = {record.pid for record in control_plane}
         components = [record for record in remembered if record.pid not in ours]
         end(components, grace=COMPONENT_GRACE)
-        # SIGKILL: its data is deleted next.
+        # Its data is deleted next.
         end(control_plane, grace=0)
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def sweep(folders: Iterable[Path]) -> list[Path]:
-    """Remove the state of clusters whose owner is gone; returns the folders removed."""
+    """Removes clusters whose owner is gone."""
     removed = []
     for path in sorted(folders):
         folder = StateFolder(path)

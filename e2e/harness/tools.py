@@ -20,7 +20,7 @@ from harness.pins import CONTROL_PLANE, EVERY_MODULE, Binary, Module, cache_fold
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """Full path of every binary, by its name."""
+    """Path of every binary."""
 
     paths: Mapping[str, Path]
 
@@ -29,13 +29,13 @@ class Toolset:
 
 
 def find(modules: Sequence[Module] = CONTROL_PLANE) -> Toolset | None:
-    """The binaries when all of them are there already, None when something must be built."""
+    """None if something must be built."""
     paths, missing = _gather(modules)
     return None if missing else Toolset(paths)
 
 
 def provide(modules: Sequence[Module] = CONTROL_PLANE, out: TextIO = sys.stderr) -> Toolset:
-    """All binaries of the modules; builds missing ones. Raises ToolError if one cannot be built here."""
+    """Builds missing ones. Raises ToolError."""
     paths, missing = _gather(modules)
     if not missing:
         return Toolset(paths)
@@ -55,13 +55,13 @@ def provide(modules: Sequence[Module] = CONTROL_PLANE, out: TextIO = sys.stderr)
 
 
 def _gather(modules: Sequence[Module]) -> tuple[dict[str, Path], list[Module]]:
-    """Paths of the binaries that are there, and the modules that are not."""
+    """Existing binaries, and missing modules."""
     if given := os.environ.get("HETSERVE_TOOLS_DIR"):
         return _given(Path(given).expanduser(), modules), []
     try:
         compiler: Compiler | None = Compiler.found()
     except ToolError:
-        compiler = None  # PATH may suffice
+        compiler = None
     paths: dict[str, Path] = {}
     missing: list[Module] = []
     for module in modules:
@@ -76,7 +76,7 @@ def _gather(modules: Sequence[Module]) -> tuple[dict[str, Path], list[Module]]:
 
 
 def _given(folder: Path, modules: Sequence[Module]) -> dict[str, Path]:
-    """Binaries of the user's own folder, whatever their version; raises ToolError for each that is not there."""
+    """Binaries of the user's folder; raises ToolError."""
     paths = {binary.name: folder / binary.name for module in modules for binary in module.binaries}
     absent = sorted(name for name, path in paths.items() if not os.access(path, os.X_OK))
     if absent:
@@ -88,7 +88,7 @@ def _given(folder: Path, modules: Sequence[Module]) -> dict[str, Path]:
 
 
 def _on_path(module: Module) -> dict[str, Path] | None:
-    """The module's binaries on PATH when every one is there in exactly the pinned version."""
+    """On PATH, all in exactly the pinned version."""
     paths: dict[str, Path] = {}
     for binary in module.binaries:
         program = shutil.which(binary.name)
@@ -107,7 +107,6 @@ def _said_version(program: str, binary: Binary) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the control plane, or the modules named in the arguments."""
     unknown = sorted(set(arguments) - set(EVERY_MODULE))
     if unknown:
         print(f"no module {', '.join(unknown)}; there are {', '.join(EVERY_MODULE)}", file=sys.stderr)

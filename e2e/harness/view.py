@@ -1,7 +1,4 @@
-"""Queries of scenarios: pods, events, conditions, the extender's ledger, and GPU holders by annotation.
-
-`gpu_holders` reads raw annotations and shares no code with the ledger, so that a bug in either shows.
-"""
+"""Queries of scenarios; `gpu_holders` shares no code with the ledger."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class GpuHolder:
-    """A bound pod and the memory [MiB] that it holds on one GPU."""
+    """MiB that a bound pod holds on one GPU."""
 
     pod: str
     namespace: str
@@ -31,8 +28,6 @@ class GpuHolder:
 
 @dataclass(frozen=True, slots=True)
 class StatusCondition:
-    """One condition of an object's status."""
-
     type: str
     status: str
     reason: str
@@ -53,15 +48,14 @@ class ClusterViews:
         return self.kube.get(kind, name, namespace)
 
     def pods(self, namespace: str | None = None, labels: str = "") -> list[Manifest]:
-        """Pods by name; without a namespace, of all."""
+        """By name; without a namespace, all."""
         return self.kube.list("pods", namespace, labels=labels)
 
     def service_pods(self, service: str, namespace: str) -> list[Manifest]:
-        """Pods of an InferenceService."""
         return self.pods(namespace, f"{LABEL_SERVICE}={service}")
 
     def events(self, namespace: str, name: str = "", reason: str = "") -> list[Manifest]:
-        """Events about the object `name` with this reason; empty: any."""
+        """Events about `name` with this reason; empty: any."""
         return [
             event
             for event in self.kube.list("events", namespace)
@@ -69,7 +63,7 @@ class ClusterViews:
         ]
 
     def conditions(self, kind: str, name: str, namespace: str | None = None) -> dict[str, StatusCondition]:
-        """Conditions of an object by type; empty if it has none or does not exist."""
+        """By type; empty if absent."""
         found = self.kube.find(kind, name, namespace) or {}
         return {
             raw["type"]: StatusCondition(raw["type"], raw["status"], raw.get("reason", ""), raw.get("message", ""))
@@ -87,7 +81,7 @@ class ClusterViews:
         reason: str = "",
         timeout: float = 30.0,
     ) -> StatusCondition:
-        """Wait until the condition has this status (and reason) for the current generation."""
+        """Waits until the condition has this status (and reason) for the current generation."""
 
         def holds() -> StatusCondition | Unmet:
             found = self.kube.find(kind, name, namespace) or {}
@@ -102,15 +96,11 @@ class ClusterViews:
         return wait_until(holds, timeout, f"{condition}={status} {reason} of {kind} {name}".strip())
 
     def wait_ready(self, service: str, namespace: str, timeout: float = 40.0) -> Manifest:
-        """Wait until an InferenceService is Ready; returns it."""
         self.wait_for_condition("hisvc", service, namespace, "Ready", timeout=timeout)
         return self.kube.get("hisvc", service, namespace)
 
     def gpu_holders(self) -> dict[tuple[str, str], list[GpuHolder]]:
-        """Who holds which GPU, (node name, GPU id) -> holders, from the annotations of bound pods.
-
-        Terminating pods still hold; finished ones do not.
-        """
+        """(node name, GPU id) -> holders, from the annotations of bound pods; terminating ones hold."""
         holders: dict[tuple[str, str], list[GpuHolder]] = defaultdict(list)
         for pod in self.pods():
             metadata, node = pod["metadata"], pod["spec"].get("nodeName")
@@ -124,19 +114,19 @@ class ClusterViews:
         return dict(sorted(holders.items()))
 
     def gpu_used(self) -> dict[tuple[str, str], int]:
-        """MiB held per (node name, GPU id), for GPUs with a holder."""
+        """MiB per (node name, GPU id)."""
         return {gpu: sum(holder.mib for holder in held) for gpu, held in self.gpu_holders().items()}
 
     def ledger(self) -> Any:
-        """The extender's answer to `GET /ledger`."""
+        """`GET /ledger`."""
         return self.probe(self.ports.extender_probe, "/ledger").json()
 
     def extender(self, path: str) -> httpx.Response:
-        """GET on the extender's probe port: /healthz, /readyz, /metrics, /ledger."""
+        """GET on the extender's probe port."""
         return self.probe(self.ports.extender_probe, path)
 
     def operator(self, path: str) -> httpx.Response:
-        """GET on the operator's probe port: /healthz, /readyz, /metrics."""
+        """GET on the operator's probe port."""
         return self.probe(self.ports.operator_probe, path)
 
     @staticmethod

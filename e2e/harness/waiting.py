@@ -24,7 +24,7 @@ class WaitTimeoutError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """False answer of a predicate, with its observation."""
+    """False, with what was seen."""
 
     seen: Any
 
@@ -33,14 +33,10 @@ class Unmet:
 
 
 def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float, what: str) -> T:
-    """Poll `predicate` until it returns something true, and return that.
+    """Polls until `predicate` returns something true.
 
-    An ApiError or a refused connection counts as false. Raises WaitTimeoutError with the last answer; return
-    `Unmet(seen)` instead of False to say what was seen.
-
-    Arguments:
-        timeout: seconds.
-        what: completes "waited for ...".
+    An ApiError or a refused connection is false. Raises WaitTimeoutError. timeout: seconds. what: completes "waited for
+    ...".
     """
     deadline = time.monotonic() + timeout
     pause = FIRST_PAUSE
@@ -58,7 +54,7 @@ def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float,
 
 
 def always(predicate: Callable[[], Any], seconds: float, what: str) -> None:
-    """Poll for `seconds` that `predicate` keeps holding; raises WaitTimeoutError the first time it does not."""
+    """Raises WaitTimeoutError the first time that `predicate` does not hold."""
     deadline = time.monotonic() + seconds
     while True:
         answer = predicate()

@@ -1,1 +1,1 @@
-"""Measures the house: sizes, import circles, prose, repeated code, and what adding a thing touches."""
+"""Measures the house: sizes, import circles, prose, repeated code, extension."""

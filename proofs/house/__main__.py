@@ -20,7 +20,7 @@ from house.tree import RevisionError, is_ancestor, opened
 
 ROOT: Final = Path(__file__).parents[2]
 BASELINE: Final = "1355a98"
-"""The last commit before registries, nested packages and the Kubernetes kit: the house that they are compared with."""
+"""The last commit before registries, nested packages and the kit."""
 NONE: Final = "none"
 NOW: Final = "now"
 

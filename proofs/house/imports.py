@@ -10,22 +10,22 @@ from typing import Final
 from house.source import Source
 
 BASES: Final = ("src", "operator", "scheduler_extender", "shell_kit", "e2e", "proofs", "tests/support")
-"""Folders on the import path; modules elsewhere are named from the root of the tree."""
+"""Folders on the import path."""
 
 Imports = Mapping[str, frozenset[str]]
 
 
 def circles(imports: Imports) -> list[tuple[str, ...]]:
-    """The strongly connected components of two modules or more; each sorted, the largest first."""
+    """Strongly connected components of two modules or more, the largest first."""
     reached = {module: _reached(module, imports) for module in imports}
     components = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in imports}
     return sorted((c for c in components if len(c) > 1), key=lambda c: (-len(c), c))
 
 
 def imports_of(sources: Iterable[Source]) -> Imports:
-    """Which modules of `sources` each imports, inside functions and under TYPE_CHECKING too.
+    """Which modules of `sources` each imports, anywhere in it.
 
-    `from package import name` imports the module package.name if there is one, else the package.
+    `from package import name` imports package.name if that is a module.
     """
     modules = {module_name(source.path): source for source in sources}
     return {
@@ -35,7 +35,6 @@ def imports_of(sources: Iterable[Source]) -> Imports:
 
 
 def module_name(path: str) -> str:
-    """The dotted name of the module at a path of the tree."""
     base = next((f"{base}/" for base in BASES if path.startswith(f"{base}/")), "")
     parts = PurePosixPath(path.removeprefix(base)).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -53,7 +52,7 @@ def _targets(name: str, source: Source) -> Iterator[str]:
 
 
 def _known(target: str, modules: Mapping[str, Source]) -> str:
-    """The longest prefix that is a module of the project; empty if there is none."""
+    """The longest prefix that is a module of the project; empty: none."""
     while target and target not in modules:
         target = target.rpartition(".")[0]
     return target

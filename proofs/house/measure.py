@@ -1,4 +1,4 @@
-"""Everything that is measured about one tree."""
+"""All measures of one tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from house.tree import PRODUCT, ROOTS, Tree
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """The measures of a tree; `folders` to `repeats` are of the product, `circles` of all Python."""
+    """`folders` to `repeats` are of the product, `circles` of all Python."""
 
     sizes: dict[str, Size]
     folders: dict[str, int]

@@ -1,4 +1,4 @@
-"""Names: classes that share one, and private names of the product that tests use."""
+"""Shared class names, and private names of the product that tests use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from house.imports import module_name
 from house.source import Source
 
 BY_STRING: Final = frozenset({"setattr", "getattr", "delattr", "hasattr"})
-"""Functions, and methods of pytest's monkeypatch, that take an attribute's name as a string."""
+"""Functions that take an attribute's name as a string, pytest's included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A test's use of a private name: `path:line` and the name."""
+    """`path:line` and the name."""
 
     place: str
     name: str
@@ -25,7 +25,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Private names of the product, its top packages, and the attributes that classes of the tests define."""
+    """Private names of the product, its top packages, and attributes of the tests' classes."""
 
     names: frozenset[str]
     packages: frozenset[str]
@@ -33,7 +33,7 @@ class Private:
 
 
 def shared_class_names(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """Class names that are defined more than once, with the module of each definition."""
+    """Class names with several definitions, and the module of each."""
     modules: dict[str, list[str]] = defaultdict(list)
     for source in sources:
         for node in source.nodes:
@@ -45,8 +45,8 @@ def shared_class_names(sources: Iterable[Source]) -> dict[str, list[str]]:
 def private_accesses(tests: Iterable[Source], product: Iterable[Source]) -> list[Access]:
     """Private names of the product that tests import, read or replace.
 
-    Attributes are compared by name alone. One that a class of the same file defines is the test's own, and so is an
-    attribute of `self` that any class of the tests defines.
+    Attributes compare by name. One of a class of the same file is the test's own, as is one of `self` that any class of
+    the tests defines.
     """
     tests, product = tuple(tests), tuple(product)
     private = Private(
@@ -62,7 +62,7 @@ def _defined(source: Source) -> Iterator[str]:
 
 
 def _attributes(source: Source) -> set[str]:
-    """What the classes of a file define: methods, class attributes and what is assigned to `self`."""
+    """Methods, class attributes and what is assigned to `self`."""
     names = set()
     for node in source.nodes:
         if isinstance(node, ast.ClassDef):
@@ -73,7 +73,7 @@ def _attributes(source: Source) -> set[str]:
 
 
 def _bound(body: Iterable[ast.stmt]) -> set[str]:
-    """Names that the statements of a module or class bind, except by an import."""
+    """Names bound by the statements of a module or class, except by an import."""
     names = set()
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -102,7 +102,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _strings(call: ast.Call) -> Iterator[str]:
-    """The last names of the strings among the first two arguments, such as `_now` of "package.module._now"."""
+    """Last names of the first two string arguments, such as `_now` of "package.module._now"."""
     for argument in call.args[:2]:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
             yield argument.value.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Words of prose: docstrings and comments beside the code they explain, and the pages of docs/."""
+"""Words of docstrings, comments and the pages of docs/."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from house.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Words in docstrings and comments, and the lines of code they belong to."""
+    """Words in docstrings and comments, and lines of code."""
 
     words: int
     code_lines: int
@@ -24,14 +24,12 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of documentation."""
-
     name: str
     words: int
 
 
 def prose_of(sources: Iterable[Source]) -> Prose:
-    """Counts every docstring and every comment that is not for a tool."""
+    """Every docstring, and every comment that is not for a tool."""
     words = code = 0
     for source in sources:
         words += sum(words_in(ast.literal_eval(node.value)) for node in source.docstrings)
@@ -41,7 +39,7 @@ def prose_of(sources: Iterable[Source]) -> Prose:
 
 
 def pages_of(folder: Path) -> tuple[Page, ...]:
-    """The Markdown pages that lie in a folder (not in its subfolders), the longest first."""
+    """Markdown pages directly in a folder, the longest first."""
     pages = (Page(path.name, words_in(path.read_text())) for path in folder.glob("*.md"))
     return tuple(sorted(pages, key=lambda page: (-page.words, page.name)))
 

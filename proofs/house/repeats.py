@@ -1,4 +1,4 @@
-"""Blocks of code that occur more than once, word for word."""
+"""Blocks of code that occur more than once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Final
 from house.source import Source
 
 SHORTEST: Final = 6
-"""Lines of code that make a block."""
+"""Lines of a block."""
 WORD: Final = re.compile(r"\w")
 
 Line = tuple[int, str]
 Position = tuple[int, int]
-"""A file and a line of it, by their indices."""
+"""Indices of a file and a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Two places with the same block: `path:line` of each and the lines of code that are equal."""
+    """Two places (`path:line`) with the same block, and its lines."""
 
     first: str
     second: str
@@ -30,10 +30,10 @@ class Repeat:
 
 
 def repeats(sources: Iterable[Source]) -> list[Repeat]:
-    """Every pair of places with SHORTEST equal lines of code or more, the longest first.
+    """Every pair of places with SHORTEST equal lines or more, the longest first.
 
-    Each pair is as long as it can be. A block that occurs in three places makes three pairs. Blank lines, comments,
-    docstrings, imports and lines of punctuation are skipped. Two places in one file do not overlap.
+    Blank lines, comments, docstrings, imports and punctuation are skipped. Three places make three pairs; two places in
+    one file do not overlap.
     """
     files = [(source.path, _lines(source)) for source in sources]
     texts = [[text for _, text in lines] for _, lines in files]
@@ -50,7 +50,7 @@ def _lines(source: Source) -> list[Line]:
 
 
 def _starts(texts: Sequence[Sequence[str]]) -> Iterator[tuple[Position, Position]]:
-    """Pairs of equal windows that no equal pair of lines precedes."""
+    """Pairs of equal windows without equal lines before."""
     windows: dict[tuple[str, ...], list[Position]] = defaultdict(list)
     for file, lines in enumerate(texts):
         for line in range(len(lines) - SHORTEST + 1):

@@ -1,4 +1,4 @@
-"""Sizes: files and lines of each root, modules of each folder, lines of modules and functions."""
+"""Files, lines, modules per folder, lines of modules and functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from house.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Python files and their lines."""
-
     files: int
     lines: int
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Median, 90th percentile (nearest rank) and greatest of some counts; all 0 if there are none."""
+    """Median, 90th percentile (nearest rank) and greatest; 0 if empty."""
 
     median: int
     p90: int
@@ -34,7 +32,7 @@ def size_of(sources: Sequence[Source]) -> Size:
 
 
 def folders(sources: Iterable[Source]) -> dict[str, int]:
-    """Modules that lie directly in each folder, the fullest first."""
+    """Modules directly in each folder, the fullest first."""
     counts = Counter(str(PurePosixPath(source.path).parent) for source in sources)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -44,7 +42,7 @@ def module_lines(sources: Iterable[Source]) -> Spread:
 
 
 def function_lines(sources: Iterable[Source]) -> Spread:
-    """Lines from `def` to the end, docstring included; nested functions count too."""
+    """From `def` to the end; nested functions count too."""
     functions = (node for source in sources for node in source.nodes)
     return spread(
         (node.end_lineno or node.lineno) - node.lineno + 1

@@ -1,4 +1,4 @@
-"""One Python file, split into its syntax tree, its lines of code and its prose."""
+"""One Python file: syntax tree, lines of code, prose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_CODE: Final = frozenset(
 
 @dataclass(frozen=True)
 class Source:
-    """A file by its path in the tree, parsed when first asked."""
+    """By its path in the tree; parsed when first asked."""
 
     path: str
     text: str
@@ -40,17 +40,17 @@ class Source:
 
     @cached_property
     def docstrings(self) -> tuple[ast.Expr, ...]:
-        """Strings that stand alone, those below an attribute included."""
+        """Strings that are statements."""
         return tuple(node for node in self.nodes if isinstance(node, ast.Expr) and _is_text(node.value))
 
     @cached_property
     def comments(self) -> tuple[tokenize.TokenInfo, ...]:
-        """Comments, those for tools excluded."""
+        """Except for tools."""
         return tuple(t for t in self._tokens if t.type == tokenize.COMMENT and not DIRECTIVE.match(t.string))
 
     @cached_property
     def code(self) -> dict[int, str]:
-        """Lines of code by line number, stripped, without comments; a docstring is no code."""
+        """By line number, stripped, without comments and docstrings."""
         numbers = {line for t in self._tokens if t.type not in NO_CODE for line in range(t.start[0], t.end[0] + 1)}
         numbers -= {line for node in self.docstrings for line in _span(node)}
         starts = {t.start[0]: t.start[1] for t in self._tokens if t.type == tokenize.COMMENT}

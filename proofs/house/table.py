@@ -1,4 +1,4 @@
-"""The measures as a Markdown table, a column for each tree, and as lists."""
+"""The measures as a Markdown table and as lists."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from house.repeats import SHORTEST
 from house.tree import ROOTS
 
 WIDTH: Final = 200
-"""Columns; wider than any row, as Markdown breaks where a cell wraps."""
+"""Wider than any row: Markdown breaks where a cell wraps."""
 FULLEST: Final = 3
-"""Folders that the table names."""
+"""Folders in the table."""
 
 Cell = Callable[[House], str]
 
 
 def table(houses: Mapping[str, House]) -> str:
-    """Markdown; `houses`: each tree's measures by the heading of its column."""
+    """`houses`: measures by the heading of a column."""
     drawn = Table("", *houses, box=box.MARKDOWN)
     for label, cell in _rows():
         drawn.add_row(label, *(cell(house) for house in houses.values()))
@@ -36,7 +36,7 @@ def table(houses: Mapping[str, House]) -> str:
 
 
 def lists(house: House, most: int, files: bool) -> Iterator[str]:
-    """Lines that name what the table counts, at most `most` of each; `files`: also what names a member."""
+    """At most `most` of each list; `files`: also what names a member."""
     yield from _section("Fullest folders", (f"{count} {folder}" for folder, count in house.folders.items()), most)
     yield from _section("Import circles", map(" <-> ".join, house.circles), most)
     shared = sorted(house.shared_class_names.items(), key=lambda item: -len(item[1]))

@@ -1,4 +1,4 @@
-"""A tree of the project: a checkout folder, or a git revision unpacked into a temporary folder."""
+"""A tree of the project: a folder, or a git revision in a temporary folder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Final
 from house.source import Source
 
 PRODUCT: Final = ("src", "operator", "scheduler_extender", "shell_kit")
-"""The folders of the code that is shipped."""
+"""Shipped code."""
 ROOTS: Final = (*PRODUCT, "e2e", "proofs", "benchmarks", "tests")
-"""The folders that hold Python."""
+"""Folders of Python."""
 UNREAD: Final = ("build", "dist", "__pycache__")
 
 
@@ -28,14 +28,13 @@ class RevisionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The files of a tree; `files`: relative paths, `sources`: the Python files below ROOTS."""
+    """`files`: relative paths. `sources`: Python below ROOTS."""
 
     folder: Path
     files: tuple[str, ...]
     sources: tuple[Source, ...]
 
     def below(self, *folders: str) -> tuple[Source, ...]:
-        """The Python files below any of the folders."""
         return tuple(source for source in self.sources if source.path.startswith(tuple(f"{f}/" for f in folders)))
 
     @property
@@ -45,10 +44,7 @@ class Tree:
 
 @contextmanager
 def opened(name: str, checkout: Path) -> Iterator[Tree]:
-    """Reads the folder `name`, or else the revision `name` of `checkout`; raises RevisionError.
-
-    The tree can be used only inside the block.
-    """
+    """Reads the folder `name`, or else that revision of `checkout`, for the block. Raises RevisionError."""
     if Path(name).is_dir():
         yield read(Path(name))
         return
@@ -60,14 +56,13 @@ def opened(name: str, checkout: Path) -> Iterator[Tree]:
 
 
 def read(folder: Path) -> Tree:
-    """Lists the files of a folder, without hidden ones and build outputs."""
+    """Without hidden files and build outputs."""
     files = tuple(sorted(_files(folder)))
     python = (path for path in files if path.endswith(".py") and path.split("/")[0] in ROOTS)
     return Tree(folder, files, tuple(Source(path, (folder / path).read_text()) for path in python))
 
 
 def is_ancestor(revision: str, checkout: Path) -> bool:
-    """Whether the history of the checkout holds the revision."""
     try:
         _git(checkout, "merge-base", "--is-ancestor", revision, "HEAD")
     except RevisionError:

@@ -1,5 +1,5 @@
-"""Exhaustive check of placement at small scope: every interleaving of what users, nodes, networks and processes do.
+"""Exhaustive check of placement at small scope: every interleaving of users, nodes, networks and processes.
 
-It runs the shipped code (Placer, sinks, Binds, Leadership) against a small true cluster and visits every state that any
-order of steps can reach, breadth first, so that a counterexample is a shortest one.
+Runs the shipped code (Placer, sinks, Binds, Leadership) on a small true cluster, breadth first: a counterexample is a
+shortest one.
 """

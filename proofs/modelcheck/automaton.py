@@ -1,8 +1,6 @@
-"""What a process does with each input, worked out once: its states and the steps between them, as a table.
+"""What a process does with each input, computed once: its states and their steps, as a table.
 
-The same few states of a process meet again in many states of the world. Two are one if their fingerprints are equal
-(modelcheck.state_fingerprint), and what a state does with an input is a function of both: the shipped code runs once
-for each.
+States are equal if their fingerprints are; the shipped code runs once for each state and input.
 """
 
 from __future__ import annotations
@@ -20,24 +18,24 @@ from modelcheck.state_fingerprint import Fingerprint, fingerprint, numbered
 from modelcheck.truth import Scope
 
 LIVE: Final = 3_000
-"""Processes that are kept as they are, some 30 KiB each; the others are made again."""
+"""Processes kept as they are, 30 KiB each; others are made again."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A state of a process: what the rest of the world may ask of it, and how it is made again."""
+    """A state of a process: what the world reads of it, and how it is made again."""
 
     number: int
     fingerprint: Fingerprint
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     unbound: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
-    """UIDs of the pods that have a bind under way."""
+    """UIDs with a bind under way."""
     ready: bool = False
     serves: bool = False
     giving_up: bool = False
     gave_up: bool = False
-    """Whether it gives the Lease up as it ends, and has."""
+    """It ended and gave the Lease up."""
     due: bool = False
     later: float | None = None
     """Seconds until the next deadline that is not due."""
@@ -45,7 +43,7 @@ class Known:
     memory: bytes = b""
     code: int = field(init=False)
     codes: tuple[int, ...] = field(init=False)
-    """Numbers of the fingerprint's parts: all but the pods, and each pod."""
+    """Numbers of the fingerprint's parts: the rest, then each pod."""
     live: Process | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +52,7 @@ class Known:
 
 
 class Reaction(NamedTuple):
-    """What an input leads to: the next state, the requests that left the process, whether it asked for a list."""
+    """Next state, requests sent, whether a list was asked for."""
 
     state: Known
     sent: tuple[SentRequest, ...]
@@ -63,7 +61,7 @@ class Reaction(NamedTuple):
 
 @dataclass(slots=True)
 class Automaton:
-    """States of the process `who` of a scope; with `remember` False nothing is, and each path runs on its own."""
+    """States of process `who`; with `remember` False each path runs on its own."""
 
     scope: Scope
     who: int
@@ -107,7 +105,7 @@ class Automaton:
         return state
 
     def _process(self, state: Known) -> Process:
-        """A process in that state, which nobody else uses."""
+        """A process in that state, for one user."""
         if state.live is None:
             return Process(self.scope, loads(state.memory))
         self._live -= 1
@@ -137,5 +135,5 @@ def _described(number: int, seen: Fingerprint, process: Process) -> Known:
 
 @cache
 def retired(pods: int) -> Known:
-    """A process that is followed no further: nothing that anybody asks of it."""
+    """A process that is no longer followed."""
     return Known(number=-1, fingerprint=("retired", ("",) * pods))

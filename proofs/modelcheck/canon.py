@@ -1,8 +1,7 @@
-"""The key of a state: equal keys mean equal futures, up to the names of pods that ask for the same.
+"""The key of a state: equal keys mean equal futures, up to the names of pods with equal requests.
 
-Per pod: its truth, and of every process its part of the fingerprint, what is on its way about it, and its requests.
-Pods that ask for the same are interchangeable, because no decision looks at a pod's name: their parts are sorted.
-GPUs are not interchangeable: ties go by their order. Parts that never change are numbered, so that a key is short.
+Per pod: its truth, its part of each fingerprint, what is on its way, its requests. Parts of equal pods are sorted, as
+no decision reads a pod's name; GPUs are ordered. Constant parts are numbered.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from modelcheck.state_fingerprint import numbered, without_name
 from modelcheck.world import World
 
 Parts = tuple[Hashable, tuple[int, ...]]
-"""The whole, and a number per pod in their order: pods of equal numbers differ in nothing but their names."""
+"""The whole, and a number per pod: equal numbers differ only in names."""
 
 
 def parts(world: World) -> Parts:
-    """What a step left as it was is not told again: it is the same objects as in the world before."""
+    """Reuses what a step left unchanged: the same objects."""
     before, now = world.told, []
     for slot in range(len(world.pods)):
         made_of = _made_of(world, slot)
@@ -33,7 +32,7 @@ def parts(world: World) -> Parts:
 
 
 def key(parts: Parts) -> Hashable:
-    """Pods that ask for the same are interchangeable."""
+    """Equal pods are interchangeable."""
     whole, pods = parts
     return whole, tuple(sorted(pods))
 
@@ -54,7 +53,7 @@ def _whole(world: World) -> Hashable:
 
 
 def _made_of(world: World, slot: int) -> list[Any]:
-    """All that `_pod` looks at."""
+    """Everything that `_pod` reads."""
     found: list[Any] = [world.pods[slot], world.born[slot]]
     for process, wire in zip(world.processes, world.wires, strict=True):
         found += (process.codes[slot], wire.pods.get(slot), wire.seen.get(slot), wire.listing)
@@ -82,7 +81,7 @@ def _events(events: Any, slot: int) -> int:
 
 @cache
 def _request(request: Request, slot: int) -> int:
-    """A request as the pod that it is about sees it."""
+    """A request as its pod sees it."""
     status = 0 if request.answer is None else request.answer.status
     what = (request.who, request.method, *request.sent[1:], status, request.saw, request.waits)
     return numbered(without_name(repr(what), slot))

@@ -1,4 +1,4 @@
-"""Steps about who leads: a change of leader, a lapse of the Lease, an end in order, a start."""
+"""Steps of leadership: change, lapse, end in order, start."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from modelcheck.election import NOBODY, OTHER, identity
 from modelcheck.world import World
 
 CHANGES: Final = frozenset({"promote", "lapse", "end"})
-"""Counted each for itself, not among the faults of a scope."""
+"""Not counted among the faults of a scope."""
 
 
 def leader_steps(world: World, who: int) -> Iterator[tuple[Any, ...]]:
-    """What can happen to a process that is followed."""
+    """Steps of a followed process."""
     process = world.processes[who]
     if len(world.processes) == 1:
         yield ("restart", who)
@@ -32,27 +32,27 @@ def leader_steps(world: World, who: int) -> Iterator[tuple[Any, ...]]:
 
 
 def restart(world: World, who: int) -> None:
-    """The process is killed and a new one lists; what it sent is cut off with its connection, or was carried out."""
+    """Kills the process, and a new one lists; its requests are cut off or carried out."""
     world.requests = [request for request in world.requests if request.who != who]
     world.start(who)
 
 
 def start(world: World, who: int) -> None:
-    """A process that has ended is followed by a new one; what the old one sent may still land."""
+    """A new process follows one that ended; requests of the old one may still land."""
     world.retired -= {who}
     world.ended -= {who}
     world.start(who)
 
 
 def retire_followers(world: World) -> None:
-    """Where the leader stays the leader for ever, the other processes are followed no further."""
+    """If the leader stays for ever, the others are no longer followed."""
     if world.spent.get("promote", 0) >= world.scope.limits.get("promote", 0):
         for who in {*range(len(world.processes))} - world.retired - {world.leader}:
             world.retire(who)
 
 
 def _promote(world: World, who: int) -> None:
-    """The Lease changes hands: the old leader believes no longer that it leads, the new one takes over."""
+    """The Lease changes hands."""
     before = world.leader
     world.tell(before, "follow")
     _drop_takeover(world)
@@ -64,34 +64,34 @@ def _promote(world: World, who: int) -> None:
 
 
 def _lapse(world: World, who: int) -> None:
-    """The leader could not renew the Lease in time, and nobody has taken it yet."""
+    """The leader does not renew in time, and nobody has taken the Lease."""
     world.lapsed = True
     world.tell(who, "lapse")
     _drop_takeover(world)
 
 
 def _win_back(world: World, who: int) -> None:
-    """The leader renews the Lease after all: a new term of its own, with nobody's between."""
+    """The leader renews after all: a new term, none of another between."""
     world.lapsed, world.term = False, world.term + 1
     world.tell(who, "lead", world.term, identity(who))
 
 
 def _end(world: World, who: int) -> None:
-    """The leader is told to end, and has waited for what is under way as long as it does; it may give the Lease up."""
+    """The leader ends after waiting for what is under way; it may give the Lease up."""
     world.tell(who, "end")
     if not world.processes[who].giving_up:
         world.end(who)
 
 
 def _give_up(world: World, who: int) -> None:
-    """The Lease is given up: the next takes it at once, and raises no fence."""
+    """The next takes the Lease at once, without a fence."""
     world.tell(who, "give_up")
     world.free = world.processes[who].gave_up
     world.end(who)
 
 
 def _drop_takeover(world: World) -> None:
-    """The leader's take-over is over; nobody waits for its requests."""
+    """The take-over is over; nobody waits for its requests."""
     world.abandon(request for request in world.requests if request.who == world.leader and not request.ticket.owner)
 
 

@@ -1,7 +1,4 @@
-"""What a process remembers, as bytes. Values that never change are kept once and named by number: a copy shares them.
-
-Of a search structure only what bookings change is written; the rest follows from its nodes.
-"""
+"""What a process remembers, as bytes; constant values are kept once and named by number."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from hetserve.placement.ledger.index import GpuIndex, Occupancy
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
 _ARRAYS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_)
-"""Types of the arrays of an `Occupancy`, which come first in it."""
+"""Types of the arrays that begin an `Occupancy`."""
 _structures: dict[tuple[Any, ...], GpuIndex] = {}
 _values: list[Any] = []
 _numbers: dict[Any, int] = {}
@@ -36,7 +33,6 @@ class _Pickler(pickle.Pickler):
 
 
 def shared(number: int) -> Any:
-    """The value with that number."""
     return _values[number]
 
 

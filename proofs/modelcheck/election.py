@@ -1,7 +1,6 @@
-"""The election as one process has it: the shipped Candidate over a Lease that the check plays.
+"""The election of one process: the shipped Candidate over a Lease that the check plays.
 
-When a term begins and ends the check decides. What the process concludes from what it reads (whether it goes on after
-a lapse, whether it was handed the Lease) is the shipped code's own. Requests about the Lease are answered at once.
+The check decides when terms begin and end; the shipped code concludes from what it reads.
 """
 
 from __future__ import annotations
@@ -13,19 +12,17 @@ from hetserve_shell.leader.lease import Candidate, Lease, Terms
 
 TERMS: Final = Terms()
 OVER: Final = TERMS.duration + 1.0
-"""Seconds after which no term lasts that was not renewed, and a Lease that stood still may be taken."""
+"""Seconds after which an unrenewed term is over."""
 OTHER: Final = "another process"
 NOBODY: Final = ""
 
 
 def identity(who: int) -> str:
-    """How a process calls itself in the Lease. One that is started again is another, and holds no Lease of before."""
+    """Holder's name; a restarted process has another."""
     return f"process{who}"
 
 
 class Clock:
-    """What a process reads as the time."""
-
     def __init__(self) -> None:
         self.now = 0.0
 
@@ -35,10 +32,9 @@ class Clock:
 
 @dataclass(slots=True)
 class Election:
-    """Wins and loses terms for a process. `fenced` False: every Lease passes for one that was handed over.
+    """Wins and loses terms for a process. `fenced` False: every Lease counts as handed over.
 
-    The clock stands still but for changes of leader. The Lease's version stands still too: nobody writes between a read
-    and a write here.
+    Clock and the Lease's version change only with leaders.
     """
 
     identity: str
@@ -50,10 +46,9 @@ class Election:
         self.candidate = Candidate(self.identity, TERMS)
 
     def win(self, term: int, holder: str) -> None:
-        """Lead from now on; the Lease names `holder`, who leads no more.
+        """Leads from now on; the Lease names `holder`, who led before.
 
-        `term`: its number. The world counts them: of two processes, too, none has a number twice, as stamps need it
-        that have no secret here.
+        `term`: unique among processes, as stamps have no secret here.
         """
         candidate, clock, found = self.candidate, self.clock, _lease(holder)
         candidate.term = term - 1
@@ -79,7 +74,7 @@ class Election:
         assert not self.candidate.leads(self.clock.now)
 
     def give_up(self) -> bool:
-        """Write the Lease so that the next may take it at once; whether it was ours to write."""
+        """Writes the Lease so that the next may take it; whether it was ours."""
         self.candidate.given_up = True
         return self.candidate.mine
 

@@ -1,4 +1,4 @@
-"""Breadth-first search over worlds: every state is visited once, by its key, and held against every law."""
+"""Breadth-first search: visits every state once, by its key, and checks every law."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nothing(_: World) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a search saw. `trace` leads from the start to the state in which `wrong` holds."""
+    """Result of a search; `trace` leads to the state with `wrong`."""
 
     scope: str
     states: int
@@ -41,18 +41,18 @@ class _Node:
     depth: int
     world: World
     pods: tuple[int, ...]
-    """A number per pod, as in its key."""
+    """Number per pod, as in its key."""
 
 
 def explore(
     scope: Scope, most: int = 10_000_000, *, remember: bool = True, visit: Callable[[World], None] = _nothing
 ) -> Finding:
-    """Visit every state of a scope, at most `most`, and stop at the first that breaks a law.
+    """Visits every state of a scope, at most `most`, up to the first that breaks a law.
 
-    `remember` False: the shipped code runs again on every path, which takes long and must find the same.
-    `visit` is called with every state, which it may not change.
+    `remember` False: the shipped code runs on every path, and must find the same. `visit`: called with every state,
+    unchanged.
     """
-    logging.disable(logging.CRITICAL)  # a refused bind is no news here
+    logging.disable(logging.CRITICAL)
     try:
         with _seldom_collected():
             return _Search(scope, most, visit, remember=remember).run()
@@ -61,7 +61,7 @@ def explore(
 
 
 class _Search:
-    """A search under way: parents of all states by number, keys seen, states whose steps are still to take."""
+    """Parents of states by number, keys seen, states to expand."""
 
     def __init__(self, scope: Scope, most: int, visit: Callable[[World], None], *, remember: bool) -> None:
         start = World.new(scope, remember=remember)
@@ -84,7 +84,7 @@ class _Search:
         return self._finding(node.depth)
 
     def _expand(self, node: _Node) -> str | None:
-        """Take every step that this state allows; what is wrong in a state that one leads to."""
+        """Takes every step of this state; returns what is wrong."""
         for step in _unlike(node.world, node.pods):
             child = node.world.copy()
             self.transitions += 1
@@ -107,7 +107,7 @@ class _Search:
         return Finding(self.scope.name, len(self.seen), self.transitions, depth, seconds, wrong, trace, complete)
 
     def _trace(self) -> tuple[Step, ...]:
-        """The steps that led to the newest state."""
+        """Steps to the newest state."""
         number, steps = len(self.parents) - 1, []
         while number > 0:
             number, step = self.parents[number]
@@ -116,7 +116,7 @@ class _Search:
 
 
 def _unlike(world: World, pods: tuple[int, ...]) -> list[Step]:
-    """The steps to take, of those that differ only in which of two pods of equal parts they are about one."""
+    """One of the steps that differ only in equal pods."""
     found: dict[tuple[object, ...], Step] = {}
     for step in possible(world):
         kind, *about = step
@@ -128,7 +128,7 @@ def _unlike(world: World, pods: tuple[int, ...]) -> list[Step]:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Processes are full of cycles, but few die: looking through all that lives each time would be most of the work."""
+    """Few processes die: collecting cycles each time is most of the work."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 100, 1_000)
     try:
@@ -138,9 +138,9 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def _perform(world: World, step: Step) -> str | None:
-    """Take a step; what it raises is wrong too."""
+    """Takes a step; an error is wrong too."""
     try:
         perform(world, step)
-    except Exception as error:  # the search reports it with the trace that led there
+    except Exception as error:  # reported with its trace
         return f"{type(error).__name__}: {error}"
     return None

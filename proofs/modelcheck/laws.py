@@ -1,4 +1,4 @@
-"""What must hold in every state; each law returns what is wrong, in words."""
+"""What must hold in every state; each law returns what is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modelcheck.world import World
 
 
 def broken(world: World) -> str | None:
-    """The first law that this state breaks."""
+    """The first broken law."""
     return next(_broken(world), None)
 
 
@@ -27,7 +27,7 @@ def _broken(world: World) -> Iterator[str]:
 
 
 def _held_but_believed_free(world: World, process: Known) -> Iterator[str]:
-    """A process that may decide knows of every GPU that a pod holds."""
+    """A process that may decide knows every held GPU."""
     for pod in world.unfinished():
         held = places(pod)
         booking = process.bookings.get(pod.uid)
@@ -36,13 +36,13 @@ def _held_but_believed_free(world: World, process: Known) -> Iterator[str]:
 
 
 def _says(booking: Booking, pod: PodTruth) -> bool:
-    """Whether a booking keeps what the pod holds; of one that no longer says where it runs, the node being closed."""
+    """Whether a booking keeps what the pod holds, or the node is closed."""
     closed = pod.stripped and (str(pod.node), UNNAMED) in booking.places
     return closed or tuple(booking.places) == places(pod)
 
 
 def _not_at_rest(world: World, who: int, process: Known) -> Iterator[str]:
-    """Where nothing about a pod is on its way, the ledger holds for it what its annotations say."""
+    """With nothing on its way, the ledger holds what the annotations say."""
     for slot, pod in enumerate(world.pods):
         if slot in world.wires[who].pods or any(r.slot == slot and r.who == who for r in world.requests):
             continue

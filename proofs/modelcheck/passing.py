@@ -1,4 +1,4 @@
-"""Time: how far it may go in a state, and what that does."""
+"""Time: how far it may go, and its effects."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from modelcheck.world import World
 
 
 def time_steps(world: World) -> Iterator[tuple[str, str]]:
-    """Time passes up to the next deadline; before, everything due is looked after, and clients stop waiting.
+    """Time passes up to the next deadline; before, everything due is done, and clients stop waiting.
 
-    A retired process may have deadlines of both kinds: with one, time passes also where no other's comes next.
+    A retired process may have deadlines of both kinds.
     """
     if any(process.due for process in world.processes):
         return
@@ -28,7 +28,7 @@ def _until_next(world: World) -> float | None:
 
 
 def pass_time(world: World, until: str) -> None:
-    """A short time ends no request; a long one ends all of them."""
+    """A short time ends no request; a long one all."""
     short = until == "until reservations end"
     seconds = HOLD if short and world.retired else _until_next(world) or 0.0
     for who in range(len(world.processes)):

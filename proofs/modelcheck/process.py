@@ -1,8 +1,7 @@
-"""One extender process: the shipped Placer, sinks, Binds, Leadership and Candidate, told one thing at a time.
+"""One extender process: the shipped Placer, sinks, Binds, Leadership and Candidate.
 
-All that reaches a process is an input (an event, a verb, an answer, time), all that leaves it a request that it
-sends or a list that it asks for. What it does in between depends on nothing else. The check performs what the state
-machines ask for, as `verbs.bind` and `leader.leader` do in the product.
+Inputs are events, verbs, answers and time; outputs are requests and lists. The check performs what the state machines
+ask for, as `verbs.bind` and `leader.leader` do in the product.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ from modelcheck.election import NOBODY, Clock, Election, identity
 from modelcheck.truth import NodeTruth, PodTruth, Scope
 
 Input = tuple[Any, ...]
-"""Name of a method of Process and its arguments; equal inputs are the same to a process."""
+"""Method of Process and its arguments."""
 
 HOLD: Final = 0.001
-"""Seconds that a reservation lasts here: an instant beside the time after which a doubt is looked up. Only the order
-of deadlines matters, so the many sums that 30 s and 75 s can form would be states without a difference."""
+"""Seconds of a reservation; much shorter than what ends a doubt: only the order of deadlines matters."""
 SHORT: Final = 1.0
-"""Seconds: longer than any number of reservations after one another, shorter than what ends a doubt."""
+"""Seconds between both scales."""
 
 
 class Ticket(NamedTuple):
-    """By what a process knows the answer to a request.
+    """Key of a request's answer.
 
-    `owner`: UID of the pod whose bind or reading it is; empty: the fence.
+    `owner`: UID of the pod of a bind or reading; empty: the fence.
     """
 
     owner: str
@@ -45,8 +43,6 @@ class Ticket(NamedTuple):
 
 
 class SentRequest(NamedTuple):
-    """A request as it left the process."""
-
     ticket: Ticket
     uid: str
     node: str
@@ -55,30 +51,25 @@ class SentRequest(NamedTuple):
 
 
 def _nothing(*_: object) -> None:
-    """A callback that can be pickled."""
+    """Can be pickled."""
 
 
 def _first_term() -> int:
-    """The term where nobody is elected."""
     return 1
 
 
 def _no_words() -> str:
-    """Why nothing is sent is told nobody here."""
     return ""
 
 
 def _no_secret() -> str:
-    """No tenant guesses here, and states that differ by a random text alone would never meet."""
+    """No tenant guesses here, and random states never meet."""
     return ""
 
 
 @dataclass(slots=True)
 class Listing:
-    """The pods' Reflector: how many lists have begun, and which of them was the last to arrive.
-
-    Lists that the Reflector begins of itself are not counted here: they could only save the process one of its own.
-    """
+    """The pods' Reflector: numbers of lists begun and arrived; its own ones do not count."""
 
     lists: int = 0
     taken: int = 0
@@ -86,8 +77,6 @@ class Listing:
 
 @dataclass(slots=True)
 class Memory:
-    """All that a process is."""
-
     clock: Clock
     placer: Placer
     sink: Revisions
@@ -97,9 +86,9 @@ class Memory:
     leadership: Leadership | None
     ready: bool = False
     giving_up: bool = False
-    """Whether it ends and the Lease is about to be given up."""
+    """It ends and is about to give the Lease up."""
     gave_up: bool = False
-    """Whether it has given up a Lease that was its own."""
+    """It gave up its own Lease."""
 
     @classmethod
     def empty(cls, scope: Scope, who: int) -> Memory:
@@ -118,18 +107,18 @@ class Memory:
         if scope.processes > 1:
             leadership = Leadership(election.candidate, election.clock.read, listing, sink, placer, _no_secret)
             fence = LeaderFence(sink, leadership.serving, _no_words) if scope.fenced else Unfenced()
-        # One read of a bind in doubt at a time, so that of two the second waits: there are no 17 pods here.
+        # One read at a time, so that the second waits.
         return cls(clock, placer, sink, Binds(placer, fence, read_at_once=1), listing, election, leadership)
 
     def deadlines(self) -> tuple[bool, float | None]:
-        """(something is due now, the next time at which something else will be)."""
+        """(something is due now, the time of the next thing)."""
         times = [at for booking in self.placer.ledger.bookings().values() if (at := booking.deadline) is not None]
         now = self.clock.now
         return any(at <= now for at in times), min((at for at in times if at > now), default=None)
 
     @property
     def fence(self) -> Fence | None:
-        """The fence of the take-over under way, or of one to be gone on with."""
+        """Of the take-over under way, or to be resumed."""
         known = None if self.leadership is None else self.leadership.take_over
         return None if known is None else known.fence
 
@@ -140,22 +129,21 @@ class Memory:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the verbs; a process that gives its Lease up answers none, whatever it believes."""
+        """Whether it answers the verbs; not while giving up."""
         return self.ready and not self.giving_up and (self.leadership is None or self.leadership.serving() is not None)
 
 
 @dataclass(slots=True)
 class Process:
-    """A process that runs. `sent` and `asked` say what its last input has led to."""
+    """`sent`, `asked`: results of its last input."""
 
     scope: Scope
     memory: Memory
     sent: list[SentRequest] = field(default_factory=list)
     asked: bool = False
-    """Whether it has asked for a list."""
 
     def take(self, what: Input) -> None:
-        """Do what an input asks for and all that follows until the next input."""
+        """Handles an input and what follows from it."""
         self.sent, self.asked = [], False
         kind, *about = what
         getattr(self, kind)(*about)
@@ -165,7 +153,7 @@ class Process:
     # What the machines ask for
 
     def _take_over(self, leadership: Leadership) -> None:
-        """Lists and writes of a take-over; pauses change nothing here, and the watch is never given up."""
+        """Lists and writes of a take-over."""
         listing, clock = self.memory.listing, self.memory.election.clock
         while (wanted := leadership.wanted_list()) is not None:
             if listing.taken > wanted:
@@ -194,7 +182,6 @@ class Process:
         self.sent.append(sent)
 
     def _go_on(self, bind: Bind) -> None:
-        """A bind has followed an answer."""
         if not isinstance(bind.state, Ended):
             self._send(bind)
         elif bind.verifies:
@@ -238,7 +225,7 @@ class Process:
             fence.lost(uid, "no answer")
 
     def _written(self, ticket: Ticket) -> tuple[Fence, str]:
-        """The fence whose write a ticket is, and the pod's UID."""
+        """The fence of a ticket's write, and the pod's UID."""
         fence = self.memory.fence
         assert fence is not None
         (uid,) = (uid for uid in fence.in_flight if _slot(uid.partition("-")[0]) == ticket.slot)
@@ -268,7 +255,7 @@ class Process:
         self._read(self.memory.binds.verify_overdue())
 
     def begin_serving(self, term: int) -> None:
-        """It leads from the start of the world on, and has nothing to take over."""
+        """Leads from the start, with nothing to take over."""
         leadership = self.memory.leadership
         if leadership is not None:
             self.memory.election.win(term, NOBODY)
@@ -276,27 +263,24 @@ class Process:
             leadership.state = LeadershipState.SERVING
 
     def lead(self, term: int, holder: str) -> None:
-        """The Lease, which names `holder`, is its own from now on: it takes over, or goes on."""
+        """The Lease, which names `holder`, is its own: it takes over, or resumes."""
         self.memory.election.win(term, holder)
         self._leadership.won(term)
 
     def lapse(self) -> None:
-        """It could not renew the Lease in time; a take-over under way ends."""
+        """No renewal in time; a take-over ends."""
         self.memory.election.lapse()
         self._leadership.over()
 
     def follow(self) -> None:
-        """Another leads."""
         self.memory.election.lose()
         self._leadership.over()
 
     def end(self) -> None:
-        """It is to end, and the time is over in which it waits for binds under way. Giving the Lease up takes longer:
-        a renewal is under way."""
+        """It ends and has waited for binds; giving the Lease up takes longer."""
         self.memory.giving_up = self._leadership.end().gives_up
 
     def give_up(self) -> None:
-        """The Lease can be written again, and is."""
         self.memory.giving_up, self.memory.gave_up = False, self.memory.election.give_up()
 
     @property
@@ -305,16 +289,16 @@ class Process:
         return self.memory.leadership
 
     def wait_for_reservations(self, seconds: float) -> None:
-        """So little time that it ends no request."""
+        """Ends no request."""
         clock, own = self.memory.clock, self.memory.deadlines()[1]
-        # A sum would miss its deadline by a rounding error.
+        # A sum would miss its deadline by rounding.
         clock.now = own if own is not None and own - clock.now <= SHORT else clock.now + seconds
 
     def wait_for_doubts(self, seconds: float) -> None:
-        """So much time that every deadline of its scale has come."""
+        """All deadlines of this scale have come."""
         self.memory.clock.now += seconds + SHORT
 
 
 def _slot(name: str) -> int:
-    """The number of a pod in its name."""
+    """Number of a pod in its name."""
     return int(name.removeprefix("pod"))

@@ -1,4 +1,4 @@
-"""What must hold in every state of a process, whatever the cluster is; each law returns what is wrong, in words."""
+"""What must hold in every state of a process; each law returns what is wrong."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from modelcheck.process import Process
 
 
 def broken_within(process: Process) -> Iterator[str]:
-    """The laws that a process breaks."""
     yield from _never_ends(process)
     yield from _search_structure(process)
 
 
 def _never_ends(process: Process) -> Iterator[str]:
-    """Whatever is booked and not confirmed ends by a deadline or by a bind under way."""
+    """What is unconfirmed ends by a deadline or a bind under way."""
     memory = process.memory
     ledger, binds = memory.placer.ledger, memory.binds
     timed = set(ledger.deadlines())
@@ -26,7 +25,7 @@ def _never_ends(process: Process) -> Iterator[str]:
 
 
 def _search_structure(process: Process) -> Iterator[str]:
-    """What decisions look at equals the bookings."""
+    """The search structure equals the bookings."""
     ledger = process.memory.placer.ledger
     index = ledger.index
     for use in ledger.gpus():

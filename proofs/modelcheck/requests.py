@@ -1,4 +1,4 @@
-"""Requests at the API server: what each asks for, what refuses it, and the answers."""
+"""Requests at the API server: what refuses them, and the answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from modelcheck.truth import PodTruth, Shape
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request at the API server: sent, then carried out (with an answer that may not have arrived).
+    """Sent, then carried out; the answer may not have arrived.
 
-    `waits` False: the client is gone, and the request may still be carried out.
+    `waits` False: the client is gone.
     """
 
     who: int
@@ -39,9 +39,9 @@ class Request:
 
 
 def refused(sent: SentRequest, pod: PodTruth) -> int:
-    """With which status the API server refuses a request; 0: it does not. What a request does not name is no condition.
+    """Status of a refusal; 0: none. What a request does not name is no condition.
 
-    A pod's version and its incarnation only grow, and it is neither bound nor terminating once only: a refusal lasts.
+    Refusals last: versions only grow, and a pod is bound once.
     """
     if sent.ticket.method == "GET":
         return 0

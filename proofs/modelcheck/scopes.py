@@ -1,9 +1,8 @@
-"""The scopes that are explored: small clusters, each with the faults that meet in it.
+"""The explored scopes: small clusters with faults.
 
-Three pods meet every single fault; two pods meet pairs; one pod, which is born again, meets them all together.
-A change of leader meets a second fault with three pods and two GPUs. Of a change with one GPU, and of one with two
-and no other fault, the deposed process is followed to its end, too. A lapse of the Lease and an end in order meet a
-change with two pods, any fault beside all three with one.
+Three pods meet every single fault, two pods pairs, one pod, reborn, all together. A change of leader meets a second
+fault with three pods and two GPUs; with one GPU, and with two and no fault, the deposed process is followed to its end.
+A lapse and an end in order meet a change with two pods, and any fault with one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ALONE: Final = PodSpec(60, "m")
 PACKED: Final = (("hetserve.io/placement-policy", "BestFit"),)
 SMALL: Final = PodSpec(40, "m", annotations=PACKED)
 OTHER: Final = PodSpec(40, "other", annotations=PACKED)
-"""Goes beside SMALL, where another SMALL may not: it is of the same model."""
+"""Fits beside SMALL, as another SMALL of its model does not."""
 WHOLE: Final = PodSpec(0, "m", resources=(("hetserve.io/gpu", "1"),))
 PAIR: Final = PodSpec(40, "m", resources=(("hetserve.io/gpu", "2"),))
 THREE: Final = Shape((ALONE, ALONE, ALONE), ONE_NODE)
@@ -42,13 +41,13 @@ CHANGE: Final = {"promote": 1}
 UNSURE: Final = {"lose": 1, "delete": 1, "refuse": 1}
 FAILOVER: Final = {**CHANGE, **UNSURE}
 BACK: Final = {"promote": 2, "restart": 1}
-"""The lead comes back to the process that had it."""
+"""The lead comes back."""
 END: Final = {**CHANGE, "end": 1}
-"""The leader ends in order before the other one leads, if it does."""
+"""The leader ends in order before the other one leads."""
 LAPSE: Final = {**CHANGE, "lapse": 1}
-"""A leader cannot renew the Lease in time and wins it back, or the other one takes it."""
+"""A leader fails to renew, and wins the Lease back or loses it."""
 ENDS: Final = {"end": 2, "promote": 2, "start": 1}
-"""As in a rolling update: who has ended is followed by a new process, to which the next hands over."""
+"""A rolling update: each hands over to a new process."""
 
 SCOPES: Final[tuple[Scope, ...]] = (
     Scope("3 pods, 2 nodes x 1 GPU, any fault", APART, ALL, 1),
@@ -70,7 +69,7 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, three changes", ONE_POD, {"promote": 3}, 0, processes=2, retires=True),
 )
-"""What every test run visits: about two minutes of processor time."""
+"""Of every test run: two minutes of processor time."""
 
 DEEP: Final[tuple[Scope, ...]] = (
     Scope("3 pods, two share, any fault or edit", Shape((SMALL, SMALL, OTHER), ONE_NODE), EDITED, 1),
@@ -94,4 +93,4 @@ DEEP: Final[tuple[Scope, ...]] = (
 )
 
 UNFENCED: Final = Scope("2 processes without the fence", ONE_GPU, FAILOVER, 1, 2, fenced=False)
-"""Must break: else the fence would be needless."""
+"""Must break, or the fence were needless."""

@@ -1,8 +1,7 @@
-"""What tells two states of a process apart: equal fingerprints mean that equal inputs have equal effects.
+"""Equal fingerprints of two states of a process mean equal effects of equal inputs.
 
-It is made of public values: the ledger's, the sinks', and those of the machines for binds, the leadership and the
-election. One part per pod, which does not name it, and one about all else. Times count from now, in two scales: what
-ends a reservation is short beside what ends a doubt, so deadlines that are a reservation apart are one.
+Made of public values; one part per pod, without its name, and one for the rest. Times count from now, in two scales:
+deadlines that are a reservation apart are one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from modelcheck.process import HOLD, Memory, Process
 _numbers: Final[dict[Hashable, int]] = {}
 
 Fingerprint = tuple[str, tuple[str, ...]]
-"""All but the pods, and a part per pod in their order."""
+"""The rest, and a part per pod."""
 
 
 def fingerprint(process: Process) -> Fingerprint:
@@ -34,7 +33,7 @@ def fingerprint(process: Process) -> Fingerprint:
 
 
 def numbered(value: Hashable) -> int:
-    """The number of a value; equal ones have one number, and they live as long as Python does."""
+    """Equal values have one number."""
     return _numbers.setdefault(value, len(_numbers))
 
 
@@ -44,7 +43,7 @@ def without_name(text: str, slot: int) -> str:
 
 @cache
 def _text(value: Hashable) -> str:
-    """Text of a value that never changes; there are few of them, and writing them takes long."""
+    """Text of a constant value, cached."""
     return repr(value)
 
 
@@ -54,7 +53,7 @@ def _pod(memory: Memory, timed: set[tuple[float, str]], slot: int, incarnations:
         uid = f"pod{slot}-{incarnation}"
         booking = memory.placer.ledger.booking(uid)
         yield None if booking is None else (*_booking(booking, memory.clock.now), _rank(memory, booking))
-        # Whether its deadline will end or name a booking; an outdated entry about its pod does nothing, now or later.
+        # An outdated entry has no effect.
         yield booking is not None and (booking.deadline, uid) in timed
         yield _text(memory.placer.pods.get(uid)), _text(memory.sink.unbound.get(uid))
         yield _bind(memory, uid), _waits_to_be_read(memory, uid, booking)
@@ -68,12 +67,12 @@ def _booking(booking: Booking, now: float) -> tuple[Any, ...]:
 
 
 def _left(seconds: float) -> tuple[Any, ...]:
-    """How long until a deadline; of a doubt also whether it is of this moment: of two, the older is looked up first."""
+    """Time until a deadline; of a doubt also whether it is due now: the older is looked up first."""
     return seconds > 0, round(seconds), seconds >= VERIFY_AFTER - HOLD / 2
 
 
 def _rank(memory: Memory, booking: Booking) -> int:
-    """Place among bookings that are due together: housekeeping begins to read them in the order of their UIDs."""
+    """Place among bookings that are due together, by UID."""
     if booking.deadline is None or booking.state is State.RESERVED:
         return 0
     others = memory.placer.ledger.bookings().values()
@@ -90,16 +89,13 @@ def _bind(memory: Memory, uid: str) -> Any:
 
 
 def _waits_to_be_read(memory: Memory, uid: str, booking: Booking | None) -> list[tuple[int, bool]]:
-    """The place of a bind in doubt among those that are read after others, and whether it is still that bind."""
+    """Place of a doubtful bind among those to read, and whether it is still that bind."""
     waiting = enumerate(memory.binds.overdue)
     return [(place, one is booking) for place, one in waiting if one.request.uid == uid]
 
 
 def _leadership(memory: Memory) -> Any:
-    """Whether it serves, how far its take-over and its end are, what it knows of terms.
-
-    Terms that are over count too: that they do is what the shipped code has to know, not the check.
-    """
+    """Whether it serves, its take-over and end, its terms, past ones included."""
     leadership = memory.leadership
     if leadership is None:
         return None
@@ -113,7 +109,7 @@ def _leadership(memory: Memory) -> Any:
 
 
 def _take_over(leadership: Leadership, memory: Memory) -> Any:
-    """How far a take-over is that a term may go on with; the pods of its fence are told with each pod."""
+    """Progress of a take-over that may resume; pods of the fence are with each pod."""
     known = leadership.take_over
     if known is None:
         return None

@@ -1,4 +1,4 @@
-"""What can happen next, and how each step changes a world. A step is a tuple of its verb and what it is about."""
+"""What can happen next; a step is a tuple of its verb and subject."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Step = tuple[Any, ...]
 _WORLD: Final = frozenset({"delete", "terminate", "finish", "create", "relabel", "strip", "node gone", "node back"})
 _WIRE: Final = {"lose", "refuse", "list", "repeat", "hang up", "filter again", "bind again"}
 FAULTS: Final = _WORLD | _WIRE | CHANGES | {"restart", "start"}
-"""Steps that count as faults: a cluster in which all goes well only filters, binds, answers and delivers."""
+"""All but filter, bind, answer and deliver."""
 
 _VERBS: Final = ("filter", "filter again", "bind", "bind again", "hang up")
 _USERS: Final = ("create", "delete", "terminate", "finish", "relabel", "strip")
 SLOT_AT: Final = dict.fromkeys((*_VERBS, *_USERS), 0) | dict.fromkeys(("watch", "repeat"), 1)
-"""Where a step names its pod, after its verb."""
+"""Where a step names its pod."""
 
 
 def possible(world: World) -> Iterator[Step]:
-    """Every step that can happen in this state."""
     allowed = world.scope.limits
     spent = world.spent
     exhausted = sum(count for kind, count in spent.items() if kind not in CHANGES) >= world.scope.faults
@@ -36,7 +35,7 @@ def possible(world: World) -> Iterator[Step]:
 
 
 def perform(world: World, step: Step) -> None:
-    """Take a step; raises what the shipped code raises."""
+    """Raises what the shipped code raises."""
     kind, *about = step
     if kind in FAULTS:
         world.spent = {**world.spent, kind: world.spent.get(kind, 0) + 1}
@@ -80,14 +79,14 @@ def _verbs(world: World) -> Iterator[Step]:
 
 
 def _seen_otherwise(world: World, slot: int, incarnation: int) -> bool:
-    """Whether the scheduler would not ask, did it see what is: the pod is gone, on a node, or its bind runs."""
+    """Whether an up-to-date scheduler would not ask."""
     pod = world.pods[slot]
     gone = pod is None or pod.incarnation != incarnation or pod.node is not None
     return gone or f"pod{slot}-{incarnation}" in world.processes[world.leader].running
 
 
 def _model(world: World, slot: int, incarnation: int) -> str:
-    """What the label of a pod was changed to; empty where it was not."""
+    """Changed label of a pod; empty: unchanged."""
     pod = world.pods[slot]
     return pod.model if pod is not None and pod.incarnation == incarnation else ""
 
@@ -97,7 +96,7 @@ def _filter(world: World, slot: int, incarnation: int, offered: tuple[str, ...])
 
 
 def _filter_again(world: World, slot: int, incarnation: int, offered: tuple[str, ...]) -> None:
-    """The scheduler is behind: it sends the pod as it was made."""
+    """A late scheduler sends the pod as it was made."""
     _filter_as(world, PodTruth(slot, incarnation), offered)
 
 
@@ -110,7 +109,7 @@ def _bind(world: World, slot: int, incarnation: int, node: str) -> None:
 
 
 def _hang_up(world: World, slot: int, incarnation: int, node: str) -> None:
-    """The caller's leaving is no input of a bind (`verbs.bind` holds it back); the scheduler does not hear the end."""
+    """`verbs.bind` goes on without its caller."""
     _bind(world, slot, incarnation, node)
 
 
@@ -158,7 +157,7 @@ def _delete(world: World, slot: int) -> None:
     pod = world.pods[slot]
     assert pod is not None
     if pod.finished:
-        world.pods[slot] = None  # the watch selects unfinished pods: it told when the pod finished
+        world.pods[slot] = None  # the watch told when the pod finished
     else:
         world.change_pod(slot, None, "DELETED", pod)
 
@@ -181,7 +180,7 @@ def _finish(world: World, slot: int) -> None:
 
 
 def _relabel(world: World, slot: int) -> None:
-    """A user gives a pod that has no node yet the other model of the scope."""
+    """Gives an unbound pod the other model."""
     was = world.scope.shape.pods[slot].model
     _edit(world, slot, model=next((spec.model for spec in world.scope.shape.pods if spec.model != was), "another"))
 

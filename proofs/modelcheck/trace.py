@@ -1,4 +1,4 @@
-"""A finding in words: one line of the table, or the steps that lead to what is wrong."""
+"""A finding in words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ HEAD = f"{'scope':48} {'states':>9} {'transitions':>12} {'depth':>6} {'CPU s':>7
 
 
 def row(finding: Finding) -> str:
-    """One line of the table under HEAD."""
     verdict = "" if finding.complete else "  stopped early"
     verdict = "  BROKEN" if finding.wrong else verdict
     return (
@@ -53,7 +52,6 @@ def row(finding: Finding) -> str:
 
 
 def story(finding: Finding) -> str:
-    """The counterexample, step by step."""
     lines = [f"{finding.scope}: {finding.wrong}"]
     lines += [f"  {number:2}. {_said(step)}" for number, step in enumerate(finding.trace, start=1)]
     return "\n".join(lines)

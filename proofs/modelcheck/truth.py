@@ -1,4 +1,4 @@
-"""The cluster as it really is, in values small enough to hash: pods, nodes, and the raw objects they stand for."""
+"""The true cluster, in small hashable values, and their raw objects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
 CAPACITY = 100
-"""MiB of every GPU; a pod of 60 fits alone, two of 40 fit together."""
+"""MiB of every GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What a pod asks for; `resources` and `annotations` come on top."""
+    """`resources` and `annotations` come on top."""
 
     mib: int = 60
     model: str = "m"
@@ -38,11 +38,11 @@ class PodTruth(NamedTuple):
     finished: bool = False
     version: int = 1
     model: str = ""
-    """What its label was changed to; empty: that of its spec."""
+    """Changed label; empty: its spec's."""
     stripped: bool = False
-    """Whether somebody removed what the binding wrote: it still runs where `notes` say, and no longer says so."""
+    """Somebody removed what the binding wrote; it runs where `notes` say."""
     stamp: str = ""
-    """What the last fence wrote."""
+    """Of the last fence."""
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class NodeTruth(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """Pods and nodes of a scope: what each pod asks for, and how many GPUs each node has."""
+    """Requests of each pod, GPUs of each node."""
 
     pods: tuple[PodSpec, ...]
     nodes: Mapping[str, int] = field(default_factory=lambda: {"n0": 2})
@@ -76,7 +76,7 @@ class Shape:
 
     @cache  # noqa: B019  (a shape lives as long as the process)
     def pod(self, truth: PodTruth) -> Raw:
-        """The raw object; shared, so nobody may change it."""
+        """The raw object; shared, read-only."""
         spec = self.pods[truth.slot]
         raw = gpu_pod(
             truth.name,
@@ -102,7 +102,7 @@ class Shape:
 
     @cache  # noqa: B019
     def wrong(self, pods: tuple[PodTruth | None, ...]) -> tuple[str, ...]:
-        """What the independent checker says of these pods, did they say where they run, were all the nodes there."""
+        """The independent checker's verdict on these pods, by `notes` and with all nodes."""
         nodes = [self.node(NodeTruth(name, 0)) for name in self.nodes]
         there = [pod._replace(stripped=False) for pod in pods if pod is not None]
         return violations([self.pod(pod) for pod in there], nodes)
@@ -110,12 +110,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is explored: the cluster, who runs, and how often each kind of fault may happen at most.
+    """The cluster, the processes, and the most of each fault.
 
-    `faults` bounds their sum, to which what changes who leads (changes.CHANGES) does not count. Kinds that `limits`
-    does not name do not happen. With two processes one leads; `fenced` False takes the fence between their binds away.
-    `retires`: a process that can never lead again is followed no further, but for what it has sent; it may only read
-    (`World.tell`).
+    `faults`: bounds their sum, without changes of leader. Absent from `limits`: does not happen. `fenced` False: no
+    fence. `retires`: a process that can never lead again is not followed.
     """
 
     name: str
@@ -129,13 +127,13 @@ class Scope:
 
     @property
     def incarnations(self) -> int:
-        """How often a pod may be born."""
+        """Births of a pod."""
         return 1 + self.limits.get("create", 0)
 
 
 @cache
 def places(pod: PodTruth) -> tuple[tuple[str, str], ...]:
-    """(node, GPU) pairs that a pod was bound to; nothing once it finished."""
+    """(node, GPU) of a bound, unfinished pod."""
     gpus = dict(pod.notes).get(names.ANNOTATION_GPU)
     if pod.node is None or pod.finished or gpus is None:
         return ()

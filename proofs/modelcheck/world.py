@@ -1,7 +1,4 @@
-"""The true cluster and the processes that hear of it late: what exists, and what is on its way.
-
-A process is a state of its automaton, so a world is small: it is copied for every step.
-"""
+"""The true cluster, and the processes that hear of it late; a process is a state of its automaton."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from modelcheck.truth import NodeTruth, PodTruth, Scope
 
 
 class PodEvent(NamedTuple):
-    """An event of the pod watch, not yet delivered."""
+    """Not yet delivered."""
 
     kind: str
     pod: PodTruth
 
 
 class NodeEvent(NamedTuple):
-    """An event of the node watch, not yet delivered."""
+    """Not yet delivered."""
 
     kind: str
     node: NodeTruth
@@ -32,10 +29,9 @@ class NodeEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Wire:
-    """What the watches have for one process and it has not heard, and the list that it waits for.
+    """What a process has not heard, and the list that it waits for.
 
-    Events are kept per object: the order of events of different objects is left open, which allows more
-    orders than one watch connection can produce.
+    Events are kept per object: more orders than one watch connection produces.
     """
 
     pods: dict[int, tuple[PodEvent, ...]] = field(default_factory=dict)
@@ -43,7 +39,7 @@ class Wire:
     seen: dict[int, PodEvent] = field(default_factory=dict)
     listing: tuple[PodTruth, ...] | None = None
     asked: bool = False
-    """Whether the process itself has asked for the list."""
+    """By the process itself."""
 
     def copy(self) -> Wire:
         return Wire(dict(self.pods), dict(self.nodes), dict(self.seen), self.listing, self.asked)
@@ -57,22 +53,22 @@ class Wire:
         self.nodes[name] = (*self.nodes.get(name, ()), event)
 
     def read(self, pods: tuple[PodTruth, ...]) -> None:
-        """The API server reads the list; what changes from now on comes on the watch that follows it."""
+        """The API server reads the list; later changes come on the watch."""
         self.listing = pods
         self.pods.clear()
         self.seen.clear()
 
 
 Told = tuple[list[Any], int]
-"""What the state of a pod is made of, and the number of it."""
+"""Parts of a pod's state, and their number."""
 
 
 @dataclass(slots=True)
 class World:
-    """Everything that a state consists of; `automata` are shared by all worlds of a search.
+    """Everything of a state; `automata` are shared.
 
-    Copies share what they consist of: `pods`, `born`, `processes` and `requests` are each world's own lists, a wire
-    becomes its own where it changes (`wire`), and all else is replaced, never changed.
+    Copies share values: `pods`, `born`, `processes` and `requests` are own lists; a wire is copied by `wire`; the rest
+    is replaced, never changed.
     """
 
     scope: Scope
@@ -88,19 +84,19 @@ class World:
     leader: int = 0
     term: int = 1
     retired: frozenset[int] = frozenset()
-    """Processes that can never lead again and are followed no further."""
+    """Can never lead again."""
     ended: frozenset[int] = frozenset()
-    """Those of them that have ended in order: new ones may start in their place."""
+    """Those that ended in order: new ones may start."""
     lapsed: bool = False
-    """Whether the leader could not renew the Lease, which still names it."""
+    """The leader did not renew the Lease, which still names it."""
     free: bool = False
-    """Whether the last leader has given the Lease up."""
+    """The last leader gave the Lease up."""
     told: list[Told] = field(default_factory=list)
-    """What canon.py found for each pod in the world that this one is a copy of."""
+    """Of the world that this is a copy of, by canon.py."""
 
     @classmethod
     def new(cls, scope: Scope, *, remember: bool = True) -> Self:
-        """All nodes and pods are there, and every process has listed them."""
+        """All nodes and pods exist, and every process has listed them."""
         shape = scope.shape
         count = len(shape.pods)
         automata = tuple(Automaton(scope, who, remember) for who in range(scope.processes))
@@ -137,14 +133,14 @@ class World:
         )
 
     def wire(self, who: int) -> Wire:
-        """The wire of a process, to be changed: no other world has it."""
+        """The wire of a process, to be changed."""
         self.wires[who] = own = self.wires[who].copy()
         return own
 
     # Processes
 
     def tell(self, who: int, *what: Any) -> None:
-        """Give an input to a process, and take what it sends."""
+        """Gives an input to a process, and takes what it sends."""
         if who in self.retired:
             return
         reaction = self.automata[who].after(self.processes[who], what)
@@ -161,25 +157,24 @@ class World:
             self.wire(who).asked = True
 
     def start(self, who: int) -> None:
-        """A process starts: it knows the nodes, and waits for its list of pods."""
+        """Knows the nodes, waits for its list of pods."""
         self.processes[who], self.wires[who] = self.automata[who].fresh(), Wire()
         present = tuple(NodeTruth(name, number) for name, number in self.nodes.items() if name not in self.absent)
         self.tell(who, "take_nodes", present)
         self.begin_list(who)
 
     def retire(self, who: int) -> None:
-        """Forget a process, but for what of its requests can still land."""
+        """Forgets a process, but for requests that can still land."""
         self.retired |= {who}
         self.processes[who], self.wires[who] = retired(len(self.pods)), Wire()
         self.abandon(request for request in self.requests if request.who == who)
 
     def end(self, who: int) -> None:
-        """A process has ended."""
         self.retire(who)
         self.ended |= {who}
 
     def abandon(self, requests: Iterable[Request]) -> None:
-        """Nobody waits for these requests any more; what is not carried out yet may still be."""
+        """Nobody waits for these requests; they may still be carried out."""
         gone = set(requests)
         self.requests = [replace(r, waits=False) if r in gone else r for r in self.requests]
         self.forget_dead()
@@ -237,11 +232,11 @@ class World:
         pod = self.pods[request.slot]
         told = self._carried_out(request, pod)
         if request.waits:
-            saw = pod if request.method == "GET" else None  # what it saw is in no other answer
+            saw = pod if request.method == "GET" else None  # no other answer has it
             self.requests.append(replace(request, answer=told, saw=saw))
 
     def _carried_out(self, request: Request, pod: PodTruth | None) -> Answer:
-        """What becomes of a request and of the pod that it is about."""
+        """The answer to a request, and its effect."""
         if pod is None or (status := refused(request.sent, pod)):
             return answer(404 if pod is None else status)
         if request.method == "GET":
@@ -251,9 +246,8 @@ class World:
         return self._change(pod, pod._replace(node=request.sent.node, notes=request.sent.notes), 201)
 
     def forget_dead(self) -> None:
-        """Drop requests that nobody waits for and that nothing can become of: what refuses them never ends.
-
-        One that names no UID may be about a pod that is yet to be born.
+        """Drops requests that nobody waits for and that are refused for ever, unless they may concern a pod
+        to be born.
         """
         if all(request.waits for request in self.requests):
             return
@@ -277,12 +271,12 @@ class World:
         self.tell(request.who, "answer", request.ticket, request.answer)
 
     def lose(self, number: int) -> None:
-        """The client hears nothing; a request that is not carried out yet may still be."""
+        """The client hears nothing; the request may still be carried out."""
         request = self.requests[number]
         self.abandon([request])
         self.tell(request.who, "lose", request.ticket)
 
     def refuse(self, number: int) -> None:
-        """The API server is too busy and says so; nothing is carried out."""
+        """The API server is busy: nothing is carried out."""
         self.requests[number] = replace(self.requests[number], answer=answer(429))
         self.answer(number)

@@ -1,1 +1,1 @@
-"""Known bugs, planted one at a time into a copy of the source; each must be caught by the test that it names."""
+"""Known bugs, planted one at a time into a copy of the source; each has a test that must catch it."""

@@ -1,7 +1,6 @@
-"""The vocabulary of planted bugs: what is changed in a function or class, in terms of `pattern`.
+"""The vocabulary of planted bugs, in terms of `pattern`.
 
-Patterns name what makes the place unique and write the rest as placeholders, locals above all: then renames,
-reformatting and edits beside the place do not matter.
+Patterns name what makes the place unique; locals are placeholders.
 """
 
 from __future__ import annotations
@@ -16,25 +15,19 @@ from mutants.source import Definition, Slot, is_docstring, slots
 
 
 class Change(Protocol):
-    """One edit of a syntax tree."""
-
     @property
     def pattern(self) -> Pattern:
-        """The code to change: what error messages compare with what is there."""
+        """The code to change."""
         ...
 
-    def places(self, scope: Definition) -> Iterator[Slot]:
-        """Where the change could be made."""
-        ...
+    def places(self, scope: Definition) -> Iterator[Slot]: ...
 
-    def apply(self, slot: Slot) -> None:
-        """Make the change at one of `places`."""
-        ...
+    def apply(self, slot: Slot) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """An expression becomes another. `by` may use the placeholders of `code`."""
+    """`by` may use the placeholders of `code`."""
 
     code: str
     by: str
@@ -55,19 +48,15 @@ class Replace:
 
 
 def always(condition: str) -> Replace:
-    """The condition holds whatever happens."""
     return Replace(condition, "True")
 
 
 def never(condition: str) -> Replace:
-    """The condition never holds."""
     return Replace(condition, "False")
 
 
 @dataclass(frozen=True, slots=True)
 class DropStatement:
-    """A statement is not executed."""
-
     code: str
 
     def __post_init__(self) -> None:
@@ -86,7 +75,7 @@ class DropStatement:
 
 @dataclass(frozen=True, slots=True)
 class DropElement:
-    """A list, tuple or set lacks an element."""
+    """Of a list, tuple or set."""
 
     code: str
 
@@ -106,7 +95,7 @@ class DropElement:
 
 @dataclass(frozen=True, slots=True)
 class DropKey:
-    """A dict display lacks a key: `key` is the expression, a string with its quotes."""
+    """Of a dict; `key`: the expression, with quotes."""
 
     key: str
 
@@ -127,7 +116,7 @@ class DropKey:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Statements are executed after another statement, or first of all; they may use the placeholders of `after`."""
+    """Statements after another one, or first; they may use the placeholders of `after`."""
 
     code: str
     after: str = ""

@@ -9,7 +9,7 @@ from mutants.changes import Change
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """In a function or class of a module, by qualified name, `change` is made once; `test` of `file` must then fail."""
+    """`change` is made once in a function or class of a module; `test` of `file` must then fail."""
 
     name: str
     module: str

@@ -1,8 +1,7 @@
 """Python source with placeholders, compared with syntax trees.
 
-`$name` matches any expression, and the same one each time. `...` matches one expression or, in arguments, elements,
-operands and bodies, any number of them. Keyword arguments match in any order, comparisons from either side, and an
-assignment with or without a type.
+`$name` matches any expression, equal ones each time; `...` one expression or, in lists, any number. Keyword arguments
+match in any order, comparisons from either side, assignments with or without a type.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 Captures = Mapping[str, Sequence[ast.AST]]
-"""What each placeholder matched; of `...` all that it matched, under that name."""
+"""By placeholder; of `...` everything."""
 
 REST: Final = "..."
 _PLACEHOLDER: Final = re.compile(r"\$(\w+)")
@@ -35,9 +34,9 @@ _MIRRORED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One expression or statement; `kind` says which, since a call alone on its line is both.
+    """One expression or statement (`kind`).
 
-    Raises SyntaxError when the text is not one, or has a placeholder for something else, such as an attribute's name.
+    Raises SyntaxError for another text, or a placeholder for an attribute's name.
     """
 
     text: str
@@ -60,23 +59,22 @@ class Pattern:
         object.__setattr__(self, "tree", tree)
 
     def match(self, node: ast.AST) -> Captures | None:
-        """What the placeholders match in `node`; None if it is other code."""
+        """None: other code."""
         matching = _Matching()
         return matching.found if isinstance(node, self.kind) and matching.same(self.tree, node) else None
 
 
 def parse(text: str) -> list[ast.stmt]:
-    """Statements of a text with placeholders."""
     return ast.parse(_PLACEHOLDER.sub(rf"{_PREFIX}\1", text)).body
 
 
 def placeholders(text: str) -> frozenset[str]:
-    """Names of the placeholders of a text, `...` included."""
+    """`...` included."""
     return frozenset(_PLACEHOLDER.findall(text)) | ({REST} if REST in text else frozenset())
 
 
 def filled(tree: ast.AST, captures: Captures) -> ast.AST:
-    """A copy of a parsed text, with captured code for its placeholders."""
+    """A copy with captured code."""
     found: ast.AST = _Filling(captures).visit(copy.deepcopy(tree))
     return found
 
@@ -104,7 +102,7 @@ class _Filling(ast.NodeTransformer):
 
 
 class _Matching:
-    """One comparison; `found` fills up as placeholders meet code."""
+    """One comparison; `found` fills up."""
 
     def __init__(self) -> None:
         self.found: dict[str, Sequence[ast.AST]] = {}
@@ -138,7 +136,7 @@ class _Matching:
         )
 
     def _same_list(self, wanted: Sequence[ast.AST], nodes: Sequence[ast.AST], also: Sequence[ast.AST] = ()) -> bool:
-        """Compare elements, any number of them with `...`; `also` is what it matches beside them."""
+        """`also`: what `...` matches beside them."""
         at = next((at for at, one in enumerate(wanted) if _is_rest(one)), None)
         if at is not None and len(nodes) >= len(wanted) - 1:
             end = len(nodes) - (len(wanted) - at - 1)

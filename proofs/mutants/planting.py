@@ -1,4 +1,4 @@
-"""Plants a bug into a tree of source; a bug without exactly one place is refused with the nearest candidates."""
+"""Plants a bug into a tree of source, if it has exactly one place."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LONGEST: Final = 110
 
 
 class PlantingError(Exception):
-    """A mutant without exactly one place: the code has moved on, and the mutant must follow."""
+    """Not exactly one place: the mutant must follow the code."""
 
 
 def plant(mutant: Mutant, tree: Path) -> None:
-    """Write the bug into the source below `tree`. Raises PlantingError."""
+    """Raises PlantingError."""
     path, text = planted(mutant, tree)
     path.write_text(text)
 
 
 def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
-    """(file below `tree`, its source with the bug). Raises PlantingError when there is not exactly one place."""
+    """(file below `tree`, its source with the bug). Raises PlantingError."""
     path = module_file(tree, mutant.module)
     if path is None:
         raise PlantingError(_no_module(mutant, tree))
@@ -81,7 +81,7 @@ def _no_place(mutant: Mutant, tree: Path, scope: Definition, places: list[Slot])
 
 
 def _most_alike(mutant: Mutant, scope: Definition) -> list[str]:
-    """Code of the kind to change, the most similar first."""
+    """The most similar first."""
     pattern = mutant.change.pattern
     matcher = SequenceMatcher(b=pattern.text.replace("$", ""), autojunk=False)
 
@@ -94,8 +94,8 @@ def _most_alike(mutant: Mutant, scope: Definition) -> list[str]:
 
 
 def _elsewhere(mutant: Mutant, tree: Path) -> list[str]:
-    """Functions of the mutant's package with the code to change, those of its module first."""
-    if mutant.change.pattern.text == REST:  # any code would do
+    """Functions of the package with the code, those of the module first."""
+    if mutant.change.pattern.text == REST:
         return []
     package = mutant.module.partition(".")[0]
     known = {name: path for name, path in modules(tree).items() if name.partition(".")[0] == package}
@@ -112,7 +112,7 @@ def _fits(mutant: Mutant, scope: Definition) -> bool:
 
 
 def _defining(function: str, known: dict[str, Path]) -> list[str]:
-    """Modules that define a function or class; those that cannot hold it by their text are not parsed."""
+    """Modules that define a function or class."""
     last = function.rpartition(".")[2]
     texts = ((name, path.read_text()) for name, path in known.items())
     return [name for name, text in texts if last in text and function in dict(definitions(ast.parse(text)))]
@@ -127,7 +127,6 @@ def _text(slot: Slot) -> str:
 
 
 def _message(problem: str, hints: dict[str, Iterable[str]]) -> str:
-    """The problem, and each kind of hint that there is."""
     lines = [problem]
     for title, found in hints.items():
         some = list(dict.fromkeys(found))[:_MOST_NAMED]

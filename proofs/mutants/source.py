@@ -1,4 +1,4 @@
-"""Modules by dotted name, functions and classes by qualified name, and the places in them where code hangs."""
+"""Modules by dotted name, definitions by qualified name, and places of code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a syntax tree: a field of `owner`, or element `index` of a field that is a list."""
+    """A field of `owner`, or element `index` of a list."""
 
     owner: ast.AST
     field: str
@@ -30,7 +30,7 @@ class Slot:
         return found
 
     def put(self, *nodes: ast.AST) -> None:
-        """Put these in the place of the node; exactly one where the field is not a list."""
+        """Replaces the node; by exactly one if the field is no list."""
         if self.index is None:
             (node,) = nodes
             setattr(self.owner, self.field, node)
@@ -39,14 +39,14 @@ class Slot:
 
 
 def module_file(tree: Path, module: str) -> Path | None:
-    """File of a module below the roots of `tree`; None if there is none."""
+    """None if there is none."""
     stem = module.replace(".", "/")
     files = (tree / root / name for root in ROOTS for name in (f"{stem}.py", f"{stem}/__init__.py"))
     return next((file for file in files if file.is_file()), None)
 
 
 def modules(tree: Path) -> dict[str, Path]:
-    """Every module below the roots of `tree`, by dotted name."""
+    """By dotted name."""
     found = {}
     for root in ROOTS:
         for file in sorted((tree / root).rglob("*.py")):
@@ -56,7 +56,7 @@ def modules(tree: Path) -> dict[str, Path]:
 
 
 def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definition]]:
-    """Functions and classes with their qualified names, those within others included."""
+    """With qualified names, nested ones included."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, Definition):
             yield f"{prefix}{node.name}", node
@@ -66,7 +66,7 @@ def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definiti
 
 
 def slots(scope: ast.AST) -> Iterator[Slot]:
-    """Every place below `scope`, annotations and docstrings aside."""
+    """Without annotations and docstrings."""
     for name in (name for name in scope._fields if name not in _NOT_RUN):
         value = getattr(scope, name, None)
         nodes = [(None, value)] if isinstance(value, ast.AST) else enumerate(value) if isinstance(value, list) else ()

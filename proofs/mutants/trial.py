@@ -1,4 +1,4 @@
-"""Runs the one test that must catch a bug, in a copy of the source with that bug. The shipped code keeps no hooks."""
+"""Runs the test that must catch a bug, in a copy of the source with that bug."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mutants.source import ROOTS
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = (*ROOTS, "proofs", "tests")
 FAILED: Final = 1
-"""pytest's status when tests ran and failed; any other means that they did not run."""
+"""pytest's status of failed tests."""
 CRASHES: Final = ("NameError", "UnboundLocalError", "AttributeError", "ImportError")
-"""Errors of code that cannot run: any test fails on it, so a bug that raises one proves nothing."""
+"""Code that cannot run proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Whether the test of a mutant failed; `words` is the end of what pytest wrote."""
+    """`words`: the end of pytest's output."""
 
     mutant: Mutant
     caught: bool
@@ -37,7 +37,7 @@ class Result:
 
 
 def try_out(mutant: Mutant) -> Result:
-    """Run a mutant's test against the mutant; the bug is caught if the test fails and the planted code can run."""
+    """Caught: the test fails, and the planted code can run."""
     began = time.perf_counter()
     with copied() as tree:
         plant(mutant, tree)
@@ -48,7 +48,7 @@ def try_out(mutant: Mutant) -> Result:
 
 
 def fails(nodes: Sequence[str]) -> str:
-    """Run tests against a copy without a bug; empty if they pass, else what pytest says."""
+    """Runs tests without a bug; empty if they pass, else pytest's words."""
     with copied() as tree:
         run = _pytest(tree, nodes)
     return "" if run.returncode == 0 else run.stdout[-2000:] + run.stderr[-1000:]
@@ -56,7 +56,7 @@ def fails(nodes: Sequence[str]) -> str:
 
 @contextmanager
 def copied() -> Iterator[Path]:
-    """A copy of the source and its tests that lasts as long as the block."""
+    """Source and tests, for the block."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         tree = Path(folder)
         for name in COPIED:
@@ -67,7 +67,7 @@ def copied() -> Iterator[Path]:
 
 
 def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """The copies go before the installed project on the path."""
+    """The copy goes before the installed project on the path."""
     path = os.pathsep.join(str(tree / name) for name in ROOTS)
     return subprocess.run(
         [

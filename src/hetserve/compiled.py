@@ -48,13 +48,11 @@ def njit_inner(function: F) -> F:
     Called from Python it raises TypeError; `py_func` is the plain function.
     """
     inner: Any = _compile(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    inner.__class__ = _Inner  # numba has no public way
+    inner.__class__ = _Inner
     return cast("F", inner)
 
 
 class _Inner(CPUDispatcher):
-    """A compiled function without entry from Python, where numba would jump to address zero."""
-
     def __call__(self, *_: object, **__: object) -> object:
         raise TypeError(f"{self.py_func.__name__} has no entry from Python; py_func is the plain function")
 
@@ -65,7 +63,7 @@ def _compile(function: F, *, counted: bool, **more: bool) -> F:
     options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
     try:
         compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder is writable
+    except RuntimeError:
         compiled = numba.njit(**options)(function)
     return cast("F", compiled)
 
@@ -91,8 +89,6 @@ def compilations(note: Callable[[bool], None]) -> Iterator[None]:
 
 
 class _Compilations(Listener):
-    """Counts the outermost of nested compilations, which hold numba's lock."""
-
     def __init__(self, note: Callable[[bool], None]) -> None:
         self._note = note
         self._depth = 0

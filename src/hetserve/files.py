@@ -17,14 +17,11 @@ WRITER_WITHIN: Final = 10.0
 
 
 class UnreadableError(Exception):
-    """Why a file cannot be read, as one line that names it."""
-
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{shown_name(name)}: cannot be read: {why}")
 
 
 def shown_name(name: str) -> str:
-    """Name for people; `-` is standard input."""
     return "stdin" if name == "-" else name
 
 
@@ -50,7 +47,7 @@ def read_bytes(name: str, most: int) -> bytes:
     """Bytes of a file or, for `-`, of standard input. Raises UnreadableError."""
     try:
         if name == "-":
-            if sys.stdin is None:  # Python without standard input
+            if sys.stdin is None:
                 raise UnreadableError(name, "it is closed")
             return _up_to(sys.stdin.buffer, name, most)
         kind = Path(name).stat().st_mode
@@ -85,7 +82,7 @@ def _of_pipe(name: str, most: int) -> bytes:
     """Bytes of a named pipe, without waiting for its writer for ever."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as pipe:
         begun = select.select([pipe], [], [], WRITER_WITHIN)[0]
-        first = pipe.read(_CHUNK)  # None: a writer, but nothing written yet
+        first = pipe.read(_CHUNK)
         if first == b"" and not begun:
             raise UnreadableError(name, f"nobody has written to this pipe within {WRITER_WITHIN:g} s")
         os.set_blocking(pipe.fileno(), True)

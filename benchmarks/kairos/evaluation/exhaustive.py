@@ -1,4 +1,4 @@
-"""Every configuration simulated once, remembered within a run: what searches and bounds are compared with."""
+"""Every configuration simulated once, remembered within a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hetserve.planning import Counts
 
 
 def everything(case: Case, scheme: str, scale: Scale) -> dict[Counts, float]:
-    """Queries/s of every configuration under a scheme, at the search's scale."""
+    """Queries/s of every configuration under a scheme."""
     configurations = [counts for counts, _ in ranking(case)]
     rates = in_parallel(lambda counts: looked_up(case, scheme, counts, scale), configurations, scale)
     return dict(zip(configurations, rates, strict=True))

@@ -1,4 +1,4 @@
-"""Kairos+ as the paper grants it to every scheme (Algorithm 1): the planner's own search, its trials recorded."""
+"""Kairos+ with any scheme (Algorithm 1): the planner's own search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetserve.planning.search import Evaluation, Evaluator, SearchTrace
 
 
 def guided(case: Case, evaluate: Evaluator, limit: int | None = None) -> SearchTrace:
-    """Evaluations of Kairos+ with any evaluator; limit: most of them, None: until every other is pruned."""
+    """Evaluations of Kairos+; limit: most of them, None: until every other is pruned."""
     made: list[Evaluation] = []
 
     def noted(counts: Counts) -> float:

@@ -17,5 +17,5 @@ def oracle(case: Case, counts: Counts, queries: int = 100_000, seed: int = 11) -
 
 
 def fluid(case: Case, counts: Counts, drop: float = 0.0) -> float:
-    """Queries/s of the fluid bound, all served or a share dropped free."""
+    """Queries/s of the fluid bound; drop: share of queries."""
     return fluid_bound(system(case).predicted, [n for _, n in counts], case.mix, drop).rate

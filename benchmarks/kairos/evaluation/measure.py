@@ -1,9 +1,7 @@
 """Allowable throughput under the faithful criterion, and each scheme's own best configuration.
 
-Faithful (as in the published text): at most 1 % of a seed's queries over the SLO, the mean of the seeds' own
-highest rates. Ours must in addition let no backlog grow, which the percentile alone does not see; the others keep the
-criterion of the text, which is never the stricter one. Found by scanning down from the upper bound in steps of 3 %,
-then of 1 % and 0.25 % within the last step.
+Faithful: at most 1 % of a seed's queries over the SLO, the mean of the seeds' own highest rates. Ours must also let no
+backlog grow. Scanned down from the upper bound by 3 %, then by 1 % and 0.25 % within the last step.
 """
 
 from __future__ import annotations
@@ -33,13 +31,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 STEPS: Final = (0.03, 0.01, 0.0025)
-"""Each is a share of where its scan starts; the last is the resolution of reported figures."""
+"""Shares of where a scan starts; the last is the resolution of figures."""
 _CLOSE: Final = 0.97
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is simulated. Reported figures: `queries` on `seeds`; searches: fewer, on other seeds."""
+    """How much is simulated; searches use fewer queries and other seeds."""
 
     queries: int = 100_000
     seeds: tuple[int, ...] = (11, 12, 13)
@@ -51,7 +49,7 @@ class Scale:
 
     @property
     def searching(self) -> Scale:
-        """The same with reported figures taken as in searches, to 1 % only unless in full."""
+        """Figures taken as in searches, to 1 % unless in full."""
         return replace(
             self,
             queries=self.search_queries,
@@ -66,7 +64,7 @@ FULL: Final = Scale(search_queries=20_000, search_seeds=(1, 2, 3), full=True)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Allowable throughput in queries/s: mean and each seed's own."""
+    """Allowable throughput in queries/s: mean and by seed."""
 
     mean: float
     seeds: tuple[float, ...]
@@ -76,13 +74,13 @@ class Rate:
 
 
 def in_parallel(function: Callable[[T], R], items: Iterable[T], scale: Scale) -> list[R]:
-    """Results in the order of the items; the compiled loop runs outside the interpreter lock."""
+    """Results in order; the compiled loop runs outside the interpreter lock."""
     with ThreadPoolExecutor(scale.jobs) as pool:
         return list(pool.map(function, items))
 
 
 def allowable(case: Case, counts: Counts, policy: Policy, bound: float, scale: Scale) -> Rate:
-    """Allowable throughput of a configuration under a policy; bound: where the scan starts."""
+    """Allowable throughput under a policy; bound: where the scan starts."""
     found = tuple(_of_seed(case, counts, policy, bound, replace(scale, seeds=(seed,))) for seed in scale.seeds)
     return Rate(statistics.fmean(found), found)
 
@@ -107,7 +105,7 @@ def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, scale: Sc
         found = scan(top, step)
         if found == 0 or not finer:
             break
-        # What lies a whole step above was tried and failed; where the top itself passed, the next scan goes up.
+        # A whole step above was tried and failed; where the top passed, the next scan goes up.
         top = found if found >= top else found + top * (step - finer)
     return found
 
@@ -118,12 +116,12 @@ def _criterion(policy: Policy) -> PerSeed:
 
 @cache
 def _ceiling(case: Case, counts: Counts) -> float:
-    """Most that is served in the long run; the criterion of the text does not ask for it."""
+    """Most that is served in the long run."""
     return ceiling(system(case), dict(counts), case.mix)
 
 
 def passes(case: Case, counts: Counts, policy: Policy, rate: float, scale: Scale) -> bool:
-    """Whether one rate passes on the first seed: cheap where it does not."""
+    """Whether one rate passes on the first seed."""
     made = allowable_throughput(
         system(case),
         dict(counts),
@@ -132,7 +130,7 @@ def passes(case: Case, counts: Counts, policy: Policy, rate: float, scale: Scale
         rate,
         seeds=scale.seeds[:1],
         queries=scale.queries,
-        # One trial: the next one down the grid would be at half the rate.
+        # One trial.
         step=0.5,
         criterion=_criterion(policy),
         ceiling=_ceiling(case, counts),
@@ -153,7 +151,7 @@ def _columns(rates: Rates) -> tuple[TypeOption, ...]:
 
 @cache
 def ranking(case: Case) -> tuple[tuple[Counts, float], ...]:
-    """Every configuration with at least one base instance and its upper bound, the highest first, then the cheapest."""
+    """Every configuration with a base instance and its bound, the highest first, then the cheapest."""
     rates = _rates(case)
     columns = _columns(rates)
     dimensions = tuple(Dimension(o.price, int(o.name == BASE)) for o in columns)
@@ -166,7 +164,7 @@ def ranking(case: Case) -> tuple[tuple[Counts, float], ...]:
 
 
 def bound_of(case: Case, counts: Counts) -> float:
-    """Upper bound of any configuration, within the budget or not."""
+    """Upper bound of any configuration."""
     rates, by_name = _rates(case), dict(counts)
     row = np.array([[by_name[o.name] for o in _columns(rates)]], dtype=np.int64)
     return float(configuration_bounds(rates, row)[0])
@@ -174,7 +172,7 @@ def bound_of(case: Case, counts: Counts) -> float:
 
 @cache
 def looked_up(case: Case, scheme: str, counts: Counts, scale: Scale) -> float:
-    """Queries/s of a configuration as searches see it: the best variant of the scheme, remembered."""
+    """Queries/s as searches see it: the scheme's best variant, remembered."""
     options = variants(scheme, case)
     if len(options) > 1:
         options = [policy for _, policy in _keep_best(case, [(counts, p) for p in options], scale.searching)[:1]]
@@ -192,7 +190,7 @@ SCHEMES: Final = {
 
 
 def variants(scheme: str, case: Case) -> list[Policy]:
-    """Policies of a scheme: one, or one for each threshold of DRS."""
+    """One, or one for each threshold of DRS."""
     if scheme != "threshold":
         return [make_policy(scheme)]
     model = system(case).predicted
@@ -221,7 +219,7 @@ def at(case: Case, scheme: str, counts: Counts, scale: Scale) -> BestConfigurati
 
 
 def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
-    """DRS's threshold after hill climbing from the best of the coarse ones."""
+    """DRS's threshold after hill climbing from the best coarse one."""
     if start.name != "threshold":
         return start
 
@@ -234,7 +232,7 @@ def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
 
 
 def own_best(case: Case, scheme: str, scale: Scale) -> BestConfiguration:
-    """The best of all configurations and variants by the search's scale, then measured at the scale of reports.
+    """The best of all configurations and variants by the search's scale, then measured for reports.
 
     Those within 3 % of the best on one seed are compared on three.
     """
@@ -249,7 +247,7 @@ def own_best(case: Case, scheme: str, scale: Scale) -> BestConfiguration:
 
 
 def _keep_best(case: Case, pairs: list[tuple[Counts, Policy]], scale: Scale) -> list[tuple[Counts, Policy]]:
-    """The best pairs on the first seed, best first: a pair is measured only where it passes near the best so far."""
+    """The best pairs on the first seed, best first."""
     one = replace(scale, seeds=scale.seeds[:1])
     best, kept = 0.0, list[tuple[float, Counts, Policy]]()
     for counts, policy in pairs:

@@ -22,7 +22,7 @@ def measure(scale: Scale) -> Json:
     case = Case("RM2")
     counts, factor = homogeneous(case)
     data: Json = {}
-    # The reference used 20,000 queries; on the 1 % plateau the length of the run matters, so both are shown.
+    # The reference used 20,000 queries; on the 1 % plateau the length matters.
     for label, at in {"short": replace(scale, queries=20_000, seeds=(1, 2, 3)), "long": scale}.items():
         policy = make_policy("fcfs")
         scaled = [rate * factor for rate in allowable(case, counts, policy, bound_of(case, counts), at).seeds]

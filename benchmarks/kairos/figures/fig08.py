@@ -13,7 +13,7 @@ TITLE: Final = "Fig. 8: Kairos over homogeneous"
 
 
 def measure(scale: Scale) -> Json:
-    """Taken from the main table and ours, measured first where they are not kept."""
+    """From the main table and ours."""
     data, own = (kept_or_measured(name, scale) for name in ("main", "ours"))
     return {
         model: {name: entry[name]["qps"] for name in _NAMES[:2]} | {"hetserve": own[model]["rates"]["hetserve"]}

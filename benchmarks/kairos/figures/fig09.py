@@ -15,7 +15,7 @@ _SHOWN: Final = ("fcfs", "threshold", "clockwork_earliest", "clockwork_least_wai
 
 
 def measure(scale: Scale) -> Json:
-    """Taken from the main table and ours, measured first where they are not kept."""
+    """From the main table and ours."""
     data, own = (kept_or_measured(name, scale) for name in ("main", "ours"))
     return {
         model: {"oracle": entry["oracle"], "kairos_best": entry["kairos_best"]["qps"]}

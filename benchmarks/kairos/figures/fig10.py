@@ -23,7 +23,7 @@ def used(scale: Scale) -> Scale:
 
 
 def measure(scale: Scale) -> Json:
-    # DRS tries a dozen thresholds per configuration: with it on all models this figure alone takes most of the run.
+    # DRS tries a dozen thresholds per configuration.
     models = MODELS if scale.full else ("NCF", "RM2")
     jobs = [(model, scheme) for scheme in reversed(_SCHEMES) for model in models]
     found = dict(zip(jobs, in_parallel(lambda job: _one(*job, scale), jobs, scale), strict=True))

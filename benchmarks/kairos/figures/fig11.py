@@ -45,7 +45,7 @@ def measure(scale: Scale) -> Json:
             )
             return trace.evaluations_until(max(rates.values()))
 
-        # One after the other: rates are looked up, and scikit-learn's warnings are silenced for one thread at a time.
+        # One after the other: scikit-learn's warnings are silenced per thread.
         found = {job: run(job) for job in jobs}
         data[model] = {
             "space": len(rates),
@@ -58,7 +58,7 @@ def measure(scale: Scale) -> Json:
 
 
 def _limit(prune: bool, rates: dict[Counts, float]) -> int | None:
-    # Unpruned searches would go through the whole space; beyond a third of it the answer is "not soon".
+    # Beyond a third of the space the answer is "not soon".
     return None if prune else len(rates) // 3
 
 

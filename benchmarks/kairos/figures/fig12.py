@@ -35,7 +35,7 @@ def measure(scale: Scale) -> Json:
         def evaluate(counts: Counts) -> float:
             return looked_up(case, scheme, counts, scale)
 
-        # Ribbon brings its own search; the paper lets the others use that of Kairos+.
+        # Ribbon has its own search; the paper lets the others use that of Kairos+.
         trace: SearchTrace
         if scheme == "fcfs":
             trace = search(space_of(case), evaluate, "bayesian", limit=TRIES, seed=1)

@@ -23,7 +23,7 @@ _TRUE_BEST: Final = "kairos_best"
 
 def measure(scale: Scale) -> Json:
     jobs = list(product(MODELS, ("kairos", _SCALED, _TRUE_BEST, *COMPETITORS)))
-    # The slow searches first, so that no thread waits for one at the end.
+    # The slow searches first.
     jobs.sort(key=lambda job: ("threshold", _TRUE_BEST, *COMPETITORS, "kairos", _SCALED).index(job[1]))
     found = dict(zip(jobs, in_parallel(lambda job: _one(*job, scale), jobs, scale), strict=True))
     data: Json = {}

@@ -21,7 +21,7 @@ TITLE: Final = "Ours: the hetserve policy at Kairos's configuration, every query
 
 
 def measure(scale: Scale) -> Json:
-    """Our own rates; Kairos's and CLKWRK's from the main table (measured first where it is not kept)."""
+    """Our rates; Kairos's and CLKWRK's from the main table."""
     jobs = [(model, where) for where in ("own best", "pick") for model in MODELS]
     rates = dict(zip(jobs, in_parallel(lambda job: _rate(*job, scale), jobs, scale), strict=True))
     others = kept_or_measured("main", scale)
@@ -114,7 +114,7 @@ _OWN: Final = {"kairos": "kairos at kairos's rate", "hetserve": "hetserve at het
 
 
 def _at_own_best(data: Json) -> list[list[str]]:
-    """The same where our own best configuration is another than Kairos's pick."""
+    """Where our own best configuration is not Kairos's pick."""
     best = {model: entry["best"] for model, entry in data.items()}
     clock = {m: e["best"]["qps"] / e["rates"]["clockwork_least_wait"] for m, e in data.items()}
     return [
@@ -146,7 +146,7 @@ def _fairness(data: Json) -> str:
     tenths = []
     for model, entry in data.items():
         pairs = zip(entry[_AT["hetserve"]]["deciles"], entry[_AT["kairos"]]["deciles"], strict=True)
-        # A decile of 30,000 queries: differences below a thousandth are a matter of seeds.
+        # Differences below a thousandth are a matter of seeds.
         tenths += [f"{model} {a['batches']}" for a, b in pairs if a["late"] > b["late"] + 0.001]
     delay = f"worst delay {verdict(not worst)}" + (f" ({', '.join(worst)} longer)" if worst else "")
     return delay + f", lateness by decile {verdict(not tenths)}" + (f" ({', '.join(tenths)})." if tenths else ".")

@@ -1,4 +1,4 @@
-"""Kairos and hetserve over homogeneous in settings other than the main one; shared by Figs. 15 and 16."""
+"""Kairos and hetserve over homogeneous in other settings (Figs. 15 and 16)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hetserve.dispatch import make_policy
 from hetserve.planning.robust.planner import plan_robust
 
 NOISE: Final = 0.005
-"""Two rates this close are called equal: the searches' own resolution."""
+"""Two rates this close are equal."""
 
 
 def used(scale: Scale) -> Scale:
-    """150 cells: in quick runs one seed of 20,000 queries each."""
+    """150 cells: quick runs have one seed of 20,000 queries."""
     return scale if scale.full else replace(scale, queries=20_000, seeds=scale.seeds[:1], steps=STEPS)
 
 
@@ -45,7 +45,7 @@ def measure_cases(cases: Mapping[str, Mapping[str, Case]], scale: Scale) -> Json
 
 def _one(case: Case, what: str, scale: Scale) -> Json:
     if float(case.budget) > 5:
-        # 19 to 60 instances: a matching of that size takes most of the run.
+        # 19 to 60 instances: such matchings take most of the run.
         scale = replace(scale, seeds=scale.seeds[: 3 if scale.full else 1])
     factor, policy = 1.0, what
     if what == "homogeneous":
@@ -55,14 +55,14 @@ def _one(case: Case, what: str, scale: Scale) -> Json:
         counts = kairos_plan(case).counts
     else:
         counts = plan_robust(problem(case)).counts
-    # The robust planner may do without the paper's base, and then its bound says nothing.
+    # Without the paper's base its bound says nothing.
     start = bound_of(case, counts) or fluid(case, counts)
     rate = allowable(case, counts, make_policy(policy), start, scale)
     return {"counts": short(counts), "qps": rate.mean * factor}
 
 
 def misjudged(case: Case) -> Json:
-    """By type, batches that the profile says to be in time and that never are, with their share of the queries."""
+    """By type, batches that the profile wrongly says to be in time, and their share of queries."""
     pool, out = system(case), {}
     truth, safe = pool.served.means, pool.predicted.arrays.safe
     for name, late in zip(pool.types, (truth > case.slo) & (safe <= case.slo), strict=True):
@@ -74,7 +74,7 @@ def misjudged(case: Case) -> Json:
 
 
 def describe_misjudged(data: Json) -> str:
-    """Where a profile misjudges more queries than may be late, at any rate: only learning could help."""
+    """Where a profile misjudges more queries than may be late."""
     lines = [
         f"- {label}, {model}: on {name} batches {', '.join(map(str, found['batches']))} ({found['share']:.2%} of the "
         "queries) look safe and are never within the SLO, more than the 1 % that may be late.\n"

@@ -1,6 +1,6 @@
-"""What the paper's text states and what the reference runs of the notes gave (NCF and RM2, queries/s).
+"""What the paper's text and the reference runs of the notes give (NCF and RM2, queries/s).
 
-The reference runs come from another simulator on the raw samples: same setting, seeds of its own kind.
+The reference runs come from another simulator on the raw samples.
 """
 
 from __future__ import annotations

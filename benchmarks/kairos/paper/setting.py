@@ -1,4 +1,4 @@
-"""The paper's setting: models, types, prices, SLOs and batch mix, on the public measurements."""
+"""The paper's setting, on the public measurements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _QUANTILES: Final = {"min_ms": 0.0, "p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99
 
 
 def data_folder() -> Path:
-    """Folder `kairos` of the public measurements: below HETSERVE_DATA, else beside the repository."""
+    """Folder `kairos` below HETSERVE_DATA, else beside the repository."""
     folder = Path(os.environ.get("HETSERVE_DATA") or REPOSITORY.parent / "shared" / "data") / "kairos"
     if not (folder / "latency.csv").is_file():
         raise SystemExit(f"{folder}/latency.csv is absent: set HETSERVE_DATA to the folder that holds kairos/")
@@ -41,7 +41,7 @@ def data_folder() -> Path:
 
 @cache
 def profiles(model: str) -> dict[str, LatencyProfile]:
-    """Table profiles of a model with the spread of the raw samples, base first."""
+    """Table profiles of a model with spread, base first."""
     means: dict[str, dict[int, float]] = defaultdict(dict)
     with (data_folder() / "latency.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -65,10 +65,10 @@ def profiles(model: str) -> dict[str, LatencyProfile]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One setting: a model, a budget in $/h, a factor on the SLO, a batch mix, and errors of the profiles.
+    """One setting: model, budget in $/h, factor on the SLO, batch mix, errors of the profiles.
 
-    wrong: standard deviation of the relative error of every mean that the dispatcher believes. noisier: the same of
-    an additional error of every service time.
+    wrong: standard deviation of the relative error of the means that the dispatcher believes. noisier: of an additional
+    error of every service time.
     """
 
     model: str
@@ -97,14 +97,14 @@ def problem(case: Case) -> Problem:
         mix=case.mix,
         types=options,
         budget=parse_money(case.budget),
-        # With a looser SLO or smaller batches cheaper types could serve as the base; the paper's is always this one.
+        # The paper's base, although cheaper types could serve.
         base=BASE,
     )
 
 
 @cache
 def system(case: Case) -> System:
-    """What is simulated, the errors of the case in it."""
+    """What is simulated, with the errors of the case."""
     mix = case.mix
     made = System.of(_noisier(profiles(case.model), case.noisier), mix.batches, case.slo, base=BASE)
     if not case.wrong:
@@ -119,7 +119,7 @@ def system(case: Case) -> System:
 
 
 def _noisier(measured: dict[str, LatencyProfile], deviation: float) -> dict[str, LatencyProfile]:
-    """Every spread widened by an independent normal error of the mean (its standard deviation / the mean)."""
+    """Every spread widened by an independent normal error."""
     return {name: _widened(profile, deviation) for name, profile in measured.items()} if deviation else measured
 
 
@@ -139,7 +139,7 @@ def _widened(profile: LatencyProfile, deviation: float) -> LatencyProfile:
 
 @cache
 def kairos_plan(case: Case) -> Plan:
-    """The published pick: upper bounds and the similarity rule."""
+    """By upper bounds and the similarity rule."""
     made = plan_kairos(problem(case))
     if not made.feasible:
         raise RuntimeError(f"{case}: {made.message}")
@@ -161,7 +161,7 @@ def cost(counts: Counts) -> MicroDollarsPerHour:
 
 
 def homogeneous(case: Case) -> tuple[Counts, float]:
-    """As many base instances as the budget buys, and the factor that spends the rest of it (section 8.1)."""
+    """As many base instances as the budget buys, and the factor that spends the rest (section 8.1)."""
     number = parse_money(case.budget) // parse_money(PRICES[BASE])
     counts = counts_of(number, 0, 0, 0)
     return counts, parse_money(case.budget) / cost(counts)

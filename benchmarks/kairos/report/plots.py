@@ -26,10 +26,7 @@ COLOURS: Final = {
 
 @contextmanager
 def figure(name: str, wide: float = 7.5, high: float = 3.6, columns: int = 1) -> Iterator[Any]:
-    """Axes (a list of them for several columns, five in a row at most) of a plot that is written to NAME.png.
-
-    wide: of the whole, high: of a row, in inches.
-    """
+    """Axes (a list for several columns, five in a row at most) of NAME.png; wide, high (of a row): inches."""
     KEPT.folder.mkdir(parents=True, exist_ok=True)
     rows, across = -(-columns // 5), min(columns, 5)
     if rows > 1:

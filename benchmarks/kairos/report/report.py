@@ -1,4 +1,4 @@
-"""docs/results/kairos.md, written from the measurements that are kept."""
+"""docs/results/kairos.md, from kept measurements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ each of its claims is marked held or missed.
 
 
 def write_report() -> Path:
-    """Write the report; a figure that was never measured is named as such."""
+    """Names figures that were never measured."""
     return KEPT.write(_HEAD, FIGURES, "python -m benchmarks.kairos {}", _facts)
 
 

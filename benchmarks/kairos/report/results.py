@@ -1,4 +1,4 @@
-"""How a measurement of Kairos's figures is kept, and the words that only its report uses."""
+"""How measurements of Kairos's figures are kept."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ KEPT: Final = Kept("kairos", "kairos.figures")
 
 
 class Figure(Protocol):
-    """A module of this package that measures, draws and describes one figure or table."""
+    """Measures, draws and describes one figure or table."""
 
     TITLE: str
 
     def measure(self, scale: Scale) -> Json:
-        """Everything that the text and the plot need, as plain data."""
+        """Plain data for text and plot."""
         ...
 
     def describe(self, data: Json) -> str:
-        """Markdown: the table, the paper's words beside it, held or missed."""
+        """Markdown: table, the paper's words, held or missed."""
         ...
 
 
 def save(name: str, data: Json, scale: Scale, seconds: float, used: Scale) -> None:
-    """Keep a measurement with what is needed to repeat it; used: the scale of the figures in it."""
+    """Keeps a measurement; used: the scale of its figures."""
     about = {
         "command": f"python -m benchmarks.kairos {name}" + (" --full" if scale.full else ""),
         "seconds": round(seconds, 1),
@@ -41,7 +41,7 @@ def save(name: str, data: Json, scale: Scale, seconds: float, used: Scale) -> No
 
 
 def kept_or_measured(name: str, scale: Scale) -> Json:
-    """What is kept of a figure that others build on; measured where it is not."""
+    """A figure that others build on, measured if not kept."""
     kept = KEPT.load(name)
     if kept is not None:
         return kept[1]

@@ -35,17 +35,16 @@ CASES: Final = ("none", "no-op one", "no-op bind", "decide", "no-op all", "score
 HOST: Final = "127.0.0.1"
 START_WITHIN: Final = 120.0
 _WEIGHT: Final = 1000
-"""Of prioritize: plugin scores can sum to 1,400, and ours must decide."""
+"""Of prioritize: plugin scores sum to 1,400 at most."""
 
 Json = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Running:
-    """The processes of a case, and what the extender wrote when it ended.
+    """The processes of a case, and the extender's output.
 
-    timed: whether ours keeps the own time of every verb (to do so takes a twelfth of its time). processor: the only
-    one that the extender may use (None: all).
+    timed: ours keeps every verb's own time (a twelfth more). processor: the only one that the extender may use.
     """
 
     timed: bool = False
@@ -57,7 +56,7 @@ class Running:
 
 @contextmanager
 def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
-    """The extender of a case, synced and listening, for the time of the block."""
+    """The extender of a case during the block, synced and listening."""
     if case == "none":
         yield
         return
@@ -77,7 +76,7 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
 
 @contextmanager
 def scheduler(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
-    """The scheduler of a case, for the time of the block."""
+    """The scheduler of a case during the block."""
     component = cluster.component("scheduler")
     config = scheduler_config(cluster, case.partition("@")[0])
     write_whole(component.settings_file(cluster.folder), yaml.safe_dump(config))
@@ -88,7 +87,7 @@ def scheduler(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
 
 
 def scheduler_config(cluster: Cluster, case: str) -> Json:
-    """The configuration that the chart installs, with the extender of the case."""
+    """The chart's configuration with the extender of the case."""
     text = cluster.kube.get("configmaps", "hetserve-scheduler", SYSTEM_NAMESPACE)["data"]["scheduler.yaml"]
     config: Json = yaml.safe_load(text)
     if case == "none":
@@ -109,7 +108,7 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
 
 @contextmanager
 def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
-    """Add the ends of the logs to any error in the block, since they are gone with the cluster."""
+    """Adds the ends of the logs to any error."""
     try:
         yield
     except Exception as error:
@@ -120,15 +119,14 @@ def logs_told(cluster: Cluster, case: str) -> Iterator[None]:
 
 
 def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[str]:
-    """Command of a case's extender; `times`: where ours writes the own time of every verb (None: as shipped)."""
+    """Command of a case's extender; `times`: file for every verb's own time."""
     component = cluster.component("extender")
     if case.startswith("no-op"):
         module, shape = "benchmarks.placement.cluster.noop_extender", case.removeprefix("no-op ")
         account = str(cluster.folder.account(component.name))
         port = str(cluster.ports.extender)
         return [sys.executable, "-m", module, "--port", port, "--shape", shape, "--kubeconfig", account]
-    # A crowded machine can hold a renewal up for seconds; what a change of leader costs is measured elsewhere.
-    # No longer than that: the first extender of a cluster waits for as long before it serves.
+    # A crowded machine can delay a renewal; not longer, as the first extender waits for it.
     write_settings(cluster, case, leaseDuration="15s", renewDeadline="10s")
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
     if times is None:
@@ -137,7 +135,7 @@ def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[st
 
 
 def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
-    """Write the settings that the chart installs, in the mode of the case; `election` changes times of the Lease."""
+    """Writes the chart's settings in the case's mode; `election`: times of the Lease."""
     component = cluster.component("extender")
     installed = cluster.kube.get("configmaps", component.name, SYSTEM_NAMESPACE)["data"]["settings.yaml"]
     settings: Json = yaml.safe_load(installed)
@@ -150,7 +148,7 @@ def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
 
 @contextmanager
 def process(cluster: Cluster, name: str, command: list[str], checkout: Path) -> Iterator[int]:
-    """A process for the time of the block; SIGTERM ends it."""
+    """A process during the block; SIGTERM ends it."""
     roots = ("src", "scheduler_extender", "shell_kit")
     path = os.pathsep.join([*(str(checkout / root) for root in roots), str(REPOSITORY), str(REPOSITORY / "e2e")])
     log = _log(cluster, name)
@@ -188,7 +186,7 @@ def _until_listening(port: int, pid: int) -> None:
 
 
 def synced(port: int) -> bool:
-    """Whether a verb is answered without an error: a bind of a pod that there is not would be one, a filter is none."""
+    """Whether a verb is answered without an error."""
     pod = {"metadata": {"name": "probe", "namespace": "probe", "uid": "probe"}, "spec": {"containers": []}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["probe"]}).encode()
     head = f"POST /filter HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"

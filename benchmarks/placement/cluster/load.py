@@ -1,4 +1,4 @@
-"""Pods in, binds out: what one round of a case does to the API server, and what it sees on a watch."""
+"""Pods in, binds out: the load of one round and what a watch shows of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMESPACE: Final = "bench"
 MODELS: Final = 20
 SIZES_MIB: Final = (2048, 4096, 8192)
 SILENCE: Final = 30.0
-"""Seconds without a bind after which a round is given up."""
+"""Seconds without a bind that end a round."""
 _PARALLEL: Final = 24
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -35,7 +35,7 @@ _turns = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Binds:
-    """When binds were seen [s], in order, by name; `busy`: the share of the machine's processors used meanwhile."""
+    """When binds were seen [s], by name; `busy`: share of all processors."""
 
     times: dict[str, float]
     busy: float
@@ -48,12 +48,11 @@ class Binds:
 
 
 def seeded(seed: int) -> random.Random:
-    """A source of workloads: nothing secret, the same again by its seed."""
     return random.Random(seed)  # noqa: S311
 
 
 def pods(count: int, rng: random.Random, *, mib: Sequence[int] = SIZES_MIB, models: int = MODELS) -> list[Json]:
-    """Pods of a user: GPU memory, a model, no gate."""
+    """Pods with GPU memory and a model, without gate."""
     return [_pod(f"pod-{number:05d}", rng.choice(mib), f"model-{rng.randrange(models)}") for number in range(count)]
 
 
@@ -73,10 +72,7 @@ def _pod(name: str, mib: int, model: str) -> Json:
 
 
 def renamed(manifests: Sequence[Json]) -> list[Json]:
-    """The same pods under names that none had before.
-
-    KWOK patches and deletes by name: what it has still to do for a pod that is gone would befall the next of that name.
-    """
+    """The same pods under new names: KWOK's late patches go by name."""
     turn = next(_turns)
     return [
         pod | {"metadata": pod["metadata"] | {"name": f"{pod['metadata']['name']}-{turn:03d}"}} for pod in manifests
@@ -84,7 +80,7 @@ def renamed(manifests: Sequence[Json]) -> list[Json]:
 
 
 class LoadClient:
-    """The administrator's connection of one round."""
+    """The administrator's connection."""
 
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
@@ -97,7 +93,7 @@ class LoadClient:
         await self._connection.close()
 
     async def create(self, manifests: Sequence[Json]) -> None:
-        """Create objects of the namespace, several at a time; order is kept roughly."""
+        """Creates several at a time."""
         waiting = iter(manifests)
 
         async def work() -> None:
@@ -109,8 +105,8 @@ class LoadClient:
                 group.create_task(work())
 
     async def clear(self) -> None:
-        """Delete all pods of the namespace and wait until they are gone."""
-        # One by one, several at a time: the server deletes a collection with a single worker, 1,000 pods in 10 to 30 s.
+        """Deletes all pods of the namespace and waits."""
+        # Several at a time: the server deletes a collection with one worker.
         while found := (await self._call("GET", _PODS))["items"]:
             waiting = iter([pod["metadata"]["name"] for pod in found])
             async with asyncio.TaskGroup() as group:
@@ -126,22 +122,19 @@ class LoadClient:
         return found
 
     async def binds(self, count: int, since: str) -> Binds:
-        """Watch until `count` pods are on nodes. Raises TimeoutError after a silence, with how many there were."""
+        """Watches until `count` pods are on nodes. Raises TimeoutError after a silence."""
         seen: dict[str, float] = {}
         used = Processors()
         try:
-            while len(seen) < count:  # a server with much to do ends a watch that it cannot serve in time
+            while len(seen) < count:  # a busy server ends watches in time
                 since = await self._watch(count, since, seen, used)
         except TimeoutError:
             raise TimeoutError(f"{len(seen)} of {count} pods bound, then none for {SILENCE:g} s") from None
         return Binds(seen, used.busy())
 
     async def _watch(self, count: int, since: str, seen: dict[str, float], used: Processors) -> str:
-        """Note binds until all are seen or the watch ends; returns the revision to go on from.
-
-        What the processors did counts from the first bind.
-        """
-        # Selected and cut down by the server: the watch must not take the processor from what is measured.
+        """Notes binds until all are seen or the watch ends; returns the revision."""
+        # Selected by the server, to save our processor.
         query = {"watch": "1", "resourceVersion": since, "fieldSelector": "spec.nodeName!="}
         headers = await self._connection.headers()
         headers["Accept"] = _METADATA
@@ -163,7 +156,7 @@ class LoadClient:
     async def _call(
         self, method: str, path: str, body: Json | None = None, query: Json | None = None, *, gone: bool = False
     ) -> Json:
-        """Send a request; `gone`: that there is no such object is as good as success."""
+        """`gone`: a missing object is success."""
         exchange = await self._connection.request(
             method, path, timeout=_TIMEOUT, query=query, body=orjson.dumps(body) if body else None
         )
@@ -176,7 +169,7 @@ class LoadClient:
 
 
 class Processors:
-    """How much of the machine's processor time was used since `restart`."""
+    """Processor time of the machine since `restart`."""
 
     def __init__(self) -> None:
         self.restart()
@@ -185,24 +178,24 @@ class Processors:
         self._idle, self._all = self._read()
 
     def busy(self) -> float:
-        """Share of all processors' time, 0 to 1; 1 where none has passed."""
+        """Share of all processors' time, 0 to 1."""
         idle, whole = self._read()
         return 1.0 - (idle - self._idle) / (whole - self._all) if whole > self._all else 1.0
 
     @staticmethod
     def _read() -> tuple[int, int]:
-        """Idle time (waits for a disk included) and all time, in ticks (proc_stat(5))."""
+        """Idle and all time, in ticks (proc_stat(5))."""
         ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
         return ticks[3] + ticks[4], sum(ticks)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used [s]."""
+    """Processor time of a process [s]."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_mib(pid: int) -> float:
-    """Largest resident memory that a process has had [MiB]."""
+    """Largest resident memory of a process [MiB]."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024

@@ -1,4 +1,4 @@
-"""A processor for the extender alone: as on a cluster, where it does not run beside etcd and the API server."""
+"""A processor for the extender alone, as on a cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_apart() -> Iterator[int]:
-    """Keep this process, and what it starts in the block, off one processor; yields that processor's number.
+    """Keeps this process off one processor; yields its number.
 
-    Raises RuntimeError where there is only one.
+    Raises RuntimeError for a single processor.
     """
     ours = os.sched_getaffinity(0)
     if len(ours) < 2:

@@ -1,8 +1,6 @@
-"""hetserve-extender that keeps every verb's own time and writes them to a file when it ends.
+"""hetserve-extender that writes every verb's own time to a file when it ends.
 
-The shipped histogram has buckets; a p99 beside a limit needs the times themselves. A verb's own time is from the
-whole request to the whole answer. A bind waits for the API server meanwhile, and for its turn on the loop: its own
-time is the sum of the steps that its tasks run; the whole time is kept beside it.
+A verb's own time is from request to answer; a bind's is the sum of the steps that its tasks run, beside the whole time.
 Run: `python -m benchmarks.placement.cluster.timed_extender OUT.json [arguments of hetserve-extender]`.
 """
 
@@ -26,7 +24,7 @@ _steps: ContextVar[list[float]] = ContextVar("steps")
 
 
 class Stepwise(Coroutine[Any, Any, Any]):
-    """A coroutine that notes how long each of its steps runs."""
+    """A coroutine that times its steps."""
 
     def __init__(self, inner: Coroutine[Any, Any, Any], steps: list[float]) -> None:
         self._inner = inner
@@ -50,7 +48,7 @@ class Stepwise(Coroutine[Any, Any, Any]):
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
-    """Tasks that a bind starts, and those that they start, count as its own."""
+    """Tasks that a bind starts count as its own."""
     steps = _steps.get(None)
     return asyncio.Task(work if steps is None else Stepwise(work, steps), loop=loop, **options)
 
@@ -84,7 +82,7 @@ def _in_a_while(verb: str, handler: Callable[[bytes], Awaitable[bytes]]) -> Call
 
 def _time_the_verbs() -> None:
     routes = getattr(Verbs, "routes", None)
-    if routes is None:  # another checkout, with another server
+    if routes is None:  # another checkout
         return
 
     def timed(self: Verbs) -> dict[bytes, Any]:

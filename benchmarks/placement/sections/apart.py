@@ -1,7 +1,6 @@
-"""The extender on a processor of its own: what the verbs themselves take, and the rate when nobody crowds it out.
+"""The extender on a processor of its own: time of the verbs, and the rate.
 
-On a machine whose processors are all busy a clock measures how long the kernel lets a process wait, and every
-millisecond of the extender is taken from the API server. On a cluster the extender has another machine.
+On a busy machine a clock measures waits, and the extender takes time from the API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plot of `apart`: what each verb takes of the extender's own time, every round a point, beside the goals."""
+"""Plot of `apart`: the extender's own time per verb, every round a point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GOALS_MS: Final = {"filter": 2.0, "bind": 0.5}
 
 
 def draw(data: Json) -> bool:
-    """Draw the largest cluster; False where no verb was timed."""
+    """The largest cluster; False if no verb was timed."""
     size = data["sizes"][-1]
     if not any(_times(size, case, verb) for case, verb in _VERBS):
         return False
@@ -41,7 +41,7 @@ def draw(data: Json) -> bool:
 
 
 def _own_times(axis: Axes, size: Json) -> None:
-    """Per verb: median over the rounds of p50 and of p99, a point for every round, and the goal."""
+    """Per verb: median of p50 and p99, every round, the goal."""
     shown = [(case, verb, times) for case, verb in _VERBS if (times := _times(size, case, verb))]
     for row, (_, verb, times) in enumerate(shown):
         for quantile, colour in (("p50", "tab:blue"), ("p99", "tab:red")):
@@ -63,6 +63,6 @@ def _own_times(axis: Axes, size: Json) -> None:
 
 
 def _times(size: Json, case: str, verb: str) -> list[Json]:
-    """A verb's quantiles [ms] in every round that has it."""
+    """Quantiles [ms] per round."""
     found = (one.get(case, {}).get("verbs", {}) for one in size["rounds"])
     return [verbs[verb] for verbs in found if verb in verbs]

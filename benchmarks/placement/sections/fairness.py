@@ -1,7 +1,6 @@
-"""Fairness: orders of waiting side by side on the same arrivals.
+"""Fairness: orders of waiting on the same arrivals.
 
-Virtual time on HetSev's testbed, the shipped queues and placement. Jain's index is over the tenants' mean
-slow-downs (wait + run) / run: 1 means that all are slowed alike.
+Virtual time on HetSev's testbed. Jain's index over the tenants' mean slow-downs (wait + run) / run.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ WORKERS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One way of waiting; `settings` None is plain FIFO, without gates."""
+    """`settings` None: plain FIFO, without gates."""
 
     name: str
     settings: QueueSettings | None = QueueSettings()
@@ -86,7 +85,7 @@ def _run(case: tuple[int, int, int]) -> dict[str, float]:
     line = WaitingLine(order.settings) if order.settings else None
     waits = SimulatedTestbed(line, order.stuck_after, trace.bind_seconds, trace.testbeds).run(pods)
     by_tenant: dict[Tenant, list[float]] = {}
-    for tenant in trace.tenants:  # one whose pods fit nowhere has no waits
+    for tenant in trace.tenants:  # its pods fit nowhere
         if mine := [wait for who, wait in waits.values() if who == tenant.name]:
             by_tenant[tenant] = mine
     arrives = {pod.request.uid: pod.arrives for pod in pods}
@@ -144,7 +143,7 @@ def _draw(data: Json) -> None:
 
 
 def _bars(data: Json, names: Iterable[str], order: str, key: str) -> list[float]:
-    """One bar for each trace; none (NaN) where FIFO lets nobody wait."""
+    """A bar per trace; NaN if FIFO lets nobody wait."""
     by_trace = [data["traces"][name]["orders"] for name in names]
     scale = [orders[ORDERS[0].name][key] if key == "longest" else 1.0 for orders in by_trace]
     return [orders[order][key] / one if one else math.nan for orders, one in zip(by_trace, scale, strict=True)]

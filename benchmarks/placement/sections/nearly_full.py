@@ -1,7 +1,4 @@
-"""A nearly full cluster: 396 pods that each take a whole GPU of 400. How many binds are rejected?
-
-With filters in a row and binds beside them, an extender that counts only what is bound promises a GPU twice.
-"""
+"""A nearly full cluster: 396 pods that each take a whole GPU of 400. How many binds are rejected?"""
 
 from __future__ import annotations
 
@@ -89,7 +86,7 @@ async def _round(cluster: Cluster, case: str) -> Json:
 
 
 def _rejected(cluster: Cluster) -> dict[str, int]:
-    """Binds answered with an error by kind, as the extender counts them."""
+    """Binds answered with an error, by kind."""
     url = f"http://{cases.HOST}:{cluster.ports.extender_probe}/metrics"
     families = text_string_to_metric_families(httpx.get(url, trust_env=False).text)
     samples = [sample for family in families for sample in family.samples]

@@ -1,6 +1,6 @@
 """Placement quality on HetSev's testbed: our policies beside one GPU per instance, best fit and random.
 
-Instances arrive one by one in a seeded order until the first is refused. Every rule sees the same arrivals.
+Instances arrive in a seeded order until the first is refused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hetserve.units import MiB, Seconds
 TITLE = "Placement quality on HetSev's testbed"
 MIXES: Final = {"HetSev's four models, 3 GiB each": HETSEV_MODELS, "twelve models, 1 to 15 GiB": MIXED_MODELS}
 AT: Final = 16
-"""Instances after which the spread is read too: one for every GPU."""
+"""Instances after which the spread is read: one per GPU."""
 
 Choose = Callable[[Ledger, GpuRequest, random.Random], tuple[Place, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
-    """How a scheduler treats an instance: what it asks for on its behalf, and the GPU it then chooses."""
+    """What a scheduler asks for on an instance's behalf, and the GPU that it chooses."""
 
     name: str
     ask: Callable[[GpuRequest], GpuRequest]
@@ -38,7 +38,7 @@ class PlacementRule:
 
 
 def measure(scale: Scale) -> Json:
-    """Medians over seeded arrivals of what each rule reaches."""
+    """Medians over seeded arrivals."""
     runs = 20 if scale.quick else 300
     return {
         "runs": runs,
@@ -105,7 +105,6 @@ def _ours(policy: PolicyName) -> Choose:
 
 
 def _random(ledger: Ledger, request: GpuRequest, rng: random.Random) -> tuple[Place, ...] | None:
-    """Any GPU with the memory."""
     fits = [use for use in ledger.gpus() if use.free_mib >= request.memory_mib]
     if not fits:
         return None

@@ -1,4 +1,4 @@
-"""Gated pods through the queues: how fast they are released and bound, and whether each left within its bound."""
+"""Gated pods through the queues: how fast, and whether within their bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TITLE: Final = "Queues: gated pods released and bound"
 NODES: Final = 250
 PODS: Final = 10_000
 SHAPES_MIB: Final = tuple(range(1024, 6000, 256))
-"""20 sizes, one for each of the 20 models: 20 shapes."""
+"""20 sizes, one for each model."""
 IDLE_SAMPLES: Final = 30
 IDLE: Final = "idle"
 WAITING: Final = "waiting"
@@ -98,7 +98,7 @@ async def _measure(cluster: Cluster, count: int) -> Json:
 
 @dataclass(slots=True)
 class WatchedPods:
-    """What a watch showed: when each pod came, lost its gate, and got a node; names in the order of events."""
+    """When each pod came, lost its gate, and got a node; in the order of events."""
 
     created: dict[str, str] = field(default_factory=dict)
     lifted: dict[str, float] = field(default_factory=dict)
@@ -109,7 +109,6 @@ class WatchedPods:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def forget(self) -> None:
-        """Begin anew, with the waiting pods."""
         for known in (self.created, self.lifted, self.bound):
             known.clear()
         self.prefix, self.most_outstanding, self.outstanding = WAITING, 0, 0
@@ -123,7 +122,7 @@ class WatchedPods:
             self._take(raw)
 
     async def until(self, what: Mapping[str, float], count: int) -> None:
-        """Wait until so many pods are in `what`. Raises TimeoutError after a silence."""
+        """Waits until so many pods are in `what`. Raises TimeoutError after a silence."""
         while len(what) < count:
             self.news.clear()
             try:
@@ -150,7 +149,7 @@ class WatchedPods:
 
 
 def _gated(count: int, prefix: str, seed: int) -> list[Json]:
-    """Pods of 20 models, each of its own size, in random order, behind our gate."""
+    """Gated pods of 20 models and sizes, in random order."""
     rng = random.Random(seed)  # noqa: S311  a seeded workload, nothing secret
     return [_pod(f"{prefix}-{number:05d}", model) for number, model in enumerate(rng.choices(range(20), k=count))]
 
@@ -172,7 +171,7 @@ def _pod(name: str, model: int) -> Json:
 
 
 async def _drain(cluster: Cluster, seen: WatchedPods, count: int) -> Json:
-    """Start the extender over the waiting pods and follow them to their nodes."""
+    """Starts the extender over the waiting pods and follows them."""
     start = time.perf_counter()
     await asyncio.to_thread(cluster.start_component, "extender")
     await seen.until(seen.bound, count)
@@ -194,13 +193,13 @@ async def _drain(cluster: Cluster, seen: WatchedPods, count: int) -> Json:
 
 
 def _ratios(seen: WatchedPods) -> list[float]:
-    """Of every pod: the releases up to its own, over its bound p x (older ones + 1)."""
+    """Of every pod: releases up to its own, over its bound p x (older ones + 1)."""
     age = {name: rank for rank, name in enumerate(sorted(seen.created, key=lambda name: (seen.created[name], name)))}
     return [(number + 1) / (OLDEST_EVERY * (age[name] + 1)) for number, name in enumerate(seen.lifted)]
 
 
 async def _idle(load: LoadClient, seen: WatchedPods) -> Json:
-    """One gated pod at a time on a cluster with nothing to do."""
+    """One gated pod at a time on an idle cluster."""
     lifted, bound = [], []
     for number, manifest in enumerate(_gated(IDLE_SAMPLES, IDLE, seed=2)):
         await asyncio.sleep(0.5 + 0.01 * number)

@@ -1,4 +1,4 @@
-"""Pods per second through the real scheduler: without extender, with ours, and with extenders that do nothing."""
+"""Pods/s through the real scheduler: without extender, with ours, with extenders that do nothing."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ TITLE: Final = "Rates: pods per second through the scheduler"
 SIZES: Final = (50, 500, 1000)
 ROUNDS: Final = 5
 PODS: Final = {50: (600, 2000)}
-"""Pods of a round by nodes, 1,000 where nothing is said.
-
-With 50 nodes 600 pods are bound in about a second: a round of 2,000 shows whether so short a burst tells the truth.
-"""
+"""Pods of a round by nodes; default 1,000. With 50 nodes 600 pods take about a second, so also 2,000."""
 STANDARD: Final = (1000,)
 GPU_MIB: Final = 32768
 GPUS: Final = 8
 FLOOR: Final = {"decide": "no-op one", "score": "no-op all", "no-op bind": "no-op one"}
 GOALS: Final = {50: 0.80, 500: 0.65, 1000: 0.60}
-"""Least median ratio of `decide` to the scheduler without extender, by nodes."""
+"""Least median ratio of `decide` to no extender, by nodes."""
 LEAST: Final = 0.5
-"""What no round may fall below."""
+"""Least ratio of a round."""
 
 
 _HEAD: Final = """Stock kube-scheduler with the chart's configuration (`percentageOfNodesToScore` 100, client rate
@@ -57,7 +54,7 @@ rounds of two lengths: a burst of 600 pods, which without extender is over in le
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is run: sizes, rounds, and cases in every round."""
+    """Sizes, rounds, and cases."""
 
     sizes: Sequence[int]
     rounds: int
@@ -97,7 +94,7 @@ def _size(nodes: int, count: int, setup: Setup) -> Json:
 
 
 def cluster_of(nodes: int, folder: Path) -> Any:
-    """Context of a control plane with so many nodes of 8 GPUs and the chart's settings; nothing of ours runs."""
+    """A control plane with so many nodes of 8 GPUs and the chart's settings."""
     return _Cluster(nodes, folder)
 
 
@@ -121,7 +118,7 @@ class _Cluster:
 
 
 async def one_case(cluster: Cluster, case: str, workload: Sequence[Json], running: cases.Running | None = None) -> Json:
-    """One case of one round: pods, then the extender, then the scheduler, then what was seen."""
+    """One case of one round."""
     running = running or cases.Running()
     load = await LoadClient.connect(cluster)
     try:
@@ -148,7 +145,7 @@ async def one_case(cluster: Cluster, case: str, workload: Sequence[Json], runnin
 
 
 def quantiles(seconds: Sequence[float]) -> Json:
-    """p50, p99 and the longest, in milliseconds."""
+    """p50, p99 and the longest [ms]."""
     ordered = sorted(seconds)
     at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {name: ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1e3 for name, share in at.items()}
@@ -197,12 +194,12 @@ def _row(case: str, rounds: Sequence[Json], processors: int) -> list[str]:
 
 
 def ratios(rounds: Sequence[Mapping[str, Json]], case: str, other: str) -> list[float]:
-    """Ratio of two cases' rates in every round that has both."""
+    """Per round that has both."""
     return [one[case]["rate"] / one[other]["rate"] for one in rounds if case in one and other in one]
 
 
 def ratio(rounds: Sequence[Json], case: str, other: str) -> str:
-    """Median of the ratios and the least, as text."""
+    """Median and least, as text."""
     found = ratios(rounds, case, other) if case != other else []
     return f"{statistics.median(found):.2f} ({min(found):.2f})" if found else "-"
 
@@ -222,7 +219,7 @@ def _verdicts(size: Json) -> list[str]:
 
 
 def goal_line(rounds: Sequence[Json], nodes: int) -> str:
-    """The goal of `decide` against no extender, what was found, and what extenders that do nothing reach."""
+    """The goal of `decide`, what was found, and what no-ops reach."""
     found = ratios(rounds, "decide", "none")
     held = statistics.median(found) >= GOALS[nodes] and min(found) >= LEAST
     goal = f"`decide` >= {GOALS[nodes]:.2f} of no extender, no round below {LEAST:g}"

@@ -1,4 +1,4 @@
-"""Plot of `rates`: how far each case is from the scheduler alone, every round a point."""
+"""Plot of `rates`: each case beside the scheduler alone, every round a point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BASE: Final = "none"
 
 
 def draw(data: Json) -> bool:
-    """Draw; False where there is nothing to compare."""
+    """False if there is nothing to compare."""
     sizes = [size for size in data["sizes"] if all(_BASE in one for one in size["rounds"])]
     cases = [case for case in data["cases"] if case != _BASE]
     if not sizes or not cases:
@@ -43,7 +43,7 @@ def draw(data: Json) -> bool:
 
 
 def _ratios(axis: Axes, sizes: Sequence[Json], cases: Sequence[str]) -> None:
-    """Per size and case: the ratio of every round, and a line at their median."""
+    """Per size and case: every round, and the median."""
     width = 0.8 / len(cases)
     for number, case in enumerate(cases):
         colour = _COLOURS.get(case, f"C{number + 4}")

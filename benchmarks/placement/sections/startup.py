@@ -1,4 +1,4 @@
-"""Start and restart of the extender with very many bound pods: until it is ready, until it serves, what it holds."""
+"""Start and restart of the extender with very many bound pods: time until ready and serving, memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measure(scale: Scale) -> Json:
     with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, cluster_of(nodes, Path(folder)) as cluster:
         asyncio.run(_fill(cluster, nodes, count))
         lease = cases.write_settings(cluster, "decide")["leaderElection"]["leaseDuration"]
-        first = _start(cluster)  # no Lease tells who led before
+        first = _start(cluster)  # no Lease yet
         restarts = [_start(cluster) for _ in range(rounds)]
         return {"nodes": nodes, "pods": count, "lease": lease, "first": first, "rounds": restarts}
 
@@ -67,7 +67,7 @@ def describe(data: Json) -> str:
 
 
 def _first_and_restarts(data: Json) -> tuple[Json, list[Json]]:
-    """Measurements of before have the first start among the rounds."""
+    """Older measurements have the first start among the rounds."""
     first, *others = [data["first"], *data["rounds"]] if "first" in data else data["rounds"]
     return first, others
 
@@ -79,7 +79,7 @@ def _election(data: Json) -> str:
 
 
 async def _fill(cluster: Cluster, nodes: int, count: int) -> None:
-    """Create pods as they are once bound: spread over all GPUs, no model twice on one."""
+    """Bound pods over all GPUs, no model twice on one."""
     load = await LoadClient.connect(cluster)
     names = [f"gpu-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
     manifests = pods(count, seeded(1), mib=(MIB,))
@@ -95,7 +95,7 @@ async def _fill(cluster: Cluster, nodes: int, count: int) -> None:
 
 
 def _start(cluster: Cluster) -> Json:
-    """One life of the extender, with the settings that are written."""
+    """One life of the extender."""
     component = cluster.component("extender")
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
     start = time.perf_counter()
@@ -109,7 +109,7 @@ def _start(cluster: Cluster) -> Json:
 
 
 def _until(holds: Callable[[], bool], start: float) -> float:
-    """Seconds from `start` until something holds; what refuses a connection does not yet."""
+    """Seconds from `start` until something holds."""
     while time.perf_counter() - start < _GIVE_UP:
         with suppress(OSError, httpx.TransportError):
             if holds():

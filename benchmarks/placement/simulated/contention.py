@@ -1,7 +1,6 @@
-"""Virtual time over HetSev's testbed: pods arrive, wait at the gate or in plain order, hold a GPU for a while, end.
+"""Virtual time over HetSev's testbed: pods arrive, wait at the gate or in order, hold a GPU, end.
 
-The scheduler tries its pods in the order in which it got them, whenever something changed; each bind takes
-`bind_seconds` of its time, 0 where it is never what the pods wait for.
+The scheduler tries its pods in order whenever something changed; a bind takes `bind_seconds`.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 
 STUCK_AFTER: Final = 30.0
-"""Seconds after which a released pod without a place stops counting toward beta, as the extender's default."""
+"""Seconds until a released pod without a place leaves beta, the extender's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of the trace: who sent it, when it comes, for how long it holds its GPU [s]."""
+    """Sender, arrival, time on the GPU [s]."""
 
     tenant: str
     request: GpuRequest
@@ -56,7 +55,7 @@ class Tenant:
 
 @dataclass(slots=True)
 class SimulatedTestbed:
-    """The testbed under one order of waiting: `line` None is plain FIFO, without gates."""
+    """`line` None: plain FIFO, without gates."""
 
     line: WaitingLine | None
     stuck_after: float = STUCK_AFTER
@@ -101,7 +100,7 @@ class SimulatedTestbed:
         )
 
     def _settle(self, now: float) -> list[Pod]:
-        """Release and place until nothing moves."""
+        """Releases and places until nothing moves."""
         placed: list[Pod] = []
         while True:
             moved = self._release(now)
@@ -122,7 +121,7 @@ class SimulatedTestbed:
         return bool(made.releases)
 
     def _place(self, now: float) -> list[Pod]:
-        """The scheduler: every released pod in its order, as after any event that may help one."""
+        """Every released pod in order."""
         names = sorted(self.ledger.inventories())
         placed: list[Pod] = []
         refused: set[tuple[int, str | None]] = set()
@@ -144,7 +143,7 @@ class SimulatedTestbed:
         return placed
 
     def _alarms(self, now: float) -> list[float]:
-        """Times at which something changes without an event: a pod stops counting, the scheduler is free again."""
+        """Times of changes without an event."""
         times = [self.busy_until]
         if self.gated:
             stuck = [self.released_at[uid] + self.stuck_after for uid in self.released]
@@ -153,7 +152,6 @@ class SimulatedTestbed:
 
 
 def _nodes(testbeds: int) -> list[NodeInventory]:
-    """So many testbeds side by side."""
     return [
         NodeInventory(f"{node.name}-{number}", f"{node.uid}-{number}", node.gpus)
         for number in range(testbeds)

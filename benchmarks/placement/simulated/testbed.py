@@ -15,7 +15,7 @@ SERVERS: Final = (("V100", 32768, 4), ("T4", 16384, 4))
 
 @dataclass(frozen=True, slots=True)
 class TestbedModel:
-    """A model and the memory of one instance [MiB]; `weight` is its share of the arrivals."""
+    """Memory of an instance [MiB]; `weight`: share of the arrivals."""
 
     name: str
     memory_mib: int
@@ -25,7 +25,7 @@ class TestbedModel:
 HETSEV_MODELS: Final = tuple(
     TestbedModel(name, 3072) for name in ("resnet50", "inception-v3", "ssd-resnet50", "transformer")
 )
-"""The paper's four models; 3 GiB each as in the project's sample (the paper gives the sizes of weights only)."""
+"""The paper's four models; 3 GiB each as in the sample."""
 
 MIXED_MODELS: Final = tuple(
     TestbedModel(f"model-{number:02d}", size)
@@ -46,7 +46,7 @@ def testbed() -> list[NodeInventory]:
 
 
 def arrivals(models: tuple[TestbedModel, ...], count: int, seed: int) -> list[GpuRequest]:
-    """`count` instances of models drawn by weight."""
+    """`count` instances, drawn by weight."""
     drawn = random.Random(seed).choices(models, [model.weight for model in models], k=count)  # noqa: S311
     return [
         GpuRequest(f"uid-{number}", "default", f"pod-{number}", MiB(model.memory_mib), model.name)

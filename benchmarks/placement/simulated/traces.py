@@ -1,4 +1,4 @@
-"""Arrivals that the orders of waiting are compared on: tenants that burst, that do not, and what they wait for."""
+"""Arrivals for the orders of waiting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.placement.simulated.contention import Pod, Tenant
 
 @dataclass(frozen=True, slots=True)
 class ArrivalTrace:
-    """Tenants on `testbeds` testbeds; a bind takes `bind_seconds` of the scheduler."""
+    """Tenants on `testbeds` testbeds; `bind_seconds`: of the scheduler."""
 
     name: str
     tenants: tuple[Tenant, ...]
@@ -19,7 +19,7 @@ class ArrivalTrace:
     bind_seconds: float = 0.0
 
     def pods(self, seed: int) -> list[Pod]:
-        """The pods in their order of arrival; lives are drawn by `seed`."""
+        """In order of arrival; lives are drawn by `seed`."""
         rng = random.Random(seed)  # noqa: S311
         pods = [pod for tenant in self.tenants for pod in tenant.arrivals(rng)]
         return sorted(pods, key=lambda pod: (pod.arrives, pod.request.uid))
@@ -36,7 +36,7 @@ _BURST: Final = ArrivalTrace(
 
 
 def _slower(trace: ArrivalTrace, name: str, times: float) -> ArrivalTrace:
-    """The same work, arrivals and lives stretched."""
+    """Arrivals and lives stretched."""
     tenants = (
         replace(tenant, start=tenant.start * times, end=tenant.end * times, lasts=tenant.lasts * times)
         for tenant in trace.tenants

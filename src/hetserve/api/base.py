@@ -1,7 +1,6 @@
-"""Base of all API models: strict, camelCase on the wire, with validation rules in both CEL and Python.
+"""Base of all API models: strict, camelCase on the wire, with validation rules in CEL and Python.
 
-`make generate` writes a rule's CEL into the CRD, and the model checks its Python form, so that the API server and
-`hetserve plan` refuse the same specs with the same message.
+`make generate` writes the CEL into the CRD; API server and `hetserve plan` refuse the same specs.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from hetserve.api.names import API_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One validation rule of an object.
+    """One validation rule.
 
-    cel: for the API server. message: for the user. holds: the same rule in Python; None for a transition rule, which
-    compares with the old object and which only the API server can check.
+    cel: for the API server. message: for the user. holds: in Python; None for a transition rule.
     """
 
     cel: str

@@ -1,4 +1,4 @@
-"""Every condition and reason that hetserve writes, with its documentation; source of docs/conditions.md."""
+"""Conditions and reasons with their documentation; source of docs/conditions.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """Condition types of an InferenceService."""
+    """Of an InferenceService."""
 
     READY = "Ready"
     RECONCILING = "Reconciling"
@@ -22,7 +22,7 @@ class ConditionType(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons of conditions, of plans and of exit messages."""
+    """Of conditions, plans and exit messages."""
 
     # Planned
     PLAN_COMPUTED = "PlanComputed"
@@ -65,8 +65,6 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReasonDoc:
-    """One row of docs/conditions.md."""
-
     condition: ConditionType
     status: str
     reason: Reason

@@ -1,4 +1,4 @@
-"""Renders the API models as CustomResourceDefinitions (structural OpenAPI v3 schemas with CEL rules)."""
+"""Renders the API models as CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hetserve.api.names import GROUP, VERSION
 
 Json = dict[str, Any]
 
-# Keywords of JSON Schema that a structural schema does not know.
+# Not known to a structural schema.
 _DROPPED = frozenset({"title", "additionalProperties", "$defs", "anyOf", "const"})
 
 
 def render_crd(resource: CustomResource) -> Json:
-    """CustomResourceDefinition of one resource, with status subresource and printer columns."""
+    """With status subresource and printer columns."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -50,7 +50,7 @@ def render_crd(resource: CustomResource) -> Json:
 
 
 def structural_schema(model: type[BaseModel]) -> Json:
-    """Structural schema of a top-level object: metadata is the apiserver's, the rest is ours."""
+    """Schema of an object; its metadata is the apiserver's."""
     full = model.model_json_schema(by_alias=True)
     properties = full["properties"]
     schema: Json = {
@@ -74,7 +74,7 @@ def structural_schema(model: type[BaseModel]) -> Json:
 
 
 def _structural(node: Json, defs: dict[str, Json]) -> Json:
-    """One schema node without references, nulls and keywords that a structural schema does not know."""
+    """A schema node without references, nulls and unknown keywords."""
     node = _without_null(_resolved(node, defs), defs)
     result = {key: value for key, value in node.items() if key not in _DROPPED and (key, value) != ("default", None)}
     if node.get("x-kubernetes-int-or-string"):
@@ -82,7 +82,7 @@ def _structural(node: Json, defs: dict[str, Json]) -> Json:
     if "const" in node:
         result["enum"] = [node["const"]]
     for bound in ("Minimum", "Maximum"):
-        # JSON Schema has exclusiveMinimum: 0, OpenAPI v3.0 has minimum: 0 with exclusiveMinimum: true.
+        # OpenAPI v3.0 has minimum: 0 with exclusiveMinimum: true.
         if (limit := result.pop(f"exclusive{bound}", None)) is not None:
             result |= {bound.lower(): limit, f"exclusive{bound}": True}
     if "properties" in node:
@@ -95,7 +95,7 @@ def _structural(node: Json, defs: dict[str, Json]) -> Json:
 
 
 def _resolved(node: Json, defs: dict[str, Json]) -> Json:
-    """The node with its reference replaced by what it names; keywords beside the reference win."""
+    """The node with its reference replaced; keywords beside it win."""
     if "$ref" not in node:
         return node
     target = defs[node["$ref"].rsplit("/", 1)[-1]]
@@ -103,7 +103,7 @@ def _resolved(node: Json, defs: dict[str, Json]) -> Json:
 
 
 def _without_null(node: Json, defs: dict[str, Json]) -> Json:
-    """`X | None` is an optional X: absent rather than null."""
+    """`X | None` is an optional X."""
     if "anyOf" not in node or node.get("x-kubernetes-int-or-string"):
         return node
     options = [option for option in node["anyOf"] if option.get("type") != "null"]

@@ -13,7 +13,7 @@ from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, 
 from hetserve.registry.planners import Objective
 
 NOT_OBSERVED: Final = -1
-"""observedGeneration of a service that the operator has not seen; equal to no generation."""
+"""observedGeneration of a service that the operator has not seen."""
 
 
 class ModelRef(ApiModel):

@@ -1,4 +1,4 @@
-"""Reads JSON as YAML nodes with lines; PyYAML refuses tabs, `\\/` and surrogate pairs, which JSON allows."""
+"""Reads JSON as YAML nodes with lines; PyYAML refuses some of JSON: tabs, escaped slashes, surrogate pairs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hetserve.api.plain_scalars import PLAIN
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"([ \t\n\r]|(?<=\n)---(?=\s|$))*")
-"""Between documents: blanks, and lines of `---`."""
+"""Between documents."""
 _WORD: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
 _TEXT: Final = "tag:yaml.org,2002:str"
 
 
 class JsonSyntaxError(yaml.MarkedYAMLError):
-    """The text is not JSON; `problem_mark` says where."""
+    """`problem_mark`: where."""
 
 
 def compose_json(text: str) -> Iterator[yaml.Node]:
-    """Yields the root node of each object in a text. Raises JsonSyntaxError."""
+    """Root nodes of the objects in a text. Raises JsonSyntaxError."""
     reader = _Reader(text)
     at = reader.skip(0, _BETWEEN)
     while at < len(text):
@@ -34,7 +34,7 @@ def compose_json(text: str) -> Iterator[yaml.Node]:
 
 
 class _Reader:
-    """Reads values at an index; every method also returns the index after the value."""
+    """Reads values at an index; methods also return the index after."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -91,7 +91,7 @@ class _Reader:
         return at + 1
 
     def _mark(self, at: int) -> yaml.Mark:
-        """Line and column of an index; call with rising indexes, as lines are counted once."""
+        """Line and column; call with rising indexes."""
         if at > self._seen:
             lines = self._text.count("\n", self._seen, at)
             if lines:

@@ -1,4 +1,4 @@
-"""The kinds of custom resources: the CRDs, the reader of manifests and the operator's watches derive from these."""
+"""The kinds of custom resources; CRDs, manifests and watches derive from these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetserve.registry.members import Registry
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One printer column of `kubectl get`."""
+    """Of `kubectl get`."""
 
     name: str
     type: str
@@ -30,11 +30,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomResource:
-    """One kind: its model, how the API server serves it, and what the operator does with its objects.
+    """One kind: its model, how it is served, and its role for the operator.
 
-    short: the short name for kubectl. labels_pods: pods carry the object's name as a label, so it has at most 63
-    characters. planned_from: services are planned from its objects. The operator then keeps the spec of each, and a
-    change wakes the services of its namespace, or all services if the kind has no namespaces.
+    short: for kubectl. labels_pods: its name is a label, at most 63 characters. planned_from: services are planned from
+    its objects; a change wakes those of its namespace, or all.
     """
 
     model: type[ApiObject]
@@ -50,7 +49,7 @@ class CustomResource:
         return self.model.__name__
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """Path on the API server: of all objects, of those of a namespace, or of one object."""
+        """Path of all objects, of a namespace's, or of one."""
         scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace is not None else ""
         last = "" if name is None else f"/{quote(name, safe='')}"
         return f"/apis/{API_VERSION}{scope}/{self.plural}{last}"
@@ -61,7 +60,7 @@ AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 INFERENCE_SERVICE: Final = CustomResource(
     model=InferenceService,
     plural="inferenceservices",
-    short="hisvc",  # not isvc: KServe has it
+    short="hisvc",  # isvc is KServe's
     namespaced=True,
     labels_pods=True,
     planned_from=False,

@@ -1,4 +1,4 @@
-"""Formats validation errors of API objects, one line each: field, value, what would be right."""
+"""Validation errors as lines: field, value, what would be right."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _PATTERNS = {
 _MONEY_FIELDS = ("hourly",)
 _SHOWN = 60
 FieldPath = tuple[int | str, ...]
-"""Keys and indexes from the root to a field."""
+"""From the root to a field."""
 
 
 def field_errors(error: ValidationError) -> Iterator[str]:
-    """One line per error."""
     return (line for _, line in located_errors(error))
 
 
@@ -62,7 +61,7 @@ def _message(detail: ErrorDetails) -> str:
         case "literal_error":
             text = f"{_shown(value)} must be one of {detail['ctx']['expected']}"
         case "value_error":
-            # A rule about a scalar needs the value; one about an object does not.
+            # A rule about a scalar needs the value.
             rule = str(detail["ctx"]["error"])
             text = f"{_shown(value)} {rule}" if isinstance(value, str | int | float) else rule
         case _:

@@ -1,6 +1,6 @@
-"""Reads the manifests that `kubectl apply` takes: files, folders, `-`, several documents, lists.
+"""Reads manifests as `kubectl apply`: files, folders, `-`, several documents, lists.
 
-Every error names the file, the line, the object and the field, and says what would be right.
+Errors name file, line, object and field, and say what would be right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hetserve.api.yaml_loader import Fields, compose, content_of
 from hetserve.files import UnreadableError, read_text, shown_name
 
 MOST_BYTES: Final = 4 << 20
-"""Largest file. etcd limits objects to 1.5 MiB; parsed YAML takes about a hundred times its size in memory."""
+"""etcd limits objects to 1.5 MiB; parsed YAML takes a hundred times its size."""
 _MOST_ERRORS: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _DEFAULT_NAMESPACE: Final = "default"
@@ -35,7 +35,7 @@ _Model = TypeVar("_Model", bound=ApiObject)
 
 
 class ManifestError(Exception):
-    """The input cannot be used. `errors`: one line each; of many, the first and the number of the others."""
+    """`errors`: one line each; of many, the first and a number."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         more = len(errors) - _MOST_ERRORS
@@ -45,7 +45,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """hetserve's objects in the input, in order. notes: ignored objects, for stderr."""
+    """hetserve's objects, in order. notes: ignored objects."""
 
     services: tuple[InferenceService, ...]
     types: tuple[InstanceType, ...]
@@ -55,21 +55,20 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of the input. source: name of its file. fields: lines of its fields; None if it was no text."""
+    """source: its file. fields: their lines; None if it was no text."""
 
     source: str
     content: Any
     fields: Fields | None = None
 
     def at(self, path: FieldPath = ()) -> str:
-        """Place of a field, such as `rm2.yaml:23`; of a missing field, that of its parent."""
+        """Place of a field, such as `rm2.yaml:23`, or of its parent."""
         return self.source if self.fields is None else f"{self.source}:{self.fields.line_of(path)}"
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
-    """Objects of all files; a folder means its .yaml, .yml and .json files by name, `-` means stdin.
-
-    Raises ManifestError with the errors of all files.
+    """Objects of files; of a folder its .yaml, .yml and .json by name; `-`: stdin. Raises ManifestError with all
+    errors.
     """
     errors: list[str] = []
     texts = _texts(paths, stdin, errors)
@@ -77,7 +76,7 @@ def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manife
 
 
 def parse_documents(documents: Iterable[Document], errors: list[str] | None = None) -> Manifests:
-    """Objects of loaded documents; errors: collects errors of loading, also during iteration."""
+    """errors: of loading, also collected during iteration."""
     found = [] if errors is None else errors
     notes: list[str] = []
     objects: list[ApiObject] = []
@@ -106,7 +105,7 @@ def _of(objects: Iterable[ApiObject], model: type[_Model]) -> tuple[_Model, ...]
 
 
 def _namespace(parsed: ApiObject) -> str:
-    # A namespace on an object of cluster scope means nothing.
+    # Cluster scope ignores a namespace.
     return (parsed.metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[parsed.kind].namespaced else ""
 
 
@@ -141,7 +140,7 @@ def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document itself, or the items of a List."""
+    """The document, or the items of a List."""
     content = document.content
     if isinstance(content, dict) and str(content.get("kind", "")).endswith("List") and "items" in content:
         fields = None if document.fields is None else document.fields.child("items")
@@ -171,7 +170,7 @@ def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject
         errors.append(f"{document.at(path)}: {subject}: {words}")
         return None
     try:
-        # strict: like the API server, refuse text for a number.
+        # strict: no text for a number.
         return KINDS[kind].model.model_validate(content, strict=True, by_name=False, by_alias=True)
     except ValidationError as error:
         errors.extend(f"{document.at(path)}: {subject}: {line}" for path, line in located_errors(error))
@@ -206,7 +205,7 @@ def _name_of(content: dict[str, Any]) -> str:
 
 
 def _name_error(kind: str, content: dict[str, Any]) -> tuple[FieldPath, str] | None:
-    """(path, message) if metadata.name or namespace is invalid. A service's name must be a valid label value."""
+    """(path, message) for an invalid name or namespace; a service's name is a label value."""
     metadata = content.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name") is None:
         return ("metadata",), "metadata.name: is required; every object needs one"

@@ -12,7 +12,7 @@ from hetserve.units import parse_duration
 
 MAX_BATCH = 1_000_000
 QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
-"""Quantile fields of a table entry, ascending, with their probabilities."""
+"""Quantile fields, ascending, with their probabilities."""
 
 _BESIDE_P99: Final = tuple(name for name, _ in QUANTILES if name != "p99")
 

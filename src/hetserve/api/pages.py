@@ -1,7 +1,4 @@
-"""Limits the bytes of a list's pages: the next page's number of objects follows from the last page's size.
-
-A pod has 3 KB, or 300 KB with full annotations, so a fixed number could mean a hundred megabytes.
-"""
+"""Limits the bytes of a list's pages: a pod has 3 KB, or 300 KB with full annotations."""
 
 from __future__ import annotations
 
@@ -13,13 +10,9 @@ MOST_PAGE: Final = 500
 
 
 def next_page(asked: int, came: int, size: int, page_bytes: int) -> int:
-    """Number of objects to ask for next, for a page of about `page_bytes`.
+    """Number of objects to ask for next; at most doubles.
 
-    At most doubles, since the first objects may be the smallest.
-
-    Arguments:
-        asked: limit of the last page.
-        came, size: objects and bytes of the last page.
+    asked: limit of the last page. came, size: its objects and bytes. page_bytes: aimed at.
     """
     fitting = page_bytes * came // size if came else asked
     return max(LEAST_PAGE, min(fitting, asked * 2, MOST_PAGE))

@@ -1,7 +1,7 @@
-"""Reads unquoted scalars as kubectl does: YAML 1.1 as in Go's library, unlike PyYAML and YAML 1.2.
+"""Reads unquoted scalars as kubectl does: YAML 1.1 of Go's library.
 
-`5e-05` is a number, `014` and `0o14` are twelve, `yes` and `y` are true; `1:30`, dates and `=` are text. kubectl
-converts YAML to JSON, so `1.0` and `1e3` are integers.
+`5e-05` is a number, `014` and `0o14` are twelve, `yes` and `y` are true; `1:30`, dates and `=` are text; `1.0` and
+`1e3` are integers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 PLAIN: Final = "tag:hetserve.io,2026:plain"
-"""Tag of an unquoted scalar, whose type depends on its text."""
+"""Tag of an unquoted scalar."""
 _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -25,13 +25,13 @@ _WHOLE: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([
 _BASES: Final = (16, 2, 8, 10)
 _DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _STRAY: Final = re.compile(r"(?<![0-9])_|_(?![0-9])", re.ASCII)
-"""A `_` not between digits; Go refuses it in a text that begins with a dot."""
+"""A `_` not between digits; Go refuses it after a leading dot."""
 _INT64: Final = 1 << 63
 _UINT64: Final = 1 << 64
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
-    """Value of a scalar without quotes and tag: None, bool, number or the text."""
+    """Value of an unquoted scalar: None, bool, number or text."""
     if text in _WORDS:
         value: bool | float | None = _WORDS[text]
         return value
@@ -48,12 +48,12 @@ def plain_value(text: str) -> str | int | float | bool | None:
 
 
 def _whole(text: str) -> int | float | None:
-    """A 64-bit integer; None for other texts. Beyond 63 bits it becomes a float and may have no sign, as in Go."""
+    """A 64-bit integer; beyond 63 bits an unsigned float, as in Go."""
     found = _WHOLE.fullmatch(text)
     if found is None:
         return None
     base, digits = next((b, d.lstrip("0") or "0") for b, d in zip(_BASES, found.groups()[1:], strict=True) if d)
-    # Limits the digits: int() takes seconds for a million.
+    # int() takes seconds for a million digits.
     number = int(found[1] + digits, base) if len(digits) <= 64 else _UINT64
     if -_INT64 <= number < _INT64:
         return number

@@ -20,12 +20,12 @@ from hetserve.units import (
 )
 
 DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-# Names of InstanceTypes look like cloud instance types: g4dn.xlarge.
+# Like cloud instance types: g4dn.xlarge.
 DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
 def dns_label(text: str) -> str:
-    """A name as a DNS label: ``MT-WND`` -> ``mt-wnd``; may be empty."""
+    """``MT-WND`` -> ``mt-wnd``; may be empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-")
 
 
@@ -86,7 +86,7 @@ Variation = Annotated[
     ),
     _checked(_VARIATION),
 ]
-# A quantity may be written as a number (cpu: 2), as everywhere in Kubernetes.
+# May be a number (cpu: 2), as everywhere in Kubernetes.
 Quantity = Annotated[
     str,
     BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
@@ -106,7 +106,7 @@ Quantity = Annotated[
 
 
 def distinct(key: Callable[[Any], Any], what: str) -> AfterValidator:
-    """Validator of a list whose entries must have distinct keys, as the API server's list maps and sets."""
+    """Validator of distinct keys in a list."""
 
     def check(entries: list[Any] | None) -> list[Any] | None:
         seen: set[Any] = set()

@@ -1,6 +1,6 @@
-"""Safe YAML loader that accepts what kubectl accepts and refuses what kubectl would read differently.
+"""Safe YAML loader that reads as kubectl does or refuses.
 
-`compose` yields documents as nodes with lines, `content_of` converts a node to a value, `Fields` finds lines of fields.
+`compose` yields documents as nodes with lines, `content_of` their values, `Fields` the lines of fields.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hetserve.api.plain_scalars import PLAIN, plain_value
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
 _MOST_REPEATED: Final = 100_000
-"""Most values that aliases may add; a few lines of aliases can stand for billions."""
+"""Values that aliases may add."""
 
 _Entries = dict[str | int, tuple[yaml.Node, yaml.Node]]
-"""(key node, value node) of a mapping by the key's text."""
+"""(key node, value node) by the key's text."""
 
 
 class StrictLoader(yaml.SafeLoader):
-    """SafeLoader with kubectl's scalars; keys are text and unique."""
+    """kubectl's scalars; keys are text and unique."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit[0]:
@@ -50,12 +50,12 @@ class StrictLoader(yaml.SafeLoader):
             super().scan_to_next_token()
 
     def _begins_line(self) -> bool:
-        """Whether only blanks precede on this line, so that a tab would indent."""
+        """Whether a tab would indent."""
         return not self.buffer[self.pointer - self.column : self.pointer].strip()
 
 
 def _of_type(kinds: tuple[type, ...]) -> Callable[[StrictLoader, Any], Any]:
-    """Constructor of a scalar with a type tag such as `!!int`."""
+    """Constructor for a type tag such as `!!int`."""
 
     def construct(loader: StrictLoader, node: Any) -> Any:
         value = plain_value(loader.construct_scalar(node))
@@ -82,16 +82,16 @@ def _text(loader: StrictLoader, node: Any) -> Any:
 StrictLoader.add_constructor(PLAIN, _plain)
 for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}.items():
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
-for _name in ("merge", "timestamp"):  # text, as values
+for _name in ("merge", "timestamp"):
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
-for _name in ("binary", "omap", "pairs", "set"):  # not representable in JSON
+for _name in ("binary", "omap", "pairs", "set"):  # not in JSON
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _refused)
 StrictLoader.add_constructor(None, _refused)
 
 
 @contextmanager
 def _refusing_depth() -> Iterator[None]:
-    """Turns a RecursionError of deep nesting into a YAML error."""
+    """Turns a RecursionError into a YAML error."""
     try:
         yield
     except RecursionError:
@@ -99,22 +99,22 @@ def _refusing_depth() -> Iterator[None]:
 
 
 def compose(text: str) -> Iterator[yaml.Node]:
-    """Yields the root nodes of a text's documents: JSON if it is JSON, as in kubectl, else YAML.
+    """Root nodes of a text's documents, JSON or YAML.
 
-    Raises yaml.MarkedYAMLError, with the line, if the text is neither or is nested too deeply.
+    Raises yaml.MarkedYAMLError, with the line, also for deep nesting.
     """
     with _refusing_depth():
         yield from _compose(text)
 
 
 def content_of(node: yaml.Node) -> Any:
-    """Value of a document. Raises yaml.MarkedYAMLError for an unknown or violated tag."""
+    """Raises yaml.MarkedYAMLError for an unknown or violated tag."""
     with _refusing_depth():
         return StrictLoader("").construct_document(node)
 
 
 def contents(text: str) -> list[Any]:
-    """Values of the documents of a text. Raises yaml.MarkedYAMLError as `compose` and `content_of` do."""
+    """Raises as `compose` and `content_of`."""
     return [content_of(node) for node in compose(text)]
 
 
@@ -130,7 +130,7 @@ def _compose(text: str) -> Iterator[yaml.Node]:
     try:
         yield from (_checked(node) for node in yaml.compose_all(text, Loader=StrictLoader) if node is not None)
     except yaml.MarkedYAMLError as error:
-        # Report the error of the reading that came further.
+        # The error of the reading that came further.
         raise (error if wrong is None else max(error, wrong, key=_index)) from None
     except yaml.reader.ReaderError as error:
         mark = yaml.Mark("", error.position, text.count("\n", 0, error.position), 0, None, 0)
@@ -138,7 +138,7 @@ def _compose(text: str) -> Iterator[yaml.Node]:
 
 
 def key_text(key: yaml.Node) -> str:
-    """A key as in JSON: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError if it is no valid key."""
+    """As in JSON: `1` and `on` are "1" and "true". Raises yaml.MarkedYAMLError."""
     if not isinstance(key, yaml.ScalarNode):
         raise ConstructorError(None, None, "a key is text, this is a list or a mapping", key.start_mark)
     if key.tag not in (PLAIN, _TEXT, _MERGE):
@@ -152,14 +152,14 @@ def key_text(key: yaml.Node) -> str:
 
 
 class Fields:
-    """Lines of a document's fields; reads the keys of each mapping once."""
+    """Reads the keys of each mapping once."""
 
     def __init__(self, node: yaml.Node, known: dict[yaml.Node, _Entries] | None = None) -> None:
         self._node = node
         self._known: dict[yaml.Node, _Entries] = {} if known is None else known
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line, from 1, of the field at the path, or of its last existing part."""
+        """Line, from 1, of the field or of its last existing part."""
         node = self._node
         line: int = node.start_mark.line + 1
         for part in path:
@@ -170,12 +170,12 @@ class Fields:
         return line
 
     def child(self, part: str | int) -> Fields | None:
-        """Fields below a key or index; None if it does not exist."""
+        """None if absent."""
         found = self._entry(self._node, part)
         return None if found is None else Fields(found[1], self._known)
 
     def _entry(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-        """(first node, value node) of an entry of a mapping or a list."""
+        """(first node, value node) of an entry."""
         if isinstance(node, yaml.MappingNode):
             if node not in self._known:
                 self._known[node] = {key_text(key): (key, value) for key, value in _pairs(node)}
@@ -186,13 +186,13 @@ class Fields:
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Pairs of a mapping with `<<` expanded in place, as kubectl does; the last pair of a key counts."""
+    """Pairs with `<<` expanded in place; the last of a key counts."""
     for key, value in node.value:
         if not _merges(key):
             yield key, value
             continue
         found = value.value if isinstance(value, yaml.SequenceNode) else [value]
-        for one in reversed(found):  # the first of a list counts
+        for one in reversed(found):
             if not isinstance(one, yaml.MappingNode):
                 raise ConstructorError(None, None, f"<< merges mappings, this is a {one.id}", one.start_mark)
             yield from _pairs(one)
@@ -203,7 +203,7 @@ def _merges(key: yaml.Node) -> bool:
 
 
 def _checked(document: yaml.Node) -> yaml.Node:
-    """Returns the document. Raises if a key is duplicate, or an anchor contains itself or repeats too many values."""
+    """Raises for a duplicate key, or an anchor that contains itself or repeats too many values."""
     sizes: dict[yaml.Node, int] = {}
     within: set[yaml.Node] = set()
     written = 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Runs the console script."""
-    # Imported late, so that an import of hetserve.cli does not load click.
+    # Late, so that importing hetserve.cli loads no click.
     from hetserve.cli.app import app  # noqa: PLC0415
 
     app(prog_name="hetserve")

@@ -1,4 +1,4 @@
-"""The command group; imports a command only when it runs."""
+"""The command group; imports a command when it runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COMMANDS: Final = {
     "simulate": "capacity",
     "why": "placement",
 }
-"""Package of each command; its module and its function have the command's name."""
+"""Package of each command; module and function have the command's name."""
 
 
 class _Commands(click.Group):
-    """Reports a bad option in one line that begins with `Error:`, as commands report a bad file."""
+    """Reports a bad option in one `Error:` line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  signature of click
         return list(COMMANDS)
@@ -58,7 +58,6 @@ def _told() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        # click puts its suggestions on further lines.
         messages.error(" ".join(error.format_message().split()))
         sys.exit(error.exit_code)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""Callbacks that check and convert option values: quantities with units, and Kubernetes names."""
+"""Callbacks for option values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ duration = _positive(parse_duration, "must be longer than zero, for example 350m
 
 
 def number(allowed: Callable[[float], bool], right: str) -> Callback:
-    """Callback for a finite number for which `allowed` holds; `right` describes such numbers."""
+    """A finite number for which `allowed` holds; `right`: in words."""
 
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:
@@ -56,7 +56,7 @@ weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
 
 
 def label(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Callback for models and namespaces: a DNS label."""
+    """A DNS label."""
     from hetserve.api.scalars import DNS_LABEL_PATTERN, dns_label  # noqa: PLC0415
 
     if len(value) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, value):
@@ -69,7 +69,7 @@ def label(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 def subdomain(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Callback for names of objects and instance types: a DNS subdomain."""
+    """A DNS subdomain."""
     from hetserve.api.scalars import DNS_SUBDOMAIN_PATTERN  # noqa: PLC0415
 
     if value is None or (len(value) <= 253 and re.fullmatch(DNS_SUBDOMAIN_PATTERN, value)):

@@ -14,7 +14,6 @@ from hetserve.demand.mix import BatchMix, kairos_mixture
 from hetserve.files import read_lines
 
 MOST_BYTES: Final = 16 << 20
-"""Of one file."""
 LARGEST_BATCH: Final = 1000
 """Kairos limits queries to 1000 items (section 5.1)."""
 

@@ -1,7 +1,4 @@
-"""Which instance serves which query, and when: one module per policy, one interface.
-
-Policies are imported by name and late: their kernels load numba.
-"""
+"""Which instance serves which query, and when: one module per policy. Policies load late: kernels need numba."""
 
 from __future__ import annotations
 
@@ -14,15 +11,13 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 
 
 class PolicyFactory(Protocol):
-    """What the function of a dispatch policy is; `hetserve.registry.dispatch_policies` lists them."""
-
     def __call__(self, **settings: float) -> Policy:
-        """The policy. Raises ValueError for a setting out of range; each setting has a default."""
+        """Every setting has a default. Raises ValueError for one out of range."""
         ...
 
 
 def make_policy(name: str, **settings: float) -> Policy:
-    """Policy of this name; settings are the keyword arguments of its factory, for example xi of `kairos`.
+    """Policy of this name; settings: of its factory, for example xi of `kairos`.
 
     Raises ValueError for an unknown name or a setting out of range, TypeError for an unknown setting.
     """

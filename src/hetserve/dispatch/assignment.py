@@ -1,9 +1,8 @@
-"""Rectangular linear sum assignment by shortest augmenting paths, compiled, in memory that the caller owns.
+"""Rectangular linear sum assignment by shortest augmenting paths (Jonker and Volgenant; Crouse 2016), compiled.
 
-The algorithm of Jonker and Volgenant as simplified by Crouse (2016), as in scipy.optimize.linear_sum_assignment. On
-matrices of dispatching it is 3 to 5 times as fast: it allocates nothing, rows start at a free cheapest column, and each
-step passes over all columns in two loops that vectorise. These compare distances by their bits: non-negative doubles
-order like unsigned integers, and the -infinity of a scanned column orders last.
+As scipy's linear_sum_assignment, 3 to 5 times as fast here: it allocates nothing, rows start at a free cheapest column,
+and loops vectorise. Distances compare by their bits: non-negative doubles order like unsigned integers, and -infinity
+(scanned) is last.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ Bits = NDArray[np.uint64]
 
 
 class AssignmentWorkspace(NamedTuple):
-    """Memory of one solve of `rows` x `columns`, rows <= columns; row_of and column_of hold the result.
+    """Memory of one solve, rows <= columns; row_of and column_of hold the result.
 
-    u: duals by row; v: duals by column; distance: by column, -infinity once scanned; lengths: distance of the k-th
-    scanned column; scanned: the k-th scanned column; rows: the k-th row that columns were reached from; rank: by
-    column, its number, plus the number of columns while it is free; waiting: rows whose cheapest column was taken.
+    u, v: duals by row, column; distance: by column, -infinity once scanned; lengths, scanned: distance and number of
+    the k-th scanned column; rows: the k-th row from which columns were reached; rank: by column, its number, plus the
+    number of columns while free; waiting: rows whose cheapest column was taken.
     """
 
     u: Floats
@@ -41,13 +40,11 @@ class AssignmentWorkspace(NamedTuple):
 
 
 def work_sizes(rows: int, columns: int) -> tuple[int, int]:
-    """(floats, integers) that a solve needs."""
     return rows + 3 * columns, 3 * rows + 3 * columns
 
 
 @njit
 def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> AssignmentWorkspace:
-    """Workspace in memory of `work_sizes`."""
     a, b, c = rows + columns, rows + 2 * columns, rows + 3 * columns
     return AssignmentWorkspace(
         floats[:rows],
@@ -65,9 +62,9 @@ def carve(rows: int, columns: int, floats: Floats, integers: Integers) -> Assign
 
 @njit_uncounted
 def assign(cost: Floats, work: AssignmentWorkspace) -> None:
-    """Assign every row of a cost matrix, rows <= columns, to its own column at least total cost.
+    """Assigns every row, rows <= columns, to its own column at least total cost.
 
-    cost: finite, not negative. work.column_of[row] and work.row_of[column] (-1: none) hold the result.
+    cost: finite, not negative. Result: work.column_of[row], work.row_of[column] (-1: none).
     """
     work.v[:] = 0.0
     work.row_of[:] = -1
@@ -75,7 +72,7 @@ def assign(cost: Floats, work: AssignmentWorkspace) -> None:
         work.rank[column] = column + cost.shape[1]
     bits, waiting = work.distance.view(np.uint64), ZERO
     for row in range(cost.shape[0]):
-        for column in range(cost.shape[1]):  # numba copies a slice before assigning it to a slice
+        for column in range(cost.shape[1]):
             work.distance[column] = cost[row, column]
         column = _position(bits, _least(bits), work.rank)
         work.u[row] = cost[row, column]
@@ -92,7 +89,7 @@ def assign(cost: Floats, work: AssignmentWorkspace) -> None:
 
 @njit_inner
 def _insert(row: int, count: int, work: AssignmentWorkspace) -> None:
-    """Insert a row into the `count` waiting ones, dearest first, which saves up to a third of the steps."""
+    """Inserts a row into the `count` waiting ones, dearest first, which saves steps."""
     place = count
     while place > 0 and work.u[work.waiting[place - 1]] < work.u[row]:
         work.waiting[place] = work.waiting[place - 1]
@@ -102,7 +99,7 @@ def _insert(row: int, count: int, work: AssignmentWorkspace) -> None:
 
 @njit_inner
 def _augment(row: int, cost: Floats, work: AssignmentWorkspace) -> None:
-    """Assign one more row along the shortest path to a free column (Dijkstra on reduced costs)."""
+    """Assigns one row along the shortest path to a free column (Dijkstra on reduced costs)."""
     u, v, distance, rows, scanned = work.u, work.v, work.distance, work.rows, work.scanned
     bits = distance.view(np.uint64)
     distance[:] = math.inf
@@ -125,7 +122,7 @@ def _augment(row: int, cost: Floats, work: AssignmentWorkspace) -> None:
 
 @njit_inner
 def _flip_path(last: int, cost: Floats, work: AssignmentWorkspace) -> None:
-    """Give every column of the path to the row that reached it; `last`: the scanned column at which the path ends."""
+    """Gives every column of the path to the row that reached it; `last`: the path's end."""
     work.rank[work.scanned[last]] = work.scanned[last]
     while last >= 0:
         column, distance, k, length = work.scanned[last], work.lengths[last], 0, 0.0
@@ -141,13 +138,12 @@ def _flip_path(last: int, cost: Floats, work: AssignmentWorkspace) -> None:
 
 @njit_inner
 def _through(cost: float, v: float, length: float, dual: float) -> float:
-    """Distance of a column via a row reached at `length`; at least `length`, against rounding."""
     return max(length, length + (cost - dual - v))
 
 
 @njit_inner
 def _relax(costs: Floats, v: Floats, distance: Floats, length: float, dual: float) -> np.uint64:
-    """Shorten the distances by one row; returns the bits of the least."""
+    """Shortens the distances by one row; returns the bits of the least."""
     bits, least = distance.view(np.uint64), np.uint64(0xFFFFFFFFFFFFFFFF)
     for column in range(costs.shape[0]):
         through, known = _through(costs[column], v[column], length, dual), distance[column]
@@ -168,7 +164,7 @@ def _least(bits: Bits) -> np.uint64:
 
 @njit_inner
 def _position(bits: Bits, wanted: np.uint64, rank: Integers) -> int:
-    """Last position of this value, a free column if one has it, since the path ends there."""
+    """Last position of this value, preferably a free column."""
     columns = bits.shape[0]
     best = -1
     for column in range(columns):

@@ -1,4 +1,4 @@
-"""Calls policies from Python: on a snapshot, or on prepared arrays for speed."""
+"""Calls policies from Python."""
 
 from __future__ import annotations
 
@@ -55,17 +55,16 @@ def _flat(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # `flat_kernel` replaces it by the kernel
+    raise NotImplementedError  # the kernel replaces it
 
 
 @cache
 def flat_kernel(name: str, kernel: Kernel) -> FlatKernel:
-    """The kernel with its arrays as separate arguments: numba is slow to take named tuples from Python."""
+    """The kernel with arrays as separate arguments: numba is slow to take named tuples from Python."""
     return specialise(_flat, f"flat_{name}", _decide=kernel)
 
 
 def decide(policy: Policy, snapshot: DispatchSnapshot) -> DispatchDecision:
-    """Decision of the policy's compiled kernel on a snapshot."""
     queue, workers, model = snapshot.queue, snapshot.workers, snapshot.model
     n = max(len(workers), 1)
     floats, integers = policy.scratch(len(workers), len(queue))

@@ -1,8 +1,7 @@
 """Clockwork's query distribution as Kairos compares with it: each query joins an instance's queue on arrival.
 
-The paper leaves open which instance that meets the SLO is chosen; both readings are here. Earliest completion: the one
-that finishes first. Least wait, much the stronger: the one that starts first, the base on ties. If no instance meets
-the SLO, both choose the earliest completion. The reference is below the kernel.
+The paper leaves open which instance within the SLO is chosen: the one that finishes first (earliest completion), or the
+one that starts first, the base on ties (least wait, the stronger). Else both choose the earliest completion.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def decide(
     scratch: Scratch,  # noqa: ARG001
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Bind the oldest query to an instance, whose queue it joins; parameters: least wait (1) or not (0)."""
+    """Binds the oldest query to an instance; parameters: least wait (1) or not (0)."""
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size, deadline = queue.sizes[0], queue.deadlines[0]
@@ -49,7 +48,6 @@ def decide(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """The same in plain Python."""
     if not snapshot.queue:
         return DispatchDecision()
     query, weights = snapshot.queue[0], snapshot.model.arrays.coefficients
@@ -71,10 +69,10 @@ def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
 
 
 def earliest_completion() -> Policy:
-    """Reading (a): of the instances that meet the SLO, the one predicted to finish first."""
+    """Of the instances within the SLO, the one that finishes first."""
     return Policy("clockwork_earliest", decide, reference, (0.0,))
 
 
 def least_wait() -> Policy:
-    """Reading (b): of the instances that meet the SLO, the one with the least wait, the base on ties."""
+    """Of the instances within the SLO, the one with the least wait, the base on ties."""
     return Policy("clockwork_least_wait", decide, reference, (1.0,))

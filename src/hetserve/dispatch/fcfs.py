@@ -1,7 +1,6 @@
 """First come, first served: the head of the queue goes to an idle instance (Ribbon).
 
-Idle instances are ordered by Kairos's C_j, base first, ties by index, as in the public artifact. The reference is below
-the kernel.
+Idle instances in the order of Kairos's C_j, base first, ties by index, as in the artifact.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ def decide(
     scratch: Scratch,  # noqa: ARG001
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Pair the head of the queue with the best idle worker that can serve it."""
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size = queue.sizes[0]
@@ -44,7 +42,6 @@ def decide(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:  # noqa: ARG001
-    """The same in plain Python."""
     if not snapshot.queue:
         return DispatchDecision()
     head, model = snapshot.queue[0], snapshot.model
@@ -58,5 +55,4 @@ def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> Disp
 
 
 def policy() -> Policy:
-    """The policy; it has no settings."""
     return Policy("fcfs", decide, reference)

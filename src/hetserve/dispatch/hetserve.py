@@ -1,9 +1,8 @@
-"""The pull dispatcher, hetserve's own and the default: idle instances choose, and no query is given up.
+"""The pull dispatcher, the default: idle instances choose, and no query is given up.
 
-An idle ordinary instance takes the query with the earliest latest start (deadline less the time needed). A plan of the
-queue finds overload early and leaves the largest queries (Moore and Hodgson) to strong instances; those that do not fit
-there are risked on an ordinary one. Strong instances first serve what only they can, then what no ordinary instance is
-idle for, most sped up first. Late queries wait for idle moments, at most `patience` SLOs.
+An idle ordinary instance takes the query with the earliest latest start. Under overload the plan leaves the largest
+queries (Moore and Hodgson) to strong instances, or risks them on ordinary ones. Strong instances first serve what only
+they can, then what is most sped up. Late queries wait for idle moments, at most `patience` SLOs.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ def decide(
     scratch: Scratch,
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Give every idle instance its next query."""
     n, types = workers.types.shape[0], model.largest.shape[0]
     if queue.sizes.shape[0] == 0 or workers.busy.all():
         return 0, 0, math.inf
@@ -70,7 +68,6 @@ def decide(
 
 @njit_inner
 def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
-    """Record the pair; infinite planned work marks the instance as taken."""
     answer.pairs[sent, 0] = position
     answer.pairs[sent, 1] = worker
     board.free[worker] = math.inf
@@ -130,7 +127,7 @@ def _fill_strong(
 def _most_urgent(
     now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
 ) -> int:
-    """Entry of this state with the earliest latest start that this type can serve in time; -1 for none."""
+    """Entry of this state with the earliest latest start that this type can serve in time; -1: none."""
     best, earliest = -1, math.inf
     for e in range(live):
         if board.state[e] != state or board.latest_strong[e] >= earliest:
@@ -151,7 +148,7 @@ def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArra
 
 @njit_inner
 def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """Oldest entry that is in time on this type at its mean service time only; -1 for none."""
+    """Oldest entry in time at this type's mean only; -1: none."""
     for e in range(live):
         i = board.position[e]
         if board.state[e] == CHANCE and now <= queue.deadlines[i] - model.mean[kind, queue.sizes[i]]:
@@ -161,7 +158,7 @@ def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: Mode
 
 @njit_inner
 def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """Entry that the ordinary types serve slowest compared to this type; -1 for none."""
+    """Entry that ordinary types serve slowest compared to this type; -1: none."""
     best, most = -1, 0.0
     for e in range(live):
         if board.state[e] != READY:
@@ -222,7 +219,7 @@ def _serve_hopeless(
     board: Board,
     answer: AnswerArrays,
 ) -> int:
-    """Late queries, oldest first, to idle instances beyond the reserve, or to any idle one once past `patience`."""
+    """Late queries, oldest first, to idle instances beyond the reserve, or past `patience` to any."""
     idle, ordinary = 0, 0
     for j in range(workers.types.shape[0]):
         if board.role[workers.types[j]] == ORDINARY:
@@ -249,8 +246,7 @@ def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WIN
     """The pull dispatcher.
 
     reserve: idle ordinary instances above which late queries are served. patience: age, in SLOs, past which a late
-    query takes the first idle instance. window: most queries considered, at least 8 per instance. Raises ValueError out
-    of range.
+    query takes the first idle instance. window: most queries considered, at least 8 per instance. Raises ValueError.
     """
     if not (reserve >= 1 and patience >= 1 and window >= 1):
         raise ValueError(f"reserve={reserve}, patience={patience}, window={window}: each must be at least 1")

@@ -1,8 +1,8 @@
-"""Plan of the pull dispatcher: what each waiting query can expect, and which give way under overload.
+"""Plan of the pull dispatcher: what each waiting query can expect.
 
-READY: an ordinary type can be in time. STRONG_ONLY: only a strong type can, or the ordinary ones have no room. CHANCE:
-one can at its mean. HOPELESS: none can. OVERFLOW: no room on the strong ones either. RISKY: OVERFLOW, but an ordinary
-type can be in time at its mean. In time: started `needed` seconds before the deadline.
+READY: an ordinary type can be in time. STRONG_ONLY: only a strong type can. CHANCE: one can at its mean. HOPELESS: none
+can. OVERFLOW: no room on the strong ones. RISKY: OVERFLOW, but an ordinary type can at its mean. In time: started
+`needed` seconds before the deadline.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
-# Not literals: numba would compile functions again for each literal argument.
+# Not literals: numba would compile for each.
 READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = cast("list[int]", list(np.arange(7)))
 ABSENT, ORDINARY, STRONG = cast("list[int]", list(np.arange(3)))
 NONE, NO_RISK, RISK = cast("list[int]", list(np.arange(3)))
 
 
 class Board(NamedTuple):
-    """Working memory of one decision; an entry is a live query (not hopeless), in order of arrival.
+    """Working memory of one decision; an entry is a live query, in order of arrival.
 
     free: by worker, planned end of its work. limit: by type, latest start of the current entry. latest, latest_strong:
-    by entry, latest start in time on the best ordinary and the best strong type. position: in the queue. order: entries
-    sorted for planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that may start last.
-    hopeless: positions of the oldest hopeless queries. role: by type.
+    by entry, latest start on the best ordinary and strong type. position: in the queue. order: entries sorted for
+    planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that may start last. hopeless:
+    positions of the oldest hopeless queries. role: by type.
     """
 
     free: Floats
@@ -50,7 +50,6 @@ def board_sizes(workers: int, window: int) -> tuple[int, int]:
 
 @njit_inner
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
-    """Board in memory of `board_sizes` with `types` more."""
     floats, integers = scratch.floats, scratch.integers
     a, w = workers + types, window
     return Board(
@@ -70,10 +69,9 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
 
 @njit_inner
 def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
-    """Set the role of each type; returns the number of ordinary types.
+    """Sets the role of each type; returns the number of ordinary types.
 
-    Strong types serve the largest batches within the SLO, and of these only the fastest. If all are equally strong, all
-    are ordinary.
+    Strong types are the fastest of those that serve the largest batches within the SLO; if all are, all are ordinary.
     """
     role[:] = ABSENT
     for j in range(workers.types.shape[0]):
@@ -98,8 +96,8 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
 def needed(state: int, role: int, last: bool, mean: float, safe: float, target: float) -> float:
     """Seconds before its deadline at which a type must start an entry to be in time.
 
-    state: of the entry. role: of the type. last: after it no other ordinary type can be in time. mean, safe: service
-    times. target: from arrival to deadline. Scalars are faster to pass than named tuples.
+    state: of the entry. role: of the type. last: no other ordinary type can be in time after it. mean, safe: service
+    times. target: from arrival to deadline.
     """
     if state == RISKY:
         return mean
@@ -108,17 +106,17 @@ def needed(state: int, role: int, last: bool, mean: float, safe: float, target: 
 
 @njit_inner
 def last_resort(role: int, mean: float, safe: float, target: float) -> float:
-    """The same on the last type of its role that can be in time: with half the margin of the safe quantile.
+    """The same on the last possible type of its role: half the margin of the safe quantile.
 
-    A whole margin gives up many queries that would be in time. An ordinary type takes no such risk with a batch that is
-    unsafe however early it starts, since every query of it would be at risk.
+    A whole margin gives up too many queries. An ordinary type does not risk a batch that is unsafe however early it
+    starts.
     """
     return safe if role == ORDINARY and safe > target else 0.5 * (mean + safe)
 
 
 @njit_inner
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
-    """Fill the board; returns the numbers of live entries and of hopeless positions."""
+    """Fills the board; returns the numbers of live entries and of hopeless positions."""
     live, hopeless = 0, 0
     for i in range(queue.sizes.shape[0]):
         size, deadline = queue.sizes[i], queue.deadlines[i]
@@ -164,16 +162,16 @@ def plan_queue(
     model: ModelArrays,
     board: Board,
 ) -> int:
-    """Plan the ordinary instances, then the strong ones; returns the length of the ordinary `order`.
+    """Plans the ordinary instances, then the strong ones; returns the length of the ordinary `order`.
 
-    What does not fit on the strong ones is tried on the ordinary ones again, at its mean.
+    What does not fit on strong ones is tried on ordinary ones at the mean.
     """
     _read_free_times(now, workers.busy, workers.free_at, board.free)
     count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)
     _plan_group(count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
     waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
     if waiting == NONE or (waiting == NO_RISK and not strong_idle):
-        return count  # a plan of the strong ones would change nothing
+        return count
     leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
     _plan_group(leftover, STRONG, OVERFLOW, queue, workers, model, board)
     risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK
@@ -192,7 +190,7 @@ def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> 
 
 @njit_inner
 def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
-    """Whether entries of this state exist, and whether an ordinary type can serve one in time at its mean.
+    """Whether entries of this state exist, and whether an ordinary type can serve one at its mean.
 
     Such entries of OVERFLOW become RISKY.
     """
@@ -215,7 +213,7 @@ def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArr
 
 @njit_inner
 def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
-    """Write entries of these two states into `order`, earliest key first, ties by arrival; returns their number."""
+    """Writes entries of two states into `order`, earliest key first, ties by arrival; returns their number."""
     count = 0
     for e in range(live):
         if states[e] != state and states[e] != other:
@@ -241,8 +239,7 @@ def _plan_group(
 ) -> None:
     """List schedule of the sorted entries on the workers of a role; if one cannot be in time, the largest gives way.
 
-    Moore and Hodgson's rule for the fewest late jobs, extended to several machines: the worker that loses its largest
-    query regains that time.
+    Moore and Hodgson's rule for the fewest late jobs, for several machines.
     """
     for k in range(count):
         entry = board.order[k]
@@ -279,7 +276,7 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
 
 @njit_inner
 def _largest_planned(planned: int, entry: int, queue: QueueArrays, board: Board) -> int:
-    """Largest of the entry itself and those planned so far; ties: the entry itself, then the earliest."""
+    """Largest of the entry and those planned; ties: the entry, then the earliest."""
     victim, largest = entry, queue.sizes[board.position[entry]]
     for k in range(planned):
         other = board.order[k]

@@ -1,4 +1,4 @@
-"""The pull dispatcher in plain Python, the reference of its compiled kernel."""
+"""The pull dispatcher in plain Python."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> Disp
 
 @dataclass(slots=True)
 class _Round:
-    """One decision in progress: the queries by what they can expect, and what was sent."""
-
     snapshot: DispatchSnapshot
     parameters: tuple[float, ...]
     strong: frozenset[int] = frozenset()
@@ -86,7 +84,7 @@ class _Round:
                 group.append(query)
 
     def _plan(self, queries: list[Query], types: frozenset[int]) -> tuple[list[Query], list[Query]]:
-        """Split the sorted queries into those that the workers of these types can serve in time and the others."""
+        """Splits sorted queries into those that these types' workers can serve in time, and the others."""
         free = {j: self._free_at(w) for j, w in enumerate(self.snapshot.workers) if w.type in types}
         planned: dict[Query, int] = {}
         for query in queries:

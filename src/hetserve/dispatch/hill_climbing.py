@@ -1,7 +1,4 @@
-"""Hill climbing over DeepRecSys's threshold: the size with the highest measured throughput.
-
-The climb moves to the better neighbour at the current step; if neither is better, it halves the step.
-"""
+"""Hill climbing over DeepRecSys's threshold for the highest measured throughput; halves its step at a peak."""
 
 from __future__ import annotations
 
@@ -11,10 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """size: best threshold (index of a batch size). rate: its throughput [queries/s].
-
-    trials: (size, rate) in order; each took one measurement.
-    """
+    """size: best threshold (index of a batch size). rate: its throughput [queries/s]. trials: (size, rate)."""
 
     size: int
     rate: float
@@ -22,10 +16,9 @@ class Climb:
 
 
 def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> Climb:
-    """Climb from `start` within sizes 0..sizes-1, with steps from `step` (default: a quarter of them) down to one.
+    """Climbs within sizes 0..sizes-1; step: the first (default: a quarter of them).
 
-    measure: throughput at a threshold; called once per threshold. Raises ValueError for a start outside the sizes or a
-    step below one.
+    measure: throughput at a threshold; called once each. Raises ValueError for a start outside or a step below one.
     """
     step = max(1, sizes // 4) if step is None else step
     if not 0 <= start < sizes or step < 1:

@@ -1,10 +1,9 @@
-"""Input and output of a dispatch policy, the same for the simulator and a network router.
+"""Input and output of a dispatch policy, for the simulator and a network router.
 
-A policy implements one function twice: as a compiled kernel over plain arrays (`hetserve.dispatch.kernel`), and as a
-plain reference that the kernel is tested against.
+A policy is a compiled kernel over arrays (`hetserve.dispatch.kernel`) and a plain reference that tests compare it with.
 
-Contract: the policy is called after every arrival, completion and wake-up, and again at the same instant as long as it
-dispatches or drops something. A dispatch to a busy worker queues there, first come first served.
+It is called after every arrival, completion and wake-up, and again as long as it dispatches or drops something. A
+dispatch to a busy worker queues there.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One waiting query; arrival and deadline in seconds."""
+    """arrival, deadline: seconds."""
 
     id: int
     batch: int
@@ -32,10 +31,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One instance. type: index into the model's types.
-
-    free_at: predicted end of its work; in the past for a busy worker that is late, meaningless for an idle one.
-    """
+    """type: index into the model's types. free_at: predicted end of its work; meaningless if idle."""
 
     type: int
     busy: bool = False
@@ -54,7 +50,7 @@ class DispatchSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Assignment of a query (its id) to a worker (its index)."""
+    """A query (its id) for a worker (its index)."""
 
     query: int
     worker: int
@@ -62,9 +58,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class DispatchDecision:
-    """dispatches: in order. drops: ids of queries given up. wake_at: time of the next call at the latest; infinity:
-    none.
-    """
+    """dispatches: in order. drops: ids. wake_at: latest time of the next call; infinity: none."""
 
     dispatches: tuple[Dispatch, ...] = ()
     drops: tuple[int, ...] = ()
@@ -76,7 +70,6 @@ ScratchSizes = Callable[[int, int], tuple[int, int]]
 
 
 def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
-    """A kernel that needs no working memory."""
     return 0, 0
 
 
@@ -84,9 +77,8 @@ def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
 class Policy:
     """One query-distribution policy.
 
-    reference: the kernel's decision in plain Python, from a snapshot and the parameters. parameters: the policy's
-    numbers, for example xi. scratch: (floats, integers) of working memory for so many workers and at most so many
-    queries.
+    reference: the kernel in plain Python. parameters: for example xi. scratch: (floats, integers) for so many workers
+    and queries.
     """
 
     name: str

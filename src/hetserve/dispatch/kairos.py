@@ -1,7 +1,6 @@
 """Kairos's query distribution: min-cost bipartite matching of waiting queries and instances (section 5.1).
 
-Busy instances take part with their remaining time. A pair is sent only if its instance is idle; other queries stay
-queued and are matched again at the next event. The reference, with scipy's solver, is below the kernel.
+Busy instances take part with their remaining time; only pairs with an idle instance are sent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArr
 XI: Final = 0.98
 PENALTY: Final = 10.0
 WINDOW: Final = 2.0
-# Costs more than any late pair (C_j <= 1 up to noise), and is never sent.
+# More than any late pair; never sent.
 UNSERVABLE: Final = 1e3
 
 
@@ -34,15 +33,12 @@ def decide(
     scratch: Scratch,
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Match the first `window` x n queries with the n instances and send the pairs whose instance is idle.
+    """Matches the first `window` x n queries with the n instances and sends the pairs whose instance is idle.
 
-    The solver's rows are the smaller side, the queries if equal: idle instances of one type would be equal rows that
-    compete for one column, while equal columns are taken one after the other. Ties between matchings go to the first
-    that the solver finds in this order.
+    The solver's rows are the smaller side, the queries if equal. Ties go to the first matching that it finds.
     """
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
-    # Without an idle instance no pair can be sent.
     if m == 0 or workers.busy.all():
         return 0, 0, math.inf
     rows, columns, queries_are_rows = min(m, n), max(m, n), m <= n
@@ -94,7 +90,7 @@ def _fill_one(
     penalty: float,
     costs: Floats,
 ) -> None:
-    """Costs on one instance. Selects values instead of branching, since half the branches would be mispredicted."""
+    """Costs on one instance; selects values instead of branching."""
     sizes, arrivals, deadlines = queue.sizes, queue.arrivals, queue.deadlines
     for i in range(costs.shape[0]):
         target, service = deadlines[i] - arrivals[i], services[sizes[i]]
@@ -104,7 +100,6 @@ def _fill_one(
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """One matching; parameters: xi, penalty, window."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import
 
     queue = snapshot.queue[: int(parameters[2] * len(snapshot.workers))]
@@ -145,8 +140,8 @@ def _service(snapshot: DispatchSnapshot, query: Query, worker: Worker) -> float:
 def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:
     """Kairos's policy.
 
-    xi: share of the SLO within which the predicted completion counts as in time. penalty: latency put for a
-    late pair, in SLOs. window: queries that take part, per instance. Raises ValueError out of range.
+    xi: share of the SLO within which a completion counts as in time. penalty: of a late pair, in SLOs. window: queries
+    per instance. Raises ValueError.
     """
     if not (0 < xi <= 1 and penalty > 0 and window >= 1):
         raise ValueError(f"xi={xi}, penalty={penalty}, window={window}: need 0 < xi <= 1, penalty > 0, window >= 1")

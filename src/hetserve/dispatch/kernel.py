@@ -1,8 +1,8 @@
-"""The arrays of compiled policies, and their common signature.
+"""Arrays and signature of compiled policies.
 
-`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)` writes rows
-(position in the queue, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped], each position
-once. Both hold at least one entry per worker; a policy with more to write is called again. Kernels allocate nothing.
+`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)` writes rows (queue
+position, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped], each position once. A policy
+with more to write is called again. Kernels allocate nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 
 
 class QueueArrays(NamedTuple):
-    """Waiting queries in order of arrival. sizes: index of the batch in the model's batches."""
+    """Waiting queries in order of arrival. sizes: index into the model's batches."""
 
     sizes: Integers
     arrivals: Floats
@@ -27,7 +27,7 @@ class QueueArrays(NamedTuple):
 
 
 class WorkerArrays(NamedTuple):
-    """Instances: index of the type; whether busy; predicted end of all work (meaningless if idle)."""
+    """Instances: index of the type; busy; predicted end of all work (meaningless if idle)."""
 
     types: Integers
     busy: Flags
@@ -35,10 +35,10 @@ class WorkerArrays(NamedTuple):
 
 
 class ModelArrays(NamedTuple):
-    """Predicted service times, [type, size] in seconds, infinite if the type cannot serve the batch.
+    """Predicted service times, [type, size] in seconds, infinite if not servable.
 
-    safe: the quantile that decides feasibility. coefficients: Kairos's C_j by type. largest: by type, index of the
-    largest size up to which every mean is within the SLO, -1 for none. slo: seconds.
+    safe: the deciding quantile. coefficients: Kairos's C_j by type. largest: by type, index of the largest size up to
+    which every mean is within the SLO, -1: none. slo: seconds.
     """
 
     mean: Floats
@@ -49,14 +49,12 @@ class ModelArrays(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of a kernel, of the sizes that its policy requests; undefined at entry."""
-
     floats: Floats
     integers: Integers
 
 
 class AnswerArrays(NamedTuple):
-    """Output of a kernel: pairs [n, 2] of (queue position, worker), drops [n] of queue positions."""
+    """pairs [n, 2]: (queue position, worker); drops [n]: queue positions."""
 
     pairs: Integers
     drops: Integers

@@ -1,4 +1,4 @@
-"""Predicted service times of one model on several instance types, as dense arrays."""
+"""Predicted service times of one model on several instance types."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hetserve.dispatch.kernel import ModelArrays
 class LatencyModel:
     """Service times as the dispatcher predicts them; arrays are read-only.
 
-    types: names. batches: strictly increasing; a batch between two of them counts as the larger. arrays: see
-    ModelArrays. base: index of the type with C_j = 1.
+    types: names. batches: strictly increasing; a batch in between counts as the larger. base: index of the type with
+    C_j = 1.
     """
 
     types: tuple[str, ...]
@@ -34,11 +34,10 @@ class LatencyModel:
         safe: NDArray[np.float64] | None = None,
         base: int | None = None,
     ) -> LatencyModel:
-        """Model from mean and safe (default: mean) service times [type, batch] in seconds.
+        """Model from mean and safe (default: mean) service times [type, batch] in seconds; infinity: not servable.
 
-        Infinity: the type cannot serve that batch. base: index of the base type; by default the fastest at the largest
-        batch (Kairos section 5.1), ties to the first. Raises ValueError naming the type and batch of a time that is not
-        positive.
+        base: index; default: the fastest at the largest batch (Kairos section 5.1). Raises ValueError, with type and
+        batch, for a time that is not positive.
         """
         sizes = np.asarray(batches, dtype=np.int64)
         mean = np.array(mean, dtype=np.float64)
@@ -53,7 +52,7 @@ class LatencyModel:
         return cls(tuple(types), sizes, arrays, base)
 
     def size_of(self, batch: int) -> int:
-        """Index of a batch, rounded up to the next known one; ValueError below 1 or beyond the largest."""
+        """Index of a batch, rounded up; ValueError below 1 or beyond the largest."""
         index = int(np.searchsorted(self.batches, batch))
         if batch < 1 or index == len(self.batches):
             raise ValueError(f"batch {batch}: must be between 1 and {self.batches[-1]}")

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FluidBound:
-    """rate: queries/s. shares: [type, batch of the mix] of the queries of that batch, summing to 1 with dropped.
+    """rate: queries/s. shares: [type, batch of the mix], summing to 1 with dropped.
 
-    utilisation: share of the time of each type's instances, by name. dropped: share of all queries. time_prices: by
-    name, queries/s that one more instance would add (dual of the type's time).
+    utilisation: by type. dropped: share of all queries. time_prices: by type, queries/s of one more instance (dual).
     """
 
     rate: float
@@ -41,9 +40,9 @@ class FluidBound:
 def fluid_bound(model: LatencyModel, counts: Sequence[int], mix: BatchMix, drop: float = 0.0) -> FluidBound:
     """Fluid bound of a configuration.
 
-    counts: instances by type of the model. drop: share of the queries that may be dropped at no cost in time. Rate 0 if
-    no instance serves some batch within the SLO and drop does not cover it. Raises ValueError for counts that do not
-    fit the model, a batch the model lacks, or a drop outside [0, 1).
+    counts: by type of the model. drop: share of queries that may be dropped. Rate 0 if some batch cannot be served
+    within the SLO nor dropped. Raises ValueError for counts that do not fit, a batch that the model lacks, or a drop
+    outside [0, 1).
     """
     if len(counts) != len(model.types) or any(count < 0 for count in counts):
         raise ValueError(f"counts {list(counts)}: need {len(model.types)} of at least 0, one per type")
@@ -65,7 +64,7 @@ def _solve(
     kinds: NDArray[np.intp],
     batches: NDArray[np.intp],
 ) -> FluidBound:
-    """Variables: one flow per usable (type, batch), one dropped flow per batch, the rate; time in units of the SLO."""
+    """Variables: a flow per usable (type, batch), a dropped flow per batch, the rate; time in SLOs."""
     from scipy.optimize import linprog  # noqa: PLC0415  slow to import
 
     slo = model.arrays.slo

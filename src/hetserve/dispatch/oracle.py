@@ -1,8 +1,7 @@
 """Kairos's oracle: the makespan of a query sequence that is known in advance (section 7, ORCL).
 
-The sequence is sorted by size. A free base instance takes the next largest query, a free auxiliary the next smallest
-that it serves within the SLO. Nothing waits and nothing is late, so no online policy can be expected to reach it. The
-reference is below the kernel.
+Sorted by size: a free base instance takes the largest query, a free auxiliary the smallest that it serves within the
+SLO.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ from hetserve.dispatch.latency import LatencyModel
 
 
 def oracle_throughput(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
-    """Queries per second of the oracle: queries / makespan; 0 if no instance serves some query in time.
+    """Queries/s of the oracle: queries / makespan; 0 if some query cannot be served in time.
 
-    counts: instances by type of the model. sizes: index of each query's batch in the model's batches, in any order.
-    Base types serve the largest of these sizes within the SLO. Raises ValueError for counts that do not fit the model,
-    an empty sequence, or an index outside the batches.
+    counts: by type of the model. sizes: index of each query's batch. Raises ValueError for counts that do not fit, an
+    empty sequence, or an index outside the batches.
     """
     ordered, kinds = _check(model, counts, sizes)
     span = float(makespan(ordered, kinds, model.arrays.mean, model.arrays.largest))
@@ -33,7 +31,7 @@ def oracle_throughput(model: LatencyModel, counts: Sequence[int], sizes: ArrayLi
 
 @njit
 def makespan(sizes: Integers, kinds: Integers, mean: Floats, largest: Integers) -> float:
-    """Time until the last of these ascending sizes is served; kinds: type by instance. Infinite if one never is."""
+    """Time until the last of these ascending sizes is served; kinds: type by instance. Infinite: never."""
     workers, low, high = kinds.shape[0], 0, sizes.shape[0] - 1
     free = np.zeros(workers)
     retired = 0.0
@@ -59,7 +57,6 @@ def makespan(sizes: Integers, kinds: Integers, mean: Floats, largest: Integers) 
 
 
 def reference(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
-    """The same in plain Python, on a heap of (free at, instance)."""
     ordered, kinds = _check(model, counts, sizes)
     queries, mean, largest = ordered.tolist(), model.arrays.mean, model.arrays.largest
     top, total, span = queries[-1], len(queries), 0.0

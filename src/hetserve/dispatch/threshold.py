@@ -1,7 +1,7 @@
 """DeepRecSys's query distribution: large queries to the base type, others to the auxiliaries, in order of arrival.
 
-A static threshold on the batch size splits the load; `hetserve.dispatch.hill_climbing` finds it by trial, as in the
-paper. Idle instances are ordered by Kairos's C_j. The reference is below the kernel.
+`hetserve.dispatch.hill_climbing` finds the threshold by trial, as in the paper. Idle instances are ordered by Kairos's
+C_j.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnap
 from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 WITHIN_SLO: Final = -1
-"""The largest size that every present auxiliary type serves within the SLO."""
+"""Largest size that every auxiliary type serves within the SLO."""
 
 
 @njit_inner
@@ -27,7 +27,7 @@ def decide(
     scratch: Scratch,  # noqa: ARG001
     answer: AnswerArrays,
 ) -> tuple[int, int, float]:
-    """Dispatch the oldest query whose pool has an idle instance; parameters: index of the largest auxiliary size."""
+    """Dispatches the oldest query whose pool has an idle instance; parameters: index of the largest auxiliary size."""
     n = workers.types.shape[0]
     limit, bases = _split(int(parameters[0]), workers, model)
     one_pool = bases in (0, n)
@@ -50,7 +50,7 @@ def decide(
 
 @njit_inner
 def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, model: ModelArrays) -> int:
-    """Idle instance of the pool with the largest C_j, ties to the first; -1 for none."""
+    """Idle instance of the pool with the largest C_j, ties to the first; -1: none."""
     best, most = -1, -math.inf
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -64,7 +64,7 @@ def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, mo
 
 @njit_inner
 def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, int]:
-    """Index of the largest size for the auxiliaries, and the number of base instances (C_j >= 1)."""
+    """Index of the largest auxiliary size, and the number of base instances (C_j >= 1)."""
     bases, within = 0, model.mean.shape[1] - 1
     for j in range(workers.types.shape[0]):
         if model.coefficients[workers.types[j]] >= 1.0:
@@ -75,7 +75,6 @@ def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, 
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """The same in plain Python."""
     arrays = snapshot.model.arrays
     base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
     auxiliary = set(range(len(snapshot.workers))) - base
@@ -99,7 +98,7 @@ def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> Disp
 def _pools(
     snapshot: DispatchSnapshot, base: set[int], auxiliary: set[int], limit: int
 ) -> list[tuple[set[int], list[Query]]]:
-    """Workers and waiting queries by pool, the pool of the oldest query first; one pool if the other were empty."""
+    """Workers and waiting queries by pool, the oldest query's first; one pool if the other were empty."""
     if not base or not auxiliary:
         return [(base | auxiliary, list(snapshot.queue))]
     large = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) > limit]
@@ -113,7 +112,7 @@ def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
 
 
 def policy(size: int = WITHIN_SLO) -> Policy:
-    """The policy. size: index, in the model's batches, of the largest size for auxiliaries; see WITHIN_SLO."""
+    """size: index of the largest batch for auxiliaries; see WITHIN_SLO."""
     if size < WITHIN_SLO:
         raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
     return Policy("threshold", decide, reference, (float(size),))

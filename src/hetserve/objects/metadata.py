@@ -58,7 +58,6 @@ class KubernetesObject:
 
     @property
     def created_at(self) -> Seconds:
-        """Time of day [s since 1970]; 0 if absent."""
         return timestamp(self.metadata.get("creationTimestamp"), "metadata.creationTimestamp")
 
     @property
@@ -74,7 +73,6 @@ class KubernetesObject:
         return None
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """The status condition of a type; empty if absent."""
         for condition in objects(self.status.get("conditions"), "status.conditions"):
             if condition.get("type") == kind:
                 return condition

@@ -14,8 +14,6 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
 class Taint(NamedTuple):
-    """Absent parts are empty."""
-
     key: str
     value: str = ""
     effect: str = ""
@@ -36,8 +34,6 @@ class Taint(NamedTuple):
 
 
 class Node(KubernetesObject):
-    """A node as the API server writes it."""
-
     __slots__ = ()
 
     @property

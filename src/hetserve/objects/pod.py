@@ -16,8 +16,6 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class Pod(KubernetesObject):
-    """A pod as the API server writes it."""
-
     __slots__ = ()
 
     @property
@@ -50,7 +48,6 @@ class Pod(KubernetesObject):
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """Containers, then init containers."""
         return [container for field in CONTAINERS for container in objects(self.spec.get(field), field)]
 
     @property
@@ -104,12 +101,10 @@ class PodOutline:
 
     @property
     def revision(self) -> str:
-        """The resourceVersion; empty if absent."""
         return _cut(self.metadata.get("resourceVersion"))
 
     @property
     def node(self) -> str:
-        """Name of the node; empty if unbound."""
         return _cut(self.spec.get("nodeName"))
 
     @property
@@ -118,7 +113,6 @@ class PodOutline:
 
     @property
     def gated(self) -> bool:
-        """Whether any scheduling gate holds the pod."""
         return bool(self.spec.get("schedulingGates"))
 
     @property

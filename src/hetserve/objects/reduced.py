@@ -41,7 +41,6 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _containers(found: Any) -> Any:
-    """Containers that name a resource which gives GPUs, or whose resources cannot be read."""
     if not is_list_of_objects(found):
         return found
     reduced = [_container(item) for item in found]
@@ -64,7 +63,7 @@ def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {"phase": raw["phase"]} if "phase" in raw else {}
     found: Any = raw.get("conditions")
-    if isinstance(found, LISTS) and len(found) > MOST_ITEMS:  # too many are not read
+    if isinstance(found, LISTS) and len(found) > MOST_ITEMS:
         found = [{}] * len(found)
     elif is_list_of_objects(found):
         scheduled = [item for item in found if item.get("type") == "PodScheduled"]

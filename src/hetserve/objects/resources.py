@@ -37,7 +37,6 @@ class GpusRequested(NamedTuple):
 
 
 def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
-    """What a pod's containers request of GPUs. Raises InvalidObjectError as `peak`."""
     for field in CONTAINERS:
         if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
             spec = {**spec, field: _that_matter(found, field)}
@@ -73,7 +72,6 @@ def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> in
 
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
-    """Whether a container names a resource of ours, even 0 of it."""
     return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
@@ -86,7 +84,6 @@ def may_have_gpus(spec: Mapping[str, Any]) -> bool:
 
 
 def gives_gpus(resource: str) -> bool:
-    """Whether a resource is ours or NVIDIA's device plugin's."""
     return resource.startswith(_GIVERS) and (not resource.startswith(names.NVIDIA) or of_device_plugin(resource))
 
 
@@ -126,7 +123,6 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
 
 
 def _host_amount(asking: Mapping[str, Any], resource: str) -> int | None:
-    """What a container or a pod requests; None if it does not say."""
     return _host_quantity(mapping(asking.get("resources"), "resources").get("requests"), resource)
 
 
@@ -147,7 +143,6 @@ def _host_number(text: str, resource: str) -> int:
 
 
 def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Requests and limits of every container."""
     found = []
     for field in CONTAINERS:
         for container in objects(spec.get(field), field):

@@ -13,7 +13,6 @@ from hetserve.api import names
 RawObject = Mapping[str, Any]
 Place = tuple[str, str]
 _MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
-"""Limits of GPUs per node, MiB per GPU and characters of an id."""
 _SHOWN = 60
 _PLUGIN = (names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED)
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
@@ -159,7 +158,6 @@ def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
-    """One entry per pod and GPU."""
     found = []
     for pod in _holders(pods):
         metadata = pod["metadata"]
@@ -206,7 +204,6 @@ def _wants_whole(spec: RawObject) -> bool:
 
 
 def _asked(spec: RawObject, resource: str) -> int:
-    """Sum over containers and sidecars."""
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     limits = [(c.get("resources") or {}).get("limits") or {} for c in [*(spec.get("containers") or ()), *sidecars]]
     return sum(_number(str(limit.get(resource, 0))) for limit in limits)

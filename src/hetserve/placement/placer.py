@@ -51,8 +51,8 @@ class FilterOutcome:
 class Placer:
     """The ledger of bound pods, the pods without a node, and the decisions about them.
 
-    `clock`: monotonic. `hold`: life of a reservation [s]. `on_pod`: called with the UID of every changed pod;
-    `on_change`: after every change that can help a waiting pod; `on_expired`: with the number of unused reservations.
+    `clock`: monotonic. `hold`: life of a reservation [s]. `on_pod`: gets the UID of a changed pod. `on_change`: called
+    after what can help a waiting pod. `on_expired`: gets the number of unused reservations.
     """
 
     clock: Callable[[], Seconds]
@@ -62,21 +62,17 @@ class Placer:
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, PodProblem] = field(default_factory=dict)
-    """By namespace/name."""
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
     _logged: dict[str, PodProblem] = field(default_factory=dict)
-    """Problems of `unreadable` that are logged."""
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
 
-    # Verbs
-
     def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
         """The one node for a pod, reserved, or (mode SCORE) every node that can take it.
 
-        Ends an earlier reservation of the pod. Raises ValueError for a pod that cannot be read, LedgerError while the
-        pod is being bound to a node that is not offered.
+        Ends an earlier reservation. Raises ValueError for an unreadable pod, LedgerError while the pod is being bound
+        to a node that is not offered.
         """
         request = self._request(raw)
         if not request.needs_gpu:
@@ -143,20 +139,17 @@ class Placer:
         return "the pod has changed since its GPUs were chosen; they are chosen again"
 
     def overdue(self) -> tuple[Booking, ...]:
-        """Unconfirmed binds whose pods must be read now; ends overdue reservations."""
         ended, overdue = self.ledger.expire(self.clock())
         if ended:
             self.on_expired(len(ended))
         return overdue
-
-    # What the API server reports
 
     def read(self, raw: RawObject) -> PodView | None:
         """View of a pod; None, with an entry in `problems`, if it cannot be read."""
         key = object_key(raw)
         try:
             pod = view_of(raw)
-        except Exception as error:  # one pod must not end the watch
+        except Exception as error:
             self._note_unreadable(key, raw, str(error))
             if (held := stuck(raw, str(error))) is not None:
                 self._at_gate[key] = held
@@ -170,7 +163,7 @@ class Placer:
         pod = self.read(raw)
         seen = pod or unread_pod(raw)
         if seen is None:
-            self.on_change()  # for a pod stuck at our gate
+            self.on_change()
             return None
         self.ledger.observe(seen)
         known = self.pods.pop(seen.uid, None)
@@ -183,12 +176,11 @@ class Placer:
         return pod
 
     def believe(self, pod: PodView) -> None:
-        """Updates from an answer that the watch may have overtaken; looks the pod up if the watch stays silent."""
+        """Updates from an answer that may be older than the watch; looks the pod up if the watch stays silent."""
         self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))
         self.on_change()
 
     def observe_all(self, objects: Sequence[RawObject]) -> None:
-        """Updates from a complete list of pods."""
         self.unreadable.clear()
         taken, same = changed_pods(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
@@ -211,7 +203,6 @@ class Placer:
             self.on_change()
 
     def stuck(self) -> tuple[Stuck, ...]:
-        """Pods at our gate that cannot be read, by name."""
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
@@ -219,7 +210,6 @@ class Placer:
         return (*self.ledger.problems(), *self.unreadable.values())
 
     def _note_unreadable(self, key: str, raw: RawObject, why: str) -> None:
-        """Records, and logs once, that a pod cannot be read."""
         bound = unread_pod(raw)
         closed = bound.node if bound is not None and bound.holds and not bound.finished else None
         self.unreadable[key] = problem = PodProblem(PodProblemKind.UNREADABLE, key, closed or "", text=why)
@@ -228,7 +218,6 @@ class Placer:
             log.warning("%s", problem_text(problem))
 
     def _expire(self) -> Seconds:
-        """Ends overdue reservations; binds stay due for `overdue`."""
         now = self.clock()
         ended, overdue = self.ledger.expire(now)
         for booking in overdue:
@@ -252,7 +241,6 @@ class Placer:
         return True
 
     def _request(self, raw: RawObject) -> GpuRequest:
-        """Request of a pod; an error ends its reservation."""
         try:
             return self._view(raw).placeable()
         except Exception:

@@ -43,9 +43,8 @@ def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: i
 
 
 def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.float64]:
-    """Ways to spend each amount with up to `most` more instances at `price` units."""
     if most <= 0 or price >= len(ways):
-        return ways  # none is affordable
+        return ways
     rows = -(-len(ways) // price)
     table = np.zeros(rows * price)
     table[: len(ways)] = ways

@@ -45,7 +45,6 @@ def step_text(step: NextStep | None, known: bool = True) -> str:
         return "what a little more money buys is not known: the search gave up early"
     if step is None:
         return f"no more money buys {NOTICEABLE:.0%} more within the limits"
-    # A plan that keeps dear instances to avoid launches may be dearer than the next one.
     extra = f"{'-' if step.extra < 0 else '+'}{money_text(abs(step.extra))}"
     of = " of upper bound" if step.figure == "bound" else ""
     gain = f"+{qps_text(step.gain)}{of} ({summary(step.counts)})"

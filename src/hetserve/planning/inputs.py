@@ -42,8 +42,6 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """As in Problem."""
-
     saturation_threshold: float = 0.8
     launch_weight: float = 1 / 3600
     base: str | None = None

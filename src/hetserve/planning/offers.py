@@ -47,8 +47,6 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """Usable types by name, and the others with the reason."""
-
     usable: tuple[Offer, ...]
     left_out: tuple[TypeRefusal, ...] = ()
 

@@ -69,20 +69,18 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class StepSearch:
-    """step None: there is none or, if not `known`, the search gave up."""
-
     step: NextStep | None
     known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decision of a planner, feasible or not, with its explanation.
+    """Decision of a planner, with its explanation.
 
-    reason: of hetserve.api.conditions. message: one sentence. bound_qps: under MaxThroughput. capacity_qps: under
-    MinCost. ranking: the ten best. refusals: types left out or limited. verdict: what the plan achieves. evaluated:
-    what was simulated, best first. next_step: None if not known or none exists. tied: others are as good as the last of
-    the ranking. scaled_qps: planner homogeneous only: the bound with fractions of instances.
+    reason: of hetserve.api.conditions. bound_qps: under MaxThroughput. capacity_qps: under MinCost. ranking: the ten
+    best. refusals: types left out or limited. verdict: what the plan achieves. evaluated: what was simulated, best
+    first. next_step: None if not known or none exists. tied: others are as good as the last of the ranking. scaled_qps:
+    planner homogeneous only: the bound with fractions of instances.
     """
 
     feasible: bool
@@ -105,11 +103,9 @@ class Plan:
 
     @property
     def qps(self) -> QPS | None:
-        """Bound or capacity, by objective."""
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
 
     def in_order_of(self, problem: Problem) -> Plan:
-        """The same plan with counts in the problem's order of types."""
         names = [option.name for option in problem.types]
 
         def counts(old: Counts) -> Counts:

@@ -23,8 +23,6 @@ class ResourceAmounts:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes that instance types share, and their free resources."""
-
     name: str
     free: ResourceAmounts
 
@@ -56,8 +54,6 @@ class TypeOption:
 
 @dataclass(frozen=True, slots=True)
 class TypeRefusal:
-    """An instance type that was not chosen, or only in part, and why."""
-
     subject: str
     reason: str
 
@@ -75,8 +71,8 @@ class Problem:
     """Everything that a plan depends on: equal problems get equal plans.
 
     load: queries/s (MinCost). saturation_threshold: MinCost plans for load / threshold (HetSev: 1). launch_weight:
-    HetSev's lambda, per second of launch time; 1/3600 charges the price of launching over an hour. base: a type; None:
-    the highest Q_b per dollar. left_out: types that are no options, which every plan repeats.
+    HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out: types that are
+    no options.
     """
 
     service: str

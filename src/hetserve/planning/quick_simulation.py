@@ -1,8 +1,7 @@
 """A simulation of many configurations at many rates at once, in numpy (decision 0022).
 
-A query joins an instance on arrival: among those that finish within the SLO the one with the least wait, the fastest
-type last; else the one that finishes first. An instance's state is the time at which it is free. A lane is one
-configuration at one rate.
+A query joins an instance on arrival: of those that finish within the SLO the one with the least wait, the fastest type
+last; else the one that finishes first. A lane is one configuration at one rate.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ FINE: Final = 0.005
 _HIGHEST: Final = 1 - FINE
 _FIRST_LEVELS: Final = np.minimum(np.arange(20, 10, -1) * COARSE, _HIGHEST)
 _LOW_LEVELS: Final = np.arange(10, 0, -1) * COARSE
-# Added to a wait [s] to compare the class first.
 _RESERVED: Final = 1e6
 _LATE: Final = 1e9
 
@@ -56,7 +54,6 @@ class _Draws:
 
 
 def quick_queries(entries: Sequence[RankedConfiguration], slo: float) -> int:
-    """Queries to simulate: enough to show overload at the highest bound."""
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
     long_enough = fewest_queries(slo, max(entry.qps for entry in entries))
     return max(min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES), long_enough)

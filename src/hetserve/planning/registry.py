@@ -14,11 +14,7 @@ from hetserve.registry.planners import PLANNERS, default_planner, evaluating
 
 
 class Planner(Protocol):
-    """A planner; `hetserve.registry.planners` lists them."""
-
-    def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan:
-        """Plan for one service; a planner ignores what it does not need."""
-        ...
+    def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan: ...
 
 
 def plan(

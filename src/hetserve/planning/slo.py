@@ -12,7 +12,6 @@ from hetserve.profiles import LatencyProfile
 from hetserve.units import Seconds
 
 ROUNDING: Final = 1e-9
-"""Relative tolerance for floating point."""
 
 
 def within(latency: Seconds | None, slo: Seconds) -> bool:
@@ -53,7 +52,6 @@ def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> 
 
 
 def no_type_meets_slo(problem: Problem, percentile: float | None = None) -> str:
-    """Sentence that names every type with its worst latency."""
     types = sorted(problem.types, key=lambda o: o.name)
     each = "; ".join(f"{option.name}: {slo_miss(option, problem, percentile)}" for option in types)
     return f"no type serves every batch of the mix within {latency_text(problem.slo.latency)}: {each}"

@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
-"""A million lines, held in memory."""
 
 
 class CsvError(Exception):
-    """An unusable file; one line per error."""
-
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("\n".join(errors))
         self.errors = tuple(errors)

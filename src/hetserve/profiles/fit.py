@@ -54,7 +54,6 @@ class Fit:
 
     @property
     def worst(self) -> tuple[int, float]:
-        """Batch and size of the line's largest relative error."""
         error, entry = max(zip(self.errors, self.entries, strict=True), key=lambda pair: (pair[0], -pair[1].batch))
         return entry.batch, error
 

@@ -12,13 +12,9 @@ from hetserve.units import Seconds
 
 class LatencyProfile(Protocol):
     @property
-    def max_batch(self) -> int | None:
-        """Largest batch that can be served; None: no limit."""
-        ...
+    def max_batch(self) -> int | None: ...
 
-    def mean(self, batch: int) -> Seconds | None:
-        """Mean latency of a query of this many items."""
-        ...
+    def mean(self, batch: int) -> Seconds | None: ...
 
     def spread(self, batch: int) -> Spread | None:
         """Distribution around the mean; CONSTANT if unknown."""
@@ -105,7 +101,6 @@ def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds
 
 
 def _between(batches: tuple[int, ...], batch: int) -> tuple[int, int, float]:
-    """Entries around a batch, and the weight of the right one; equal at the ends."""
     i = bisect_left(batches, batch)
     if i == len(batches):
         return i - 1, i - 1, 0.0

@@ -28,11 +28,6 @@ _ENOUGH_FOR_QUANTILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LearnedProfile:
-    """Latency profile learnt so far.
-
-    table: None until enough batches are known. Outside of it the line's slope applies.
-    """
-
     line: Line
     table: TableProfile | None
     variation: Spread | None
@@ -93,7 +88,6 @@ class Learner:
         return sum(len(recent) for recent in self.samples.values())
 
     def profile(self) -> LearnedProfile | None:
-        """Profile learnt so far; None before the first observation."""
         if not self.samples:
             return None
         batches = sorted(self.samples)
@@ -113,7 +107,6 @@ class Learner:
         pooled: list[float] = []
         for batch, mean in means.items():
             count = len(self.samples[batch])
-            # Bessel's correction.
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
         limit = outlier_limit(pooled)

@@ -14,7 +14,6 @@ _UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
 # The apiserver counts nanoseconds; more than a day is a mistake of units.
 SHORTEST: Final = 1e-9
 LONGEST: Final = 86_400.0
-# Columns that select measurements.
 _MODEL_COLUMN: Final = "model"
 _TYPE_COLUMNS: Final = ("instance", "instance_type")
 

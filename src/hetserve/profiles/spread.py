@@ -13,7 +13,6 @@ from typing import Final, Self
 KNOTS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """Probabilities of stored spreads; they include every quantile of a ModelProfile."""
 
-# A log-normal is cut off beyond these probabilities.
 _END: Final = 1e-4
 _NORMAL: Final = NormalDist()
 # Limit for quantiles that contradict their mean; a full bend would be a staircase.
@@ -81,7 +80,6 @@ class Spread:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
         low, high = self.ratios[i - 1], self.ratios[i]
-        # Against rounding.
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -121,7 +119,6 @@ def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[
     bounds = [bound(p, ratio) for p, ratio in zip(knots, straight, strict=True)]
     reach = _mean(knots, bounds) - 1 - off
     share = 0.0 if reach == 0 else min(max(-off / reach, 0.0), _MOST_BENT)
-    # Against rounding.
     return tuple(itertools.accumulate((r + (b - r) * share for r, b in zip(straight, bounds, strict=True)), max))
 
 
@@ -130,7 +127,6 @@ def _z(probability: float) -> float:
 
 
 def _sigma(ratios: Mapping[float, float], top: float) -> float:
-    """Sigma of the log-normal tails; 0 without spread."""
     z, median = _z(top), ratios.get(0.5)
     if median is not None and top > 0.5:
         return max(0.0, math.log(ratios[top] / median) / z)
@@ -155,4 +151,3 @@ def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float],
 
 
 CONSTANT: Final = Spread((0.0, 1.0), (1.0, 1.0))
-"""No variation, if nothing is known."""

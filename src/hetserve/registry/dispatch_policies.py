@@ -1,4 +1,4 @@
-"""The dispatch policies: which instance serves which query."""
+"""The dispatch policies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hetserve.registry.members import Member, Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchMember(Member):
-    """A dispatch policy; its function is a `hetserve.dispatch.PolicyFactory`.
+    """Its function is a `hetserve.dispatch.PolicyFactory`.
 
-    default: the one that serves if nobody names one. compared: `hetserve compare` takes it by default. climbs: its
-    setting, an index into the batch sizes, that hill climbing finds for each configuration; None: it has none.
+    default: serves if nobody names one. compared: `hetserve compare` takes it by default. climbs: the setting, an index
+    into the batch sizes, that hill climbing finds.
     """
 
     default: bool = False
@@ -57,5 +57,4 @@ DISPATCH_POLICIES: Final = Registry(
 
 
 def default_dispatch_policy() -> str:
-    """Name of the policy that serves if nobody names one."""
     return next(member.name for member in DISPATCH_POLICIES if member.default)

@@ -1,4 +1,4 @@
-"""A registry: the members of a family by name, and how to get at one."""
+"""A registry: the members of a family by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Named(Protocol):
-    """Anything with a name of its own."""
-
     @property
     def name(self) -> str: ...
 
@@ -20,7 +18,7 @@ class Named(Protocol):
 class Member:
     """One member of a family.
 
-    where: `package.module:function`. about: what it is, for the tables in docs/.
+    where: `package.module:function`. about: for the tables in docs/.
     """
 
     name: str
@@ -28,7 +26,7 @@ class Member:
     about: str
 
     def load(self) -> Any:
-        """The function itself, imported on first use. Raises ImportError or AttributeError for a wrong `where`."""
+        """The function, imported on first use. Raises ImportError or AttributeError."""
         module, _, function = self.where.partition(":")
         return getattr(import_module(module), function)
 
@@ -37,7 +35,7 @@ M = TypeVar("M", bound=Named)
 
 
 class Registry(Generic[M]):
-    """Members of one family by name, in the order in which help and docs list them."""
+    """Members by name, in the order of help and docs."""
 
     def __init__(self, *members: M) -> None:
         self._members = {member.name: member for member in members}
@@ -47,7 +45,6 @@ class Registry(Generic[M]):
         return tuple(self._members)
 
     def names_of(self, holds: Callable[[M], bool]) -> tuple[str, ...]:
-        """Names of the members for which a condition holds."""
         return tuple(member.name for member in self if holds(member))
 
     def __iter__(self) -> Iterator[M]:
@@ -57,12 +54,12 @@ class Registry(Generic[M]):
         return name in self._members
 
     def __getitem__(self, name: str) -> M:
-        """Raises KeyError for a name that is not registered."""
+        """Raises KeyError."""
         return self._members[name]
 
     @contextmanager
     def extended(self, member: M) -> Iterator[None]:
-        """One more member inside the `with` block. Raises ValueError if the name is taken."""
+        """One more member inside the `with` block. Raises ValueError for a taken name."""
         if member.name in self:
             raise ValueError(f"{member.name} is registered already")
         before = self._members

@@ -1,4 +1,4 @@
-"""The placement policies: the order in which GPUs that fit are preferred."""
+"""The placement policies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hetserve.registry.members import Member, Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementMember(Member):
-    """A placement policy; its function is a `hetserve.placement.policies.Rank`.
+    """Its function is a `hetserve.placement.policies.Rank`.
 
-    name: as pods, settings and placement logs have it. about: its order. best_for: when to choose it. default: the
-    policy of an installation that names none.
+    name: as pods, settings and logs have it. about: its order. best_for: when to choose it. default: if an installation
+    names none.
     """
 
     best_for: str
@@ -44,5 +44,4 @@ PLACEMENT_POLICIES: Final = Registry(
 
 
 def default_placement_policy() -> str:
-    """Name of the policy of an installation that names none."""
     return next(member.name for member in PLACEMENT_POLICIES if member.default)

@@ -1,4 +1,4 @@
-"""The planners: which objectives each is made for, and which one decides if nobody names one."""
+"""The planners, and the default of each objective."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ OBJECTIVES: Final[tuple[Objective, ...]] = ("MaxThroughput", "MinCost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerMember(Member):
-    """A planner; its function is a `hetserve.planning.registry.Planner`.
+    """Its function is a `hetserve.planning.registry.Planner`.
 
-    objectives: those it is made for. default_for: objectives of which it is the default, for the command line and the
-    operator alike. compared_for: objectives for which `hetserve compare` takes it by default. evaluates: it tries
-    configurations, so it takes an evaluator. seeded: without an evaluator it simulates queries that it draws.
+    objectives: those it is made for. default_for: as default. compared_for: as default of `hetserve compare`.
+    evaluates: takes an evaluator. seeded: else simulates queries that it draws.
     """
 
     objectives: tuple[Objective, ...] = OBJECTIVES
@@ -84,15 +83,13 @@ PLANNERS: Final = Registry(
 
 
 def default_planner(objective: str) -> str:
-    """Name of the planner that decides for an objective if nobody names one."""
     return next(member.name for member in PLANNERS if objective in member.default_for)
 
 
 def compared_for(objective: Objective) -> tuple[str, ...]:
-    """Planners that `hetserve compare` takes by default."""
+    """Default planners of `hetserve compare`."""
     return PLANNERS.names_of(lambda member: objective in member.compared_for)
 
 
 def evaluating() -> tuple[str, ...]:
-    """Planners that take an evaluator."""
     return PLANNERS.names_of(lambda member: member.evaluates)

@@ -1,4 +1,4 @@
-"""The search methods that Kairos+ is measured against."""
+"""The search methods."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hetserve.registry.members import Member, Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchMember(Member):
-    """A search method; its function is a `hetserve.planning.search.Method`.
+    """Its function is a `hetserve.planning.search.Method`.
 
-    needs: module of an optional extra without which it cannot run; None: it needs none.
+    needs: module of an optional extra; None: none.
     """
 
     needs: str | None = None

@@ -1,7 +1,4 @@
-"""Deterministic simulation of queries x policy x configuration: single runs and allowable throughput.
-
-Modules with compiled code (`run`, `allowable`) load on first use: numba takes half a second.
-"""
+"""Deterministic simulation of queries x policy x configuration. Compiled code loads late."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Allowable throughput: the highest rate on a grid, scanned from above, at which the SLO's percentile holds.
+"""Allowable throughput: the highest rate on a grid at which the SLO's percentile holds, scanned from above.
 
-Violations are not monotone in load, since a noisy type takes the work of light load first. A scan from below or a
-bisection can return 0 for a configuration that passes near its bound.
+Violations are not monotone in load: a scan from below may find 0.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ GRID: Final = 0.005
 class RateTrial:
     """One rate [queries/s] tried.
 
-    ratios: violations / queries of each seed that was needed; of a stopped run, the violations that were certain.
-    limit: what the criterion compares. unstable: failed because the backlog grows, either within the limit, or at or
-    above the ceiling, where nothing is run.
+    ratios: violations / queries per seed that was needed; of a stopped run, the certain ones. limit: what the criterion
+    compares. unstable: failed because the backlog grows, or at the ceiling without a run.
     """
 
     rate: float
@@ -49,10 +47,9 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class Allowable:
-    """rate: allowable throughput [queries/s]; 0 if no rate of the grid passes.
+    """rate: allowable throughput [queries/s]; 0: none.
 
-    per_seed: the rate of each seed, for a criterion that judges each seed alone, else empty. trials: highest rate
-    first, for all seeds together or for one after the other.
+    per_seed: of a criterion that judges each seed alone. trials: highest rate first.
     """
 
     rate: float
@@ -73,11 +70,10 @@ class Allowable:
 
     @property
     def unstable_from(self) -> float | None:
-        """Lowest rate tried above the allowable one that failed only because the backlog grows."""
+        """Lowest rate above the allowable one that failed only because the backlog grows."""
         return min((t.rate for t in self.trials if t.unstable and t.rate > self.rate), default=None)
 
     def as_json(self) -> dict[str, object]:
-        """Plain data."""
         return {
             "allowableQPS": self.rate,
             "perSeedQPS": list(self.per_seed),
@@ -130,11 +126,10 @@ def allowable_throughput(
     """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; if the bound passes, the last that passes above
     it.
 
-    bound: first rate [queries/s], such as Kairos's upper bound. criterion: `Confident()` by default. arrivals: a
-    recording is stretched to each rate and has its own number of queries; its backlog may grow. ceiling: rate from
-    which a criterion that requires a steady backlog fails without a run, see `hetserve.simulation.stability.ceiling`.
-    threads: rates tried at once; they do not change the result. progress: called with every trial, in order. Raises
-    ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
+    bound: first rate [queries/s]. criterion: default `Confident()`. arrivals: a recording is stretched to each rate.
+    ceiling: rate from which a criterion with a steady backlog fails without a run. threads: do not change the result.
+    progress: called with every trial, in order. Raises ValueError for a bound that is not positive, a step outside
+    0..0.5, or too few seeds.
     """
     if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
@@ -149,8 +144,6 @@ def allowable_throughput(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RateSearch:
-    """Arguments of one call of `allowable_throughput`."""
-
     system: System
     counts: Mapping[str, int]
     policy: Policy
@@ -166,7 +159,7 @@ class _RateSearch:
     ceiling: float
 
     def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
-        """Scan for all seeds together or, if the criterion judges each alone, for one after the other."""
+        """Scans for all seeds together, or for one after the other."""
         works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
         alone = isinstance(self.criterion, PerSeed)
         found: list[float] = []
@@ -200,7 +193,7 @@ class _RateSearch:
         )
 
     def trial(self, rate: float, works: Sequence[Workload]) -> RateTrial:
-        """One rate over the seeds in turn; ends once the rate cannot pass."""
+        """One rate over the seeds; ends once it cannot pass."""
         if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
             return RateTrial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
@@ -221,7 +214,7 @@ class _RateSearch:
             ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:  # their rate is not constant
+            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12
@@ -236,7 +229,7 @@ def _scan(
     trials: list[RateTrial],
     progress: Progress | None,
 ) -> float:
-    """Rate of the first trial that passes from the bound down, or the last that passes from the bound up."""
+    """Rate of the first trial that passes from the bound down, or the last from the bound up."""
 
     def noted(rates: Iterable[float]) -> Iterator[RateTrial]:
         for trial in attempts(rates):
@@ -258,7 +251,7 @@ def _scan(
 def _in_waves(
     pool: Executor, attempt: Callable[[float], RateTrial], rates: Iterable[float], width: int
 ) -> Iterator[RateTrial]:
-    """Trials in the order of the rates, `width` of them at once."""
+    """Trials in the order of the rates, `width` at once."""
     source = iter(rates)
     while wave := list(islice(source, width)):
         yield from pool.map(attempt, wave)

@@ -1,4 +1,4 @@
-"""When a rate passes: a figure of the violation ratios that must be at most 1 - percentile, and a steady backlog."""
+"""When a rate passes: a figure of the violation ratios at most 1 - percentile, and a steady backlog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 FEWEST_SEEDS: Final = 3
 
-# One-sided 95 % points of Student's t for 1, 2, ... degrees of freedom; a table, since scipy.stats is slow to import.
+# One-sided 95 % points of Student's t for 1, 2, ... degrees of freedom: scipy.stats is slow to import.
 _T95: Final = (
     *(6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125),
     *(1.7959, 1.7823, 1.7709, 1.7613, 1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247),
@@ -19,18 +19,18 @@ _T95: Final = (
 
 
 class Criterion(Protocol):
-    """Judges the violation ratios of one rate over seeds."""
+    """Judges one rate's violation ratios over seeds."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def steady(self) -> bool:
-        """Whether a rate with a growing backlog fails, even if few queries are late by the end of the run."""
+        """Whether a rate with a growing backlog fails."""
         ...
 
     def check(self, seeds: int) -> None:
-        """Raise ValueError if there are too few seeds."""
+        """Raises ValueError for too few seeds."""
         ...
 
     def limit(self, ratios: Sequence[float]) -> float:
@@ -38,13 +38,13 @@ class Criterion(Protocol):
         ...
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:
-        """Ratio of one seed above which the rate fails for any ratios of the others."""
+        """Ratio of one seed above which the rate fails whatever the others."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Confident:
-    """Upper 95 % confidence limit of the mean ratio over at least three seeds (DESIGN section 5)."""
+    """Upper 95 % confidence limit of the mean ratio over at least three seeds."""
 
     name: str = "confident"
     steady: bool = True
@@ -58,17 +58,15 @@ class Confident:
         return statistics.fmean(ratios) + student_t95(len(ratios) - 1) * spread
 
     def hopeless_above(self, allowed: float, seeds: int) -> float:
-        """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n. It is convex and
-        symmetric in the others, so it is least at y = 0, or at y = x if t > n - 1.
+        """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n: least at y = 0, or at y
+        = x if t > n - 1.
         """
         return allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class PerSeed:
-    """Each seed's own ratio; the allowable rate is the mean over seeds. The default reproduces Kairos faithfully, by
-    the percentile alone; `steady_per_seed` also requires a steady backlog.
-    """
+    """Each seed's own ratio; the rate is the mean over seeds. Kairos's criterion, without a steady backlog."""
 
     name: str = "faithful"
     steady: bool = False
@@ -85,10 +83,10 @@ class PerSeed:
 
 
 def steady_per_seed() -> PerSeed:
-    """Replaces `Confident` for fewer than three seeds."""
+    """For fewer than three seeds."""
     return PerSeed("per-seed", steady=True)
 
 
 def student_t95(degrees: int) -> float:
-    """Beyond the table, the first term of the expansion around the normal quantile z: z + (z^3 + z) / (4 d)."""
+    """Beyond the table z + (z^3 + z) / (4 d), the first term around the normal quantile z."""
     return _T95[degrees - 1] if degrees <= len(_T95) else 1.6449 + 1.5238 / degrees

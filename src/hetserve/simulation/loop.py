@@ -1,8 +1,7 @@
 """The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
 
-At equal times completions precede arrivals, arrivals precede wake-ups, and lower workers go first. Each policy gets its
-own copy of the loop with its kernel compiled in (`compiled_loop`). `hetserve.testing.plain_simulation` is its reference
-in plain Python.
+At equal times completions come first, then arrivals, then wake-ups; lower workers first. Each policy has its own copy
+of the loop. `hetserve.testing.plain_simulation` is its reference.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from hetserve.simulation.state import (
 )
 
 FINISHED, STOPPED = 0, 1
-# Faults of a policy: below zero.
+# Faults of a policy.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
 
 
 class KernelArguments(NamedTuple):
-    """Arguments of the policy besides queue and workers, and its output."""
+    """A policy's arguments besides queue and workers, and its output."""
 
     model: ModelArrays
     parameters: Floats
@@ -51,7 +50,7 @@ def _begin(
     outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Start serving; 1 if the query will be late and counts."""
+    """Starts serving; 1 if the query counts and will be late."""
     kind, size, knot, weight = state.types[worker], load.sizes[query], load.knots[query], load.weights[query]
     low, high = truth.ratios[kind, size, knot], truth.ratios[kind, size, knot + 1]
     finish = now + truth.means[kind, size] * (low + (high - low) * weight)
@@ -101,7 +100,7 @@ def _hand_over(
     outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Give a query to a worker: it is served now, or queues behind the worker's other queries."""
+    """Gives a query to a worker, which serves or queues it."""
     predicted = model.mean[state.types[worker], load.sizes[query]]
     if not state.busy[worker]:
         state.free_at[worker] = now + predicted
@@ -119,7 +118,7 @@ def _hand_over(
 
 @njit_inner
 def _fault(position: int, worker: int, load: ArrivalArrays, model: ModelArrays, state: LoopState) -> int:
-    """Fault of handing over the query at this position; 0: none. worker -1: a drop."""
+    """Fault of the query at this position; 0: none. worker -1: a drop."""
     if position < state.ends[0] or position >= state.ends[1]:
         return NO_SUCH_QUERY
     if state.ids[position] < 0:
@@ -144,7 +143,7 @@ def _apply(
     outcome: QueryOutcomes,
     warm_up: int,
 ) -> int:
-    """Carry out an answer; returns its violations, or a fault (negative)."""
+    """Carries out an answer; returns its violations, or a fault (negative)."""
     violations = 0
     head = state.ends[0]
     low, high = state.ends[1], head
@@ -176,7 +175,7 @@ def _simulate(
     warm_up: int,
     limit: int,
 ) -> int:
-    """Run until nothing is left or more than `limit` violations are certain; FINISHED, STOPPED or a fault."""
+    """Runs until the end or more than `limit` certain violations; FINISHED, STOPPED or a fault."""
     upcoming, violations, wakes, wake_at = ZERO, 0, 0, math.inf
     total, model, answer = load.arrivals.shape[0], asking.model, asking.answer
     while wakes <= 10 * total + 1000:
@@ -193,7 +192,7 @@ def _simulate(
         else:
             wakes += 1
         wake_at = math.inf
-        # Inline: named tuples are slow to pass, and this runs at every event.
+        # Inline: named tuples are slow to pass.
         while state.ends[1] > state.ends[0]:
             head, tail = state.ends[0], state.ends[1]
             queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
@@ -212,10 +211,9 @@ def _simulate(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # `compiled_loop` replaces it by the kernel
+    raise NotImplementedError  # the kernel replaces it
 
 
 @cache
 def compiled_loop(policy: str, kernel: Kernel) -> Callable[..., int]:
-    """The event loop with this kernel compiled in."""
     return specialise(_simulate, f"simulate_{policy}", _decide=kernel)

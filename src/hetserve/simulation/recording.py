@@ -1,4 +1,4 @@
-"""Recorded queries: their times and, if recorded, their batches."""
+"""Recorded queries: times and, optionally, batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.files import read_lines
 
 MOST_BYTES: Final = 128 << 20
-"""Of one file: ten million queries."""
+"""Ten million queries."""
 _TIMES: Final = ("time", "arrival", "timestamp")
 _BATCHES: Final = ("batch", "batch_bin")
 
@@ -29,19 +29,19 @@ class Recording:
 
     @property
     def rate(self) -> float:
-        """Mean rate of the recording [queries/s]."""
+        """Mean rate [queries/s]."""
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
     @property
     def mix(self) -> BatchMix | None:
-        """Distribution of the recorded batches; None without batches."""
+        """Of the recorded batches."""
         return None if self.batches is None else BatchMix.of((batch, 1.0) for batch in self.batches)
 
 
 def read_recording(path: Path) -> Recording:
-    """Recording from a CSV file with a column `time` [s] and, optionally, `batch` [items], a line per query.
+    """Recording from a CSV file with columns `time` [s] and, optionally, `batch` [items].
 
-    Raises ValueError naming file, line, column and value; UnreadableError if the file cannot be read.
+    Raises ValueError, with file, line, column and value; UnreadableError.
     """
     try:
         times, batches = _read(path)
@@ -56,7 +56,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _read(path: Path) -> tuple[list[float], list[int] | None]:
-    """Times and, if there is such a column, batches; a byte-order mark is ignored."""
+    """Times and batches; a byte-order mark is ignored."""
     with read_lines(str(path), MOST_BYTES) as file:
         rows = csv.DictReader(file)
         rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]

@@ -1,4 +1,4 @@
-"""Report of a run: violations and whom they hit, delays, utilisation, and all that is needed to repeat it."""
+"""Report of a run: violations, delays, utilisation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 @dataclass(frozen=True, slots=True)
 class Decile:
-    """A tenth of the queries by batch size, or several if one size fills them; its smallest and largest batch."""
+    """A tenth of the queries by batch size, or several if one size fills them."""
 
     smallest: int
     largest: int
@@ -47,7 +47,7 @@ class Decile:
 
 @dataclass(frozen=True, slots=True)
 class TypeUse:
-    """One instance type in a run. utilisation: share of the run that its instances served, 0 to 1."""
+    """utilisation: share of the run that the instances served, 0 to 1."""
 
     name: str
     instances: int
@@ -67,9 +67,8 @@ class TypeUse:
 class RunReport:
     """One run. Times in seconds, rates in queries/s; a query that was never served violates.
 
-    queries: after the first `warm_up`. latencies: {percentile: latency} of served queries. worst_delay: longest latency
-    of a served query. backlog: None if the run was stopped or its arrivals were recorded, since their rate may grow.
-    stopped_early: the violations passed the run's limit; later queries are in no figure.
+    queries: after `warm_up`. latencies: {percentile: latency}. worst_delay: of a served query. backlog: None if stopped
+    or recorded. stopped_early: violations passed the limit; later queries are in no figure.
     """
 
     policy: str
@@ -98,7 +97,7 @@ class RunReport:
         return self.violations / self.queries
 
     def as_json(self) -> dict[str, object]:
-        """Plain data; a latency without queries is null."""
+        """A latency without queries is null."""
         return {
             "policy": self.policy,
             "parameters": list(self.parameters),
@@ -135,7 +134,6 @@ def make_report(
     *,
     stopped_early: bool,
 ) -> RunReport:
-    """Report of a run's outcome."""
     counted = _counted_queries(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
     duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
     return RunReport(
@@ -167,7 +165,7 @@ def make_report(
 
 
 class _CountedQueries(NamedTuple):
-    """Queries that count: flags by query; delays [s] of the served ones only."""
+    """Flags by query; delays [s] of served ones only."""
 
     violates: NDArray[np.bool_]
     given_up: NDArray[np.bool_]
@@ -188,7 +186,7 @@ def _counted_queries(
 
 
 def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
-    """[query] Whether service ends after the deadline or the query was dropped; False if it was never served."""
+    """[query] Whether it ended after the deadline or was dropped; False if never served."""
     late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
     return late
 

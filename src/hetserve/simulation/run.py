@@ -31,7 +31,7 @@ class PolicyContractError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """Outcome of every query, and whether the run ended before all of them arrived."""
+    """Outcome of every query, and whether the run ended early."""
 
     outcome: QueryOutcomes
     stopped_early: bool
@@ -47,11 +47,10 @@ def simulate(
     warm_up: int = 0,
     stop_after: int | None = None,
 ) -> RunReport:
-    """Run and report.
+    """Runs and reports.
 
-    counts: instances by type. rate: mean arrivals in queries/s. warm_up: first queries, which are served but do not
-    count. stop_after: end the run once more violations than this are certain. Raises ValueError for inputs that do not
-    fit together, PolicyContractError for a policy that breaks its contract.
+    counts: instances by type. rate: queries/s. warm_up: first queries, which do not count. stop_after: ends the run
+    once more violations are certain. Raises ValueError for inputs that do not fit, PolicyContractError.
     """
     trace = run_trace(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
     return make_report(
@@ -69,7 +68,7 @@ def run_trace(
     warm_up: int = 0,
     stop_after: int | None = None,
 ) -> RunTrace:
-    """As `simulate`, but returns every query's outcome."""
+    """As `simulate`, with every query's outcome."""
     queries, types = len(workload), system.workers(counts)
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
@@ -97,7 +96,7 @@ def run_trace(
 
 
 def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalArrays:
-    """The workload's queries at a rate, with their service draws placed on the system's spread."""
+    """The workload's queries at a rate, with service draws on the system's spread."""
     if tuple(system.predicted.batches.tolist()) != workload.batches:
         raise ValueError("the system and the workload must be made for the same batch sizes")
     times = workload.times(rate)
@@ -106,7 +105,7 @@ def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalAr
 
 
 def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:
-    """Violations among the queries that count, those never served included unless the run was stopped."""
+    """Violations among the counted queries, with unserved ones unless the run was stopped."""
     late = late_queries(trace.outcome, workload.times(rate), system.slo)
     if not trace.stopped_early:
         late |= ~np.isfinite(trace.outcome.finish)

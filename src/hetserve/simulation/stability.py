@@ -1,7 +1,6 @@
-"""Whether a backlog grows without limit: a percentile does not see a few queries that starve until arrivals stop.
+"""Whether a backlog grows without limit: a percentile misses a few starving queries.
 
-Kendall's rank test looks for a trend of the backlog over ten equal parts of the arrivals, without the first quarter.
-Rejected alternatives: decision 0022.
+Kendall's rank test of the backlog over ten equal parts of the arrivals, without the first quarter (decision 0022).
 """
 
 from __future__ import annotations
@@ -22,27 +21,25 @@ from hetserve.simulation.system import System
 
 PARTS: Final = 10
 _LEFT_OUT: Final = 0.25
-"""Share of the arrivals during which an empty system fills up."""
+"""Share of the arrivals that fill an empty system."""
 
 SLOS: Final = 20
-"""Least length of a run, in SLOs of arrivals."""
+"""Least length of a run, in SLOs."""
 
 _POINT: Final = 3.09
-"""One-sided 99.9 % point of the normal distribution: one stable rate in a thousand is taken for unstable."""
+"""One-sided 99.9 % point of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """By part of the arrivals: mean number of queries in the system, and their mean age in seconds."""
+    """By part of the arrivals: mean queries in the system, and their mean age in seconds."""
 
     queries: tuple[float, ...]
     ages: tuple[float, ...]
 
     @property
     def trend(self) -> int:
-        """Kendall's S of the total age: pairs of parts that rise less those that fall; 45 if all rise. Age shows
-        starving queries even if they are a hundredth of all.
-        """
+        """Kendall's S of the total age: pairs of parts that rise less those that fall."""
         total = [number * age for number, age in zip(self.queries, self.ages, strict=True)]
         return int(_kendall(np.array(total)))
 
@@ -51,10 +48,9 @@ class Backlog:
 
 
 def backlog_of(times: NDArray[np.float64], finish: NDArray[np.float64], given_up: NDArray[np.bool_]) -> Backlog:
-    """Backlog of a run that was not stopped.
+    """Backlog of a whole run.
 
-    times, finish: [query], arrival and end of service in seconds, nan if never served. given_up: [query], dropped, so
-    never counted as waiting.
+    times, finish: [query], seconds, nan if never served. given_up: [query], never counted as waiting.
     """
     left = np.where(given_up, times, np.where(np.isnan(finish), math.inf, finish))
     edges = np.linspace(_LEFT_OUT, 1.0, PARTS + 1) * times[-1]
@@ -67,7 +63,7 @@ def backlog_of(times: NDArray[np.float64], finish: NDArray[np.float64], given_up
 
 
 def grows(backlogs: Sequence[Backlog]) -> bool:
-    """Whether the backlogs of one rate, by seed, grow without limit, at arrivals of a constant rate.
+    """Whether the backlogs of one rate, by seed, grow without limit.
 
     Sums the seeds' S, each of variance n (n - 1) (2 n + 5) / 18 if nothing grows.
     """
@@ -75,7 +71,7 @@ def grows(backlogs: Sequence[Backlog]) -> bool:
 
 
 def parts_of(queries: int) -> NDArray[np.int64]:
-    """[query] Part of the run that a query is in by its number; PARTS for the first quarter."""
+    """[query] Part of the run; PARTS for the first quarter."""
     first = math.ceil(_LEFT_OUT * queries)
     numbers = np.arange(queries)
     parts: NDArray[np.int64] = np.where(numbers < first, PARTS, (numbers - first) * PARTS // max(queries - first, 1))
@@ -83,13 +79,13 @@ def parts_of(queries: int) -> NDArray[np.int64]:
 
 
 def rises(parts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """`grows` for many runs at once, each judged alone, from any measure of the backlog [part, run]."""
+    """`grows` for many runs, each alone, from any backlog [part, run]."""
     rising: NDArray[np.bool_] = _kendall(parts) > _limit(1)
     return rising
 
 
 def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Pairs of parts that rise less pairs that fall, along the first axis."""
+    """Pairs that rise less pairs that fall, along the first axis."""
     pairs = itertools.combinations(range(len(parts)), 2)
     signs = [np.sign(parts[later] - parts[earlier]) for earlier, later in pairs]
     total: NDArray[np.int64] = np.sum(signs, axis=0).astype(np.int64)
@@ -97,12 +93,12 @@ def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _limit(runs: int) -> float:
-    """Limit of S, summed over runs; exceeded in one stable case in a thousand."""
+    """Limit of S, summed over runs."""
     return _POINT * math.sqrt(runs * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
 
 
 def growth_text(backlogs: Sequence[Backlog]) -> str:
-    """Figures of a growing backlog, as means over the seeds: from its first part to its last."""
+    """Figures of a growing backlog, as means over the seeds."""
 
     def mean(part: int) -> tuple[float, float]:
         numbers = [b.queries[part] for b in backlogs]
@@ -114,15 +110,14 @@ def growth_text(backlogs: Sequence[Backlog]) -> str:
 
 
 def fewest_queries(slo: float, rate: float) -> int:
-    """Queries that arrive at a rate [queries/s] in 20 times the SLO [s]: fewer do not show overload (decision 0022)."""
+    """Queries in 20 SLOs at a rate [queries/s]: fewer do not show overload (decision 0022)."""
     return math.ceil(SLOS * slo * rate)
 
 
 def ceiling(system: System, counts: Mapping[str, int], mix: BatchMix) -> float:
     """Rate [queries/s] from which every backlog grows: the fluid bound without its SLO.
 
-    It is above the fluid bound, since p99 lets one query in a hundred be late, on cheap types. By the mean of the drawn
-    service times, not of the profile. 0 if no instance serves some batch.
+    By the mean of the drawn service times. 0 if no instance serves some batch.
     """
     served = system.served
     ratios = np.trapezoid(served.ratios, served.probabilities, axis=-1)

@@ -1,4 +1,4 @@
-"""Data of the event loop: queries and service times, which are fixed; its state; the waiting queue."""
+"""Data of the event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAITING, DROPPED = -1, -2
 
 
 class ArrivalArrays(NamedTuple):
-    """Queries by id. knots and weights: position of each query's uniform draw on the spread's probabilities."""
+    """Queries by id. knots, weights: place of each uniform draw on the spread's probabilities."""
 
     arrivals: Floats
     sizes: Integers
@@ -24,14 +24,14 @@ class ArrivalArrays(NamedTuple):
 
 
 class ServiceTimeArrays(NamedTuple):
-    """Service times to draw from: mean [type, size] x ratios [type, size, knot]."""
+    """Mean [type, size] x ratios [type, size, knot]."""
 
     means: Floats
     ratios: Floats
 
 
 class QueryOutcomes(NamedTuple):
-    """By query id: start and finish of service (nan: none), worker (WAITING: never served, DROPPED)."""
+    """By query: start and finish of service (nan: none), worker (or WAITING, DROPPED)."""
 
     start: Floats
     finish: Floats
@@ -41,9 +41,9 @@ class QueryOutcomes(NamedTuple):
 class LoopState(NamedTuple):
     """State of the loop.
 
-    ends: first and one past the last position of the queue in ids, sizes, arrivals, deadlines. line: by worker, first
-    and last query waiting there, -1 for none. next_in_line: by query. pending: predicted work in line. done_at: real
-    end of the running query, infinite for idle workers.
+    ends: first and one past the last queue position in ids, sizes, arrivals, deadlines. line: by worker, first and last
+    query there, -1: none. next_in_line: by query. pending: predicted work in line. done_at: real end of the running
+    query, infinite if idle.
     """
 
     ends: Integers
@@ -61,7 +61,7 @@ class LoopState(NamedTuple):
 
 
 def new_state(types: Integers, queries: int) -> LoopState:
-    """State before the first event: every worker idle, nothing queued."""
+    """Every worker idle, nothing queued."""
     n = len(types)
     return LoopState(
         np.zeros(2, np.int64),
@@ -99,7 +99,7 @@ def _move(source: int, target: int, state: LoopState) -> None:
 
 @njit_inner
 def close_gaps(low: int, high: int, state: LoopState) -> None:
-    """Remove the entries marked -1, within positions low..high, by moving the shorter side."""
+    """Removes entries marked -1 within low..high by moving the shorter side."""
     head, tail = state.ends[0], state.ends[1]
     if high - head < tail - low:
         target = high

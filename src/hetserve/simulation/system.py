@@ -1,4 +1,4 @@
-"""The simulated system: instance types with their real service times, and the dispatcher's predictions."""
+"""The simulated system: real service times, and the dispatcher's predictions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hetserve.dispatch import LatencyModel
 from hetserve.profiles import DenseLatency, LatencyProfile, dense
 
 FEASIBILITY_PERCENTILE: Final = 95.0
-"""Service-time quantile by which a policy may judge whether a query will be in time."""
+"""Quantile by which a policy judges whether a query will be in time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """Instance types, in order of preference, that serve one model.
+    """Instance types that serve one model.
 
-    served: service times to draw from. predicted: service times as policies predict them.
+    served: to draw from. predicted: as policies see them.
     """
 
     served: DenseLatency
@@ -37,8 +37,7 @@ class System:
     ) -> System:
         """System of these types (by name) at these batch sizes; slo in seconds.
 
-        Policies get the means and the `feasibility` percentile. base: the type with C_j = 1; default: the fastest at
-        the largest batch.
+        feasibility: percentile for policies. base: the type with C_j = 1; default: the fastest at the largest batch.
         """
         served = dense(list(profiles.values()), batches)
         names = tuple(profiles)
@@ -61,9 +60,9 @@ class System:
         return self.predicted.arrays.slo
 
     def workers(self, counts: Mapping[str, int]) -> NDArray[np.int64]:
-        """Type of every instance of a configuration, in the order of the types.
+        """Type of every instance.
 
-        Raises ValueError for an unknown type, a negative count, or no instance at all.
+        Raises ValueError for an unknown type, a negative count, or no instance.
         """
         for name, count in counts.items():
             if name not in self.types or count < 0:

@@ -1,7 +1,6 @@
-"""Queries drawn before a run: arrival times, batch sizes, and service draws.
+"""Queries drawn before a run: arrival times, batch sizes, service draws.
 
-Common random numbers: one seed gives the same gaps (scaled to the rate), batches and service draws for any policy,
-configuration and rate.
+Common random numbers: one seed gives the same draws for any policy, configuration and rate.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from hetserve.simulation.recording import Recording
 class Workload:
     """Queries in order of arrival; arrays are read-only.
 
-    batches: the distinct sizes. sizes: [query], index into them. gaps: [query], before each arrival, in mean gaps; for
-    INTEGER_POISSON the uniform draw behind it. service_draws: [query], uniform draw of the service time.
+    batches: distinct sizes. sizes: [query], index into them. gaps: [query], in mean gaps; for INTEGER_POISSON the
+    uniform draw. service_draws: [query], uniform.
     """
 
     arrivals: Arrivals
@@ -37,12 +36,12 @@ class Workload:
         return len(self.sizes)
 
     def on_knots(self, probabilities: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Place of each service draw [query] on rising probabilities: knot below, and weight of the next one."""
+        """Service draws [query] on rising probabilities: knot below, weight of the next."""
         below = (np.searchsorted(probabilities, self.service_draws, side="right") - 1).clip(0, len(probabilities) - 2)
         return below, (self.service_draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
 
     def times(self, rate: float) -> NDArray[np.float64]:
-        """Arrival times [query] in seconds at this mean rate [queries/s]."""
+        """Arrival times [query] in seconds at a mean rate [queries/s]."""
         if not (math.isfinite(rate) and rate > 0):
             raise ValueError(f"rate {rate}: must be a positive number of queries/s")
         if self.arrivals is Arrivals.INTEGER_POISSON:
@@ -57,7 +56,7 @@ def draw_workload(
 ) -> Workload:
     """Workload of `queries` queries; each kind of draw has its own random stream.
 
-    A recording has its own number of queries; missing batches are drawn from the mix.
+    A recording has its own number; missing batches are drawn.
     """
     if isinstance(arrivals, Recording):
         return record_workload(arrivals.times, arrivals.batches or mix, seed)
@@ -77,9 +76,9 @@ def draw_workload(
 
 
 def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, seed: int) -> Workload:
-    """Workload that replays arrival times [s], with recorded batches, one per time, or batches drawn from a mix.
+    """Workload that replays arrival times [s], with recorded batches or a mix.
 
-    Raises ValueError naming the position of a time that is not finite or decreases.
+    Raises ValueError, with the position, for a time that is not finite or decreases.
     """
     at = np.asarray(times, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(at) | (np.diff(at, prepend=-math.inf) < 0))
@@ -125,7 +124,7 @@ def _frozen(
 
 
 def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:
-    """Poisson numbers by inversion, so that one draw gives comparable gaps at every rate."""
+    """Poisson numbers by inversion, comparable at every rate."""
     top = int(mean + 12 * math.sqrt(mean) + 30)
     logs = np.arange(top + 1) * math.log(mean) - mean - np.cumsum(np.log(np.maximum(np.arange(top + 1), 1)))
     numbers = np.searchsorted(np.cumsum(np.exp(logs)), uniform, side="right")

@@ -1,4 +1,4 @@
-"""Builders and fakes for tests, ours and those of users."""
+"""Builders and fakes for tests."""
 
 from hetserve.testing.builders import instance_type, model_profile, service, with_overrides
 

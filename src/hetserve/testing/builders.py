@@ -1,4 +1,4 @@
-"""Valid manifests for tests; any field can be overridden by its path."""
+"""Valid manifests; any field can be overridden by its path."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ POD_TEMPLATE: Json = {
 
 
 def with_overrides(manifest: Json, overrides: Mapping[str, Any]) -> Json:
-    """Copy of a manifest with fields set (or REMOVED) by dotted path; a number in a path indexes a list.
+    """Copy with fields set (or REMOVED) by dotted path; numbers index lists.
 
-    Keys that hold dots themselves can be given as part of a Mapping value one level up.
+    Keys with dots go into a Mapping one level up.
     """
     result = copy.deepcopy(manifest)
     for path, value in overrides.items():
@@ -45,7 +45,7 @@ def with_overrides(manifest: Json, overrides: Mapping[str, Any]) -> Json:
 
 
 def service(name: str = "rm2", overrides: Mapping[str, Any] | None = None) -> Json:
-    """A valid InferenceService that asks for most throughput under 2.5 $/h."""
+    """MaxThroughput under 2.5 $/h."""
     manifest: Json = {
         "apiVersion": "hetserve.io/v1alpha1",
         "kind": "InferenceService",
@@ -63,7 +63,7 @@ def service(name: str = "rm2", overrides: Mapping[str, Any] | None = None) -> Js
 
 
 def instance_type(name: str = "g4dn.xlarge", overrides: Mapping[str, Any] | None = None) -> Json:
-    """A valid InstanceType with one T4, priced by the instance."""
+    """One T4, priced by the instance."""
     manifest: Json = {
         "apiVersion": "hetserve.io/v1alpha1",
         "kind": "InstanceType",
@@ -80,7 +80,7 @@ def instance_type(name: str = "g4dn.xlarge", overrides: Mapping[str, Any] | None
 
 
 def model_profile(name: str = "rm2-g4dn-xlarge", overrides: Mapping[str, Any] | None = None) -> Json:
-    """A valid ModelProfile with a fitted line."""
+    """With a fitted line."""
     manifest: Json = {
         "apiVersion": "hetserve.io/v1alpha1",
         "kind": "ModelProfile",

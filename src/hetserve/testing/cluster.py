@@ -1,4 +1,4 @@
-"""Nodes with GPUs, and pods, as raw objects of the API server."""
+"""Nodes with GPUs, and pods, as raw objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gpu_node(
     uid: str | None = None,
     listed: list[Json] | None = None,
 ) -> Json:
-    """A node with GPU Feature Discovery labels; `listed` puts GPUs into the annotation that overrides them."""
+    """A node with GPU Feature Discovery labels; `listed`: GPUs of the annotation."""
     metadata: Json = {
         "name": name,
         "uid": uid or f"uid-{name}",
@@ -53,9 +53,9 @@ def gpu_pod(
     terminating: bool = False,
     priority: int = 0,
 ) -> Json:
-    """A pod of our scheduler; with `node` and `gpu` ("0,2": several) it is bound as our binding would have bound it.
+    """A pod of our scheduler; with `node` and `gpu` ("0,2": several) as our binding leaves it.
 
-    `gpus` is the number of GPUs it asks for; with `memory_mib` 0 these are whole ones.
+    `gpus`: their number; with `memory_mib` 0 whole ones.
     """
     wishes = dict(annotations or {}) | ({} if product is None else {names.ANNOTATION_GPU_PRODUCT: product})
     metadata: Json = {
@@ -81,7 +81,7 @@ def plugin_pod(
     amount: str = "1",
     phase: str = "Running",
 ) -> Json:
-    """A pod of the default scheduler with GPUs that NVIDIA's device plugin chose."""
+    """A pod with GPUs of NVIDIA's device plugin."""
     raw = gpu_pod(name, model=None, node=node, phase=phase)
     raw["spec"]["schedulerName"] = "default-scheduler"
     amounts = {resource: amount}
@@ -90,7 +90,7 @@ def plugin_pod(
 
 
 def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
-    """Annotations that our binding writes; empty for a pod without GPUs."""
+    """Annotations of our binding."""
     if gpu is None:
         return {}
     each = ",".join([str(memory_mib)] * (gpu.count(",") + 1))
@@ -98,7 +98,7 @@ def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
 
 
 def _asked(memory_mib: int | str, gpus: int | None) -> Json:
-    """Extended resources of the container: memory of each GPU, number of GPUs, or that number of whole ones."""
+    """Extended resources of the container."""
     memory = {names.RESOURCE_GPU_MEMORY: str(memory_mib)} if memory_mib != 0 or gpus is None else {}
     return memory | ({} if gpus is None else {names.RESOURCE_GPU: str(gpus)})
 

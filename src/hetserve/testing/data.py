@@ -1,4 +1,4 @@
-"""Paths of the public measurements, for tests that check figures."""
+"""Paths of the public measurements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def reference_data(name: str) -> Path:
-    """Path of a file of the public measurements, for example `kairos/latency.csv`.
+    """Path of a file, for example `kairos/latency.csv`, below HETSERVE_DATA or ../shared/data.
 
-    Looks below HETSERVE_DATA, else below ../shared/data beside the repository. Where the file is absent the test
-    is skipped, or fails if HETSERVE_REQUIRE_DATA is 1: a check that never runs proves nothing.
+    Skips the test if the file is absent, or fails it if HETSERVE_REQUIRE_DATA is 1.
     """
     import pytest  # noqa: PLC0415  only tests call this
 

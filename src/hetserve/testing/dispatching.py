@@ -1,4 +1,4 @@
-"""Small systems, snapshots and random ones, for tests of dispatch policies and of the simulation."""
+"""Small and random systems and snapshots, for tests of dispatch and simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUXILIARY = (0.25, 0.45, 0.9, 1.6)
 
 
 def latency_model(*rows: Sequence[float], slo: float = SLO, batches: Sequence[int] = BATCHES) -> LatencyModel:
-    """Model with these mean service times by type; types are named a, b, c, ..."""
+    """Mean service times by type; types are named a, b, c, ..."""
     rows = rows or (BASE, AUXILIARY)
     return LatencyModel.of("abcdefgh"[: len(rows)], batches, np.array(rows, dtype=np.float64), slo)
 
@@ -33,7 +33,7 @@ def snapshot(
     model: LatencyModel | None = None,
     now: float = 0.0,
 ) -> DispatchSnapshot:
-    """Snapshot of a queue of (arrival, batch), ids from 100 on."""
+    """Queue of (arrival, batch), ids from 100 on."""
     model = model or latency_model()
     slo = model.arrays.slo
     waiting = tuple(Query(100 + i, batch, at, at + slo) for i, (at, batch) in enumerate(queue))
@@ -41,13 +41,13 @@ def snapshot(
 
 
 def table(means: Sequence[float], batches: Sequence[int] = BATCHES, variation: float = 0.0) -> TableProfile:
-    """Table profile; variation: coefficient of a log-normal spread at every batch, 0 for none."""
+    """variation: coefficient of a log-normal spread."""
     spread = Spread.of_variation(variation) if variation else None
     return TableProfile(tuple(batches), tuple(Seconds(m) for m in means), (spread,) * len(batches))
 
 
 def system(*rows: Sequence[float], slo: float = SLO, variation: float = 0.0) -> System:
-    """System of types a, b, ... at BATCHES; a row shorter than BATCHES serves the smaller batches only."""
+    """Types a, b, ... at BATCHES; a shorter row serves smaller batches only."""
     profiles: dict[str, LatencyProfile] = {
         name: table(row, BATCHES[: len(row)], variation)
         for name, row in zip("abcdefgh", rows or (BASE, AUXILIARY), strict=False)
@@ -62,7 +62,7 @@ _seconds = st.floats(0.01, 2.0)
 
 @st.composite
 def systems(draw: st.DrawFn) -> System:
-    """One to three types; the first serves every batch, the others perhaps only the smaller ones."""
+    """One to three types; the first serves every batch."""
     lengths = [len(BATCHES), *draw(st.lists(st.integers(1, len(BATCHES)), max_size=2))]
     rows = [draw(st.lists(_seconds, min_size=n, max_size=n)) for n in lengths]
     return system(*rows, slo=draw(st.floats(0.05, 5.0)), variation=draw(st.sampled_from((0.0, 0.3))))
@@ -70,7 +70,7 @@ def systems(draw: st.DrawFn) -> System:
 
 @st.composite
 def snapshots(draw: st.DrawFn, *, limited: bool = True) -> DispatchSnapshot:
-    """Queue and instances in any state, late queries and overdue instances among them.
+    """Queue and instances in any state, late ones included.
 
     limited: some types may be unable to serve large batches.
     """

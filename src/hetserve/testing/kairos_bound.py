@@ -1,4 +1,4 @@
-"""Kairos's upper bound for one configuration: as printed, and in closed form. Exact when called with Fractions."""
+"""Kairos's upper bound for one configuration: as printed, and in closed form; exact with Fractions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Number = TypeVar("Number", float, Fraction)
 
 
 def base_rate_for_large(q_base: Number, f: Number, t: Number) -> Number | None:
-    """Q_b^{s+}: rate of one base instance on queries larger than s; None if they take no time (t = 1).
+    """Q_b^{s+}: rate of one base instance on queries larger than s; None if t = 1.
 
-    A share f of queries is small and takes a share t of its time, so 1 - f of them take 1 - t.
+    A share f of queries is small and takes a share t of its time.
     """
     if t >= 1:
         return None
@@ -21,8 +21,8 @@ def base_rate_for_large(q_base: Number, f: Number, t: Number) -> Number | None:
 def paper_bound(u: int, q_base: Number, q_base_large: Number | None, aux_rate: Number, f: Number) -> Number:
     """Upper bound as printed (HPDC'23, Eq. 14 and 15), queries/s.
 
-    u: base instances; q_base: Q_b; q_base_large: Q_b^{s+}; aux_rate: sum of v_i Q_a^i; f: share of queries of at most
-    s items. Eq. 14 divides by f and 1 - f. f = 0 or no auxiliary rate: the base alone. f = 1: the rates add up.
+    u: base instances; q_base: Q_b; q_base_large: Q_b^{s+}; aux_rate: sum of v_i Q_a^i; f: share of queries of at most s
+    items. f = 0 or no auxiliary rate: the base alone. f = 1: the rates add up.
     """
     base_rate = u * q_base
     if f <= 0 or aux_rate <= 0:

@@ -1,7 +1,6 @@
-"""Independent oracle of the k best configurations: dynamic programming over every cost, slow and simple.
+"""Independent oracle of the k best configurations: dynamic programming over every cost.
 
-Per leader, the k highest auxiliary rates at each exact cost; then every base count with every cost. It shares with
-the search only the grid of rates.
+Shares with the search only the grid of rates.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from hetserve.planning.kbest.space import Floats, Ints
 
 
 def best_by_dp(space: Space, grid: Grid, top: int = 10) -> tuple[Floats, Ints]:
-    """Keys and costs of the `top` best configurations of a space without minima and shared resources."""
+    """Keys and costs of the `top` best of a space without minima and shared resources."""
     unit = int(np.gcd.reduce(space.prices))
     cells = space.budget // unit + 1
     prices = space.prices // unit
@@ -40,11 +39,11 @@ def best_by_dp(space: Space, grid: Grid, top: int = 10) -> tuple[Floats, Ints]:
 
 @njit
 def _with_type(table: Floats, price: int, weight: float, most: int) -> Floats:
-    """The k highest rates at each cost when up to `most` instances of one more type may be added."""
+    """The k highest rates at each cost with up to `most` instances of one more type."""
     cells, top = table.shape
     result = table.copy()
     if most * price >= cells - price:
-        for cost in range(price, cells):  # as many as the cost allows: one more than at a price less
+        for cost in range(price, cells):  # one more than at a price less
             for i in range(top):
                 if result[cost - price, i] < 0.0:
                     break
@@ -72,7 +71,7 @@ def _enter(row: Floats, value: float) -> None:
 
 @njit
 def _combine(table: Floats, base_price: int, most: int, base: float, slack: float) -> tuple[Floats, Ints]:
-    """The k best (key, cost) over all base counts and costs of one leader; a key of -1 where there are fewer."""
+    """The k best (key, cost) of one leader; a key of -1: none."""
     cells, top = table.shape
     keys, costs = np.full(top, -1.0), np.zeros(top, np.int64)
     for u in range(1, most + 1):

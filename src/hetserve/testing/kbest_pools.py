@@ -1,4 +1,4 @@
-"""Seeded pools to rank configurations of: full-size ones of several families, and small ones rich in ties and edges."""
+"""Seeded pools of configurations."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from hetserve.planning.kbest import Space
 
 FAMILIES: Final = ("plain", "tied", "nearly-all", "bases", "proportional", "coarse", "few")
-"""plain: prices and rates at random. tied: few prices, rates and limits. nearly-all: auxiliaries cover up to 99.9 % of
-the queries. bases: five types serve every batch. proportional: rates per price within a percent. coarse: whole cents
-and whole rates. few: where capped, 1 to 5 instances of each."""
+"""plain: random. tied: few prices, rates and limits. nearly-all: auxiliaries cover up to 99.9 % of the queries. bases:
+five types serve every batch. proportional: rates per price within a percent. coarse: whole cents and rates. few: if
+capped, 1 to 5 of each.
+"""
 
 
 def full_pool(
     seed: int, family: str, *, capped: bool, types: int = 20, budget: int = 100_000_000, cent: int = 100
 ) -> Space:
-    """A pool of 20 types at 100 $/h unless overridden; cent: all prices are multiples of it, micro-dollars."""
+    """20 types at 100 $/h by default; cent: prices are multiples of it, micro-dollars."""
     source = Random(f"{family}-{seed}-{capped}")  # noqa: S311
     step = {"tied": 100_000, "coarse": 10_000}.get(family, cent)
     prices = [_price(source, family, step) for _ in range(types)]
@@ -31,7 +32,7 @@ def full_pool(
     f = [1.0 if limit == 1000 else 0.2 + (most_covered - 0.2) * (limit / 900) ** 0.5 for limit in limits]
     base = source.uniform(10, 100)
     rates = [_rate(source, family, base / prices[0] * price) for price in prices[1:]]
-    # The smaller the queries that are left to the auxiliaries, the more of them they serve.
+    # The smaller the auxiliaries' queries, the more they serve.
     q_aux = [[rate * (1.8 - 0.8 * limit / 1000) for rate in rates] for limit in limits]
     most = [budget // price for price in prices]
     if capped:
@@ -53,7 +54,7 @@ def space(
     t: list[float],
     q_aux: list[list[float]],
 ) -> Space:
-    """Space without shared resources, at least one base and no other instance wanted."""
+    """Space without shared resources, at least one base."""
     size = len(prices)
     least = np.zeros(size, np.int64)
     least[0] = 1

@@ -1,7 +1,4 @@
-"""The event loop in plain Python with the policies' plain references: what the compiled loop is tested against.
-
-A thousand times slower, and written the obvious way: every snapshot is built anew from lists.
-"""
+"""The event loop in plain Python: the reference of the compiled one."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from hetserve.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What happened to one query; nan and -1 where it was never served, worker -2 where it was dropped."""
+    """One query; nan and -1 if never served, worker -2 if dropped."""
 
     start: float = math.nan
     finish: float = math.nan
@@ -36,7 +33,6 @@ class _Instance:
 def simulate_plainly(
     system: System, counts: Mapping[str, int], policy: Policy, workload: Workload, rate: float
 ) -> tuple[Fate, ...]:
-    """Fate of every query, by id."""
     return _Run(system, counts, policy, workload, rate).run()
 
 
@@ -99,7 +95,7 @@ class _Run:
         if instance.line:
             query = instance.line.pop(0)
             instance.free_at = now + instance.pending
-            # Subtracted as the compiled loop does it: a sum over the line would round differently.
+            # As in the compiled loop: a sum would round differently.
             instance.pending = instance.pending - self._predicted(instance, query) if instance.line else 0.0
             self._begin(now, instance, worker, query)
 

@@ -1,4 +1,4 @@
-"""Builders of planning problems and of the objects they are made of; every field can be overridden."""
+"""Builders of planning problems and their objects; every field can be overridden."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hetserve.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 
 
 def line(intercept_ms: float, slope_ms: float = 0.0, max_batch: int | None = None) -> LinearProfile:
-    """Linear profile in milliseconds."""
+    """Milliseconds."""
     return LinearProfile(Seconds(intercept_ms / 1e3), Seconds(slope_ms / 1e3), max_batch)
 
 
 def table(entries: Mapping[int, float | tuple[float, float]]) -> TableProfile:
-    """Table profile in milliseconds: {batch: mean} or {batch: (mean, p99)}."""
+    """{batch: mean} or {batch: (mean, p99)}, milliseconds."""
     pairs = {batch: value if isinstance(value, tuple) else (value, None) for batch, value in entries.items()}
     return TableProfile(
         tuple(pairs),
@@ -31,12 +31,12 @@ def table(entries: Mapping[int, float | tuple[float, float]]) -> TableProfile:
 
 
 def option(name: str, price: str, profile: LinearProfile | TableProfile, **fields: Any) -> TypeOption:
-    """Type option; price in $/h as text."""
+    """price: $/h as text."""
     return TypeOption(name, parse_money(price), profile, **fields)
 
 
 def kairos_types() -> tuple[TypeOption, ...]:
-    """Kairos's four types with the lines fitted to its measurements of RM2."""
+    """Kairos's four types with lines fitted to RM2."""
     return (
         option("g4dn.xlarge", "0.526", line(3.6991, 0.257456)),
         option("c5n.2xlarge", "0.432", line(2.5968, 0.386595)),
@@ -46,14 +46,14 @@ def kairos_types() -> tuple[TypeOption, ...]:
 
 
 def hetsev_types(**fields: Any) -> tuple[TypeOption, ...]:
-    """A fast, dear and a slow, cheap GPU type: 20 and 40 ms per query, 50 and 25 q/s."""
+    """A fast, dear and a slow, cheap GPU type: 50 and 25 q/s."""
     return (option("v100", "0.573", line(20), **fields), option("t4", "0.072", line(40), **fields))
 
 
 def problem(types: Iterable[TypeOption], **fields: Any) -> Problem:
-    """MaxThroughput under 2.5 $/h within 350 ms, every query of one batch, unless overridden.
+    """MaxThroughput under 2.5 $/h within 350 ms, queries of one batch.
 
-    budget in $/h as text or micro-dollars, slo_ms and percentile instead of slo.
+    budget: $/h as text or micro-dollars; slo_ms and percentile instead of slo.
     """
     latency, percentile = fields.pop("slo_ms", 350.0), fields.pop("percentile", 99.0)
     budget = fields.pop("budget", "2.5")
@@ -71,13 +71,13 @@ def problem(types: Iterable[TypeOption], **fields: Any) -> Problem:
 
 
 def min_cost(types: Iterable[TypeOption], load: float, **fields: Any) -> Problem:
-    """MinCost for a load of queries/s, filled to the last (threshold 1), launches free, unless overridden."""
+    """MinCost for a load [queries/s], threshold 1, launches free."""
     settings: dict[str, Any] = {"saturation_threshold": 1.0, "launch_weight": 0.0, "budget": None, **fields}
     return problem(types, objective="MinCost", load=QPS(load), **settings)
 
 
 def instance_type(name: str, hourly: str = "1", **spec: Any) -> InstanceType:
-    """InstanceType object; `per` and `labels` are taken out of spec."""
+    """`per` and `labels` are taken out of spec."""
     price = {"hourly": hourly, "per": spec.pop("per", "Instance")}
     metadata = {"name": name, "labels": spec.pop("labels", {})}
     body = {"apiVersion": API_VERSION, "kind": "InstanceType", "metadata": metadata, "spec": {"price": price, **spec}}
@@ -85,7 +85,7 @@ def instance_type(name: str, hourly: str = "1", **spec: Any) -> InstanceType:
 
 
 def model_profile(model: str, type_name: str, namespace: str = "default", name: str = "", **spec: Any) -> ModelProfile:
-    """ModelProfile object with a line of 10 ms, unless `latency` is given."""
+    """With a line of 10 ms by default."""
     latency = spec.pop("latency", {"linear": {"intercept": "10ms", "slope": "0ms"}})
     return ModelProfile.model_validate(
         {
@@ -98,7 +98,7 @@ def model_profile(model: str, type_name: str, namespace: str = "default", name: 
 
 
 def inference_service(model: str = "m", namespace: str = "default", **spec: Any) -> InferenceService:
-    """InferenceService object: MaxThroughput, 100 ms, 2.5 $/h, batch 1, unless overridden."""
+    """MaxThroughput, 100 ms, 2.5 $/h, batch 1 by default."""
     body = {
         "model": {"name": model},
         "slo": {"latency": "100ms"},

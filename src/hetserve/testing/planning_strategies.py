@@ -1,4 +1,4 @@
-"""Hypothesis strategies of planning problems, small enough for brute force and rich in ties and edges."""
+"""Hypothesis strategies of small planning problems, rich in ties and edges."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _NAMES = ("alpha", "beta", "delta", "gamma")
 
 @st.composite
 def mixes(draw: st.DrawFn) -> BatchMix:
-    """Mixes of one to four batches with whole weights."""
+    """One to four batches with whole weights."""
     batches = draw(st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True))
     return BatchMix.of((batch, draw(st.integers(1, 5))) for batch in batches)
 
 
 @st.composite
 def lines(draw: st.DrawFn) -> LinearProfile:
-    """Lines of 1 to 20 ms plus up to 10 ms per item, in whole milliseconds so that ties happen."""
+    """1 to 20 ms plus up to 10 ms per item, whole, so that ties happen."""
     return line(draw(st.integers(1, 20)), draw(st.integers(0, 10)), draw(st.none() | st.integers(5, 30)))
 
 
 @st.composite
 def type_options(draw: st.DrawFn, name: str) -> TypeOption:
-    """One type: price in whole cents, sometimes capped or wanted, sometimes running, sometimes slow to launch."""
+    """Price in whole cents; sometimes capped, wanted, running or slow to launch."""
     return TypeOption(
         name,
         MicroDollarsPerHour(draw(st.integers(1, 9)) * 10_000),
@@ -42,7 +42,7 @@ def type_options(draw: st.DrawFn, name: str) -> TypeOption:
 
 @st.composite
 def throughput_problems(draw: st.DrawFn) -> Problem:
-    """MaxThroughput problems of one to four types with at most some thousand configurations."""
+    """One to four types, at most some thousand configurations."""
     names = _NAMES[: draw(st.integers(1, 4))]
     types = tuple(draw(type_options(name)) for name in names)
     return problem(types, mix=draw(mixes()), slo_ms=draw(st.integers(5, 150)), budget=draw(st.integers(1, 25)) * 10_000)
@@ -50,7 +50,7 @@ def throughput_problems(draw: st.DrawFn) -> Problem:
 
 @st.composite
 def cost_problems(draw: st.DrawFn) -> Problem:
-    """MinCost problems of one to three types whose load needs few instances."""
+    """One to three types and few instances."""
     names = _NAMES[: draw(st.integers(1, 3))]
     types = tuple(draw(type_options(name)) for name in names)
     return min_cost(

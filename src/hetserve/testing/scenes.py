@@ -1,4 +1,4 @@
-"""Small clusters with a service, whose plans are easy to see: one T4 type as base, one CPU type as auxiliary."""
+"""Small clusters with a service: one T4 type as base, one CPU type as auxiliary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPE_LABEL = "node.kubernetes.io/instance-type"
 
 
 def node(name: str, kind: str, *, gpus: int = 0, mib: int = 15360, pods: int = 1) -> Json:
-    """A Ready node of an instance type with its GPUs, on which `pods` instances fit by CPU."""
+    """A Ready node with GPUs, on which `pods` instances fit by CPU."""
     labels = {_TYPE_LABEL: kind}
     if gpus:
         labels |= {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.count": str(gpus)}
@@ -32,7 +32,7 @@ def node(name: str, kind: str, *, gpus: int = 0, mib: int = 15360, pods: int = 1
 
 
 def cpu_type(overrides: Mapping[str, Any] | None = None) -> Json:
-    """The CPU type at 0.149 $/h."""
+    """0.149 $/h."""
     base = {"spec.price.hourly": "0.149", "spec.resources": {"cpu": "3", "memory": "12Gi"}}
     raw = instance_type(CPU_TYPE, {**base, **(overrides or {})})
     del raw["spec"]["gpu"]
@@ -40,13 +40,13 @@ def cpu_type(overrides: Mapping[str, Any] | None = None) -> Json:
 
 
 def cpu_profile(name: str = "rm2-r5n-large", model: str = "rm2") -> Json:
-    """A line too slow for the largest batches within 350 ms."""
+    """Too slow for the largest batches within 350 ms."""
     linear = {"intercept": "5ms", "slope": "0.9ms"}
     return model_profile(name, {"spec.model": model, "spec.instanceType": CPU_TYPE, "spec.latency": {"linear": linear}})
 
 
 def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str, Any] | None = None) -> list[Json]:
-    """Nodes, types, profiles and the service rm2 with 2.5 $/h; few of its queries need the GPU."""
+    """Nodes, types, profiles and the service rm2 with 2.5 $/h."""
     mix = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
     return [
         *(node(f"gpu-{i}", GPU_TYPE, gpus=1) for i in range(gpu_nodes)),

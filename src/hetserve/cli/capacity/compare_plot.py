@@ -19,7 +19,7 @@ _LABEL_WIDTH = 24
 
 
 def draw(results: Sequence[Compared], path: str) -> None:
-    """Draws one panel per service. Raises OSError if the file cannot be written."""
+    """One panel per service. Raises OSError."""
     shown = [result for result in results if result.entries] or list(results)
     widest = max(len(result.plans) * len(result.policies) for result in shown)
     figure = new_figure(max(7.5, 2.5 + 0.62 * widest), 4.8 * len(shown))
@@ -59,7 +59,7 @@ def _name(plan: Plan) -> str:
 
 
 def _label(axes: Axes, bars: BarContainer, rates: Sequence[float], result: Compared) -> None:
-    """Writes figures inside the bars, away from the line of the bound, and above bars that are too short."""
+    """Writes figures inside the bars, or above those that are too short."""
     tall = 0.12 * max(entry.rate for entry in result.entries)
     inside = [f"{rate:.4g}" if rate >= tall else "" for rate in rates]
     above = [f"{rate:.4g}" if rate < tall else "" for rate in rates]

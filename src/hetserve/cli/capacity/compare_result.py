@@ -1,4 +1,4 @@
-"""What `hetserve compare` answers, as a document and as a table; keys are part of the interface."""
+"""The answer of `hetserve compare`; keys are part of the interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class PlanUnderPolicy:
-    """One planner's configuration under one dispatch policy, with the load that it holds."""
+    """One planner's configuration under one dispatch policy, and the load that it holds."""
 
     plan: Plan
     policy: str
@@ -31,20 +31,20 @@ class PlanUnderPolicy:
 
     @property
     def violation_ratio(self) -> float | None:
-        """Share of late queries at the allowable rate over all seeds; None if no rate is allowed."""
+        """Share of late queries at the allowable rate over all seeds; None without one."""
         queries = sum(report.queries for report in self.held.reports)
         return sum(report.violations for report in self.held.reports) / queries if queries else None
 
     @property
     def worst_delay(self) -> float | None:
-        """Longest delay of a query [s]; None if there is no finite one."""
+        """Longest delay of a query [s]."""
         worst = [r.worst_delay for r in self.held.reports if math.isfinite(r.worst_delay)]
         return max(worst) if worst else None
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """entries: by planner, then policy, in the order asked. refused: infeasible plans."""
+    """entries: by planner, then policy, as asked. refused: infeasible plans."""
 
     service: str
     model: str
@@ -60,7 +60,7 @@ class Compared:
 
     @property
     def best(self) -> PlanUnderPolicy | None:
-        """Entry with the highest rate; of equal ones the cheapest, then the first."""
+        """The highest rate, then the cheapest, then the first."""
         return min(self.entries, key=lambda e: (-e.rate, e.plan.cost), default=None)
 
     def at(self, plan: Plan, policy: str) -> PlanUnderPolicy:
@@ -68,7 +68,7 @@ class Compared:
 
 
 def refusals(result: Compared) -> list[str]:
-    """One line per reason why there is no plan, with its planners."""
+    """One line per reason, with its planners."""
     said: dict[str, list[str]] = {}
     for plan in result.refused:
         said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)
@@ -76,7 +76,7 @@ def refusals(result: Compared) -> list[str]:
 
 
 def document(result: Compared) -> dict[str, Any]:
-    """The answer of `-o json` for one service."""
+    """`-o json` for one service."""
     best = result.best
     return {
         "service": result.service,
@@ -110,7 +110,6 @@ def _entry(entry: PlanUnderPolicy) -> dict[str, Any]:
 
 
 def table(results: Sequence[Compared]) -> str:
-    """One block per service, every figure with its unit."""
     return text_of([_block(result) for result in results])
 
 
@@ -149,7 +148,7 @@ def _plans(result: Compared) -> Table:
 
 
 def _alike(result: Compared) -> list[tuple[Plan, str]]:
-    """The first plan of every configuration, with all planners that chose it: they hold the same."""
+    """The first plan of each configuration, with all planners that chose it."""
     names: dict[Counts, list[str]] = {}
     firsts: list[Plan] = []
     for plan in result.plans:

@@ -1,4 +1,4 @@
-"""How much is simulated, and how its queries come: the options, and what they amount to."""
+"""How much is simulated, and how its queries come."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 class Effort:
     """How much to simulate.
 
-    queries: per run. jobs: threads. asked: queries as given, if they were raised so that overload shows. arrivals:
-    one of DRAWN_ARRIVALS, or a recording, whose length overrides `queries`. warm_up: first queries of a run, which are
-    served but not counted.
+    queries: per run. jobs: threads. asked: queries as given, if they were raised. arrivals: a recording's length
+    overrides `queries`. warm_up: first queries, served but not counted.
     """
 
     queries: int
@@ -56,7 +55,7 @@ class Effort:
 
 
 def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
-    """What was asked and simulated, as the documents of several commands show it."""
+    """Keys that several documents share."""
     return {
         "sloSeconds": problem.slo.latency,
         "percentile": problem.slo.percentile,
@@ -114,7 +113,7 @@ _output_option = click.option("-o", "--output", type=click.Choice(FORMATS), defa
 
 
 def effort_options(queries: int, seeds: str) -> Decorator:
-    """Options for the amount of simulation; `seeds` describes the default number of seeds."""
+    """`seeds`: the default number of seeds, in words."""
     queries_option = click.option(
         "--queries",
         type=click.IntRange(100, 100_000_000),
@@ -139,7 +138,7 @@ def effort_options(queries: int, seeds: str) -> Decorator:
 
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
-    """Removes the overrides and the effort from a command's options and returns them."""
+    """Removes overrides and effort from a command's options."""
     overrides = Overrides(
         **{name: options.pop(name) for name in ("budget", "slo", "percentile", "mix", "base") if name in options}
     )
@@ -159,7 +158,7 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort
 
 
 def _as_recorded(recording: Recording, overrides: Overrides, effort: Effort) -> tuple[Overrides, Effort]:
-    """Takes mix and number of queries from a recording; exits if --batches gives another mix."""
+    """Mix and number of queries of a recording; exits if --batches gives another mix."""
     if recording.mix is not None:
         if overrides.mix is not None:
             refuse("--batches and the column batch of --arrivals contradict each other; give one of them")

@@ -1,4 +1,4 @@
-"""Reads manifests and options into planning problems, for all commands that plan or simulate."""
+"""Reads manifests and options into planning problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Options that override fields of the manifests; None keeps the manifest's value or the default."""
+    """Options that override fields of the manifests; None: not given."""
 
     planner: str | None = None
     budget: MicroDollarsPerHour | None = None
@@ -38,7 +38,6 @@ class Overrides:
         return PlanSettings(base=self.base, **{name: value for name, value in given.items() if value is not None})
 
     def upon(self, problem: Problem) -> Problem:
-        """Returns the problem with the overridden fields replaced."""
         if self.budget is not None:
             problem = dataclasses.replace(problem, budget=self.budget)
         if self.mix is not None:
@@ -54,7 +53,7 @@ class Overrides:
 
 
 def read(files: tuple[str, ...]) -> Manifests:
-    """Objects of the files; exits with every error that the files contain."""
+    """Objects of the files; exits with all errors."""
     from hetserve.api.manifests import ManifestError, read_manifests  # noqa: PLC0415
 
     try:
@@ -64,7 +63,7 @@ def read(files: tuple[str, ...]) -> Manifests:
 
 
 def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> list[InferenceService]:
-    """Services with that name (NAME or NAMESPACE/NAME), or all; exits if there is none."""
+    """Services of that name (NAME or NAMESPACE/NAME; None: all); exits if there is none."""
     from hetserve.planning.offers import namespace_of  # noqa: PLC0415
 
     named = [(f"{namespace_of(one)}/{one.metadata.name}", one) for one in manifests.services]
@@ -77,7 +76,7 @@ def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> li
 
 
 def problem_of(service: InferenceService, manifests: Manifests, overrides: Overrides) -> Problem | Unplannable:
-    """The service's problem with the overrides, or why it cannot be planned; exits if an option names no known type."""
+    """The service's problem with the overrides, or why there is none; exits for an unknown type."""
     from hetserve.planning import Unplannable, build_problem  # noqa: PLC0415
 
     problem = build_problem(service, manifests.types, manifests.profiles, settings=overrides.settings())

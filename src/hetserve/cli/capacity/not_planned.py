@@ -1,4 +1,4 @@
-"""Reports services that cannot be planned beside the answers for the others."""
+"""Reports services without a plan beside the answers for the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class NotPlannedError(Exception):
-    """The service has no plan: a reason of hetserve.api.conditions, and one sentence."""
+    """No plan: a reason of hetserve.api.conditions, and one sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -29,21 +29,19 @@ class NotPlannedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NotPlanned:
-    """A service without a plan, with the reason."""
-
     service: str
     model: str
     reason: str
     message: str
 
     def document(self) -> dict[str, Any]:
-        """The answer of `-o json` for the service."""
+        """`-o json` for the service."""
         outcome = {"feasible": False, "reason": self.reason, "message": self.message}
         return {"service": self.service, "model": self.model, **outcome}
 
 
 def planned(problem: Problem | Unplannable) -> Problem:
-    """Returns the problem, or raises NotPlannedError with the reason why there is none."""
+    """The problem itself. Raises NotPlannedError."""
     from hetserve.planning import Unplannable  # noqa: PLC0415
 
     if isinstance(problem, Unplannable):
@@ -52,7 +50,7 @@ def planned(problem: Problem | Unplannable) -> Problem:
 
 
 def each(services: Iterable[InferenceService], work: Callable[[InferenceService], T]) -> list[T | NotPlanned]:
-    """Results of `work` for every service, in order; NotPlanned for each that raised NotPlannedError."""
+    """Results of `work` in order; NotPlanned for a NotPlannedError."""
     found: list[T | NotPlanned] = []
     for one in services:
         try:
@@ -63,7 +61,6 @@ def each(services: Iterable[InferenceService], work: Callable[[InferenceService]
 
 
 def answered(found: Sequence[T | NotPlanned]) -> list[T]:
-    """Results without the NotPlanned."""
     return [one for one in found if not isinstance(one, NotPlanned)]
 
 
@@ -73,7 +70,7 @@ def answers(
     document: Callable[[T], dict[str, Any]],
     table: Callable[[Sequence[T]], str],
 ) -> str:
-    """Every service's answer in `form`; a document includes the refused services, a table does not."""
+    """All answers in `form`; a table leaves out the refused services."""
     if form == "table":
         results = answered(found)
         return table(results) if results else ""
@@ -89,7 +86,7 @@ def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
 
 
 def exit_code(reasons: Iterable[str], *, infeasible: bool) -> int:
-    """Exit code for these reasons of refused services; an invalid spec is bad input."""
+    """An invalid spec is bad input."""
     if Reason.SPEC_INVALID in {str(reason) for reason in reasons}:
         return EXIT_BAD_INPUT
     return EXIT_INFEASIBLE if infeasible else 0

@@ -1,4 +1,4 @@
-"""`hetserve plan`: plans services from manifests, without a cluster."""
+"""`hetserve plan`: plans services from manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hetserve.planning import Plan, Problem
 
 _QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
-"""Full simulation of one configuration: least and most queries per run, number of seeds, first seed."""
+"""Full simulation of a configuration: least and most queries per run, seeds, first seed."""
 
 
 @click.command()
@@ -67,7 +67,7 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
 
 
 def _answer(results: list[ServicePlan], output: str, notes: Sequence[str]) -> NoReturn:
-    """Writes plans to stdout and everything else to stderr, and exits."""
+    """Writes plans to stdout, the rest to stderr, and exits."""
     text = _text(results, output)
     for note in notes:
         messages.note(note)
@@ -80,7 +80,7 @@ def _answer(results: list[ServicePlan], output: str, notes: Sequence[str]) -> No
 
 
 def _text(results: list[ServicePlan], output: str) -> str:
-    """A table shows feasible plans only, a document all."""
+    """A table shows feasible plans only."""
     if output == "table":
         from hetserve.cli.capacity.plan_table import table  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ def _seed(policy: str | None, given: int | None) -> int:
 
 
 def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) -> Plan:
-    """Plans by the full simulation under `policy`; exits if the planner does not simulate."""
+    """Plans by the full simulation; exits if the planner does not simulate."""
     from hetserve.cli.capacity.serving import evaluator  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
@@ -140,10 +140,7 @@ def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) ->
 
 
 def _long_enough(problem: Problem, effort: Effort) -> Effort:
-    """Raises the queries per run so that overload shows at the highest bound; exits if they exceed _MOST.
-
-    In runs that are too short, hundreds of instances appear to hold any rate.
-    """
+    """Raises the queries per run until overload shows; exits beyond _MOST."""
     from hetserve.cli.capacity.serving import long_enough  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 

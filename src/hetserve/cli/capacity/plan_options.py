@@ -16,7 +16,6 @@ from hetserve.registry.planners import OBJECTIVES, PLANNERS, default_planner, ev
 
 
 def _enumerated(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -75,5 +74,4 @@ _OPTIONS = (
 
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a command with FILE... and these options."""
     return upon(command, _OPTIONS)

@@ -31,7 +31,7 @@ _STYLES: Final = {
 
 
 def draw(results: Sequence[ServicePlan], path: str) -> None:
-    """Draws a row per feasible plan; there must be one. Raises OSError if the file cannot be written."""
+    """A row per feasible plan; there must be one. Raises OSError."""
     plans = [(one, one.problem, one.plan) for one in results if one.problem is not None and isinstance(one.plan, Plan)]
     shown = [(result, problem, plan) for result, problem, plan in plans if plan.feasible]
     heights = [_height(plan) for _, _, plan in shown]
@@ -46,12 +46,12 @@ def draw(results: Sequence[ServicePlan], path: str) -> None:
 
 
 def _height(plan: Plan) -> float:
-    """Height of a row [inches]."""
+    """Inches."""
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
 def _entries(plan: Plan) -> list[tuple[str, RankedConfiguration]]:
-    """The ranking with its ranks, then the chosen configuration and the best single type if they are not in it."""
+    """The ranking, then the chosen configuration and the best single type if missing."""
     shown = [(f"{number}", entry) for number, entry in enumerate(plan.ranking, start=1)]
     alone = next((one.candidate for one in plan.evaluated if _types(one.candidate) == 1), None)
     for entry in (next((one.candidate for one in plan.evaluated if one.candidate.counts == plan.counts), None), alone):
@@ -120,7 +120,7 @@ def _quiet(axes: Axes) -> None:
 
 
 def _label(rank: str, entry: RankedConfiguration) -> str:
-    """Rank and configuration; a long one is broken at a plus sign."""
+    """Rank and configuration, broken if long."""
     parts = summary_parts(entry.counts)
     text = "+".join(parts)
     if len(text) > _LONGEST_LABEL:
@@ -131,7 +131,7 @@ def _label(rank: str, entry: RankedConfiguration) -> str:
 
 
 def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
-    """Draws the plan, the runner-up, the best single type, the next step, the rest of the ranking, and the limits."""
+    """Plan, runner-up, best single type, next step, ranking and limits."""
     axes = figure.subplots()
     named = _named(problem, plan)
     shown = {entry.counts for _, _, entry in named}
@@ -158,7 +158,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
 
 
 def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
-    """Label, first role and figures of each configuration with a role; one with several roles is drawn once."""
+    """Label, first role and figures per configuration."""
     found = [(_ROLE_CHOSEN, RankedConfiguration(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
     if plan.runner_up is not None:
         found.append((_SECOND, plan.runner_up))

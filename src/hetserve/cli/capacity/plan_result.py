@@ -1,4 +1,4 @@
-"""What `hetserve plan` answers, as a document; keys are part of the interface."""
+"""`hetserve plan`'s document; keys are part of the interface."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hetserve.units import format_money
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """The plan of one declared service, or why there is none.
+    """A service's plan.
 
-    problem: None if the service is unplannable. seed: first seed of the simulation; None if nothing was simulated.
+    problem: None if unplannable. seed: of the simulation; None: nothing was simulated.
     """
 
     declared: InferenceService
@@ -44,7 +44,7 @@ class ServicePlan:
 
 
 def document(result: ServicePlan) -> dict[str, Any]:
-    """The answer of `-o json` for one service; cost and rate of an infeasible plan are null."""
+    """`-o json` for one service; cost and rate of an infeasible plan are null."""
     head = {
         "service": result.service,
         "model": result.declared.spec.model.name,
@@ -84,7 +84,7 @@ def _runner_up(plan: Plan) -> dict[str, Any] | None:
 
 
 def _next_step(plan: Plan) -> dict[str, Any] | None:
-    """proven: false if a search gave up; then extra is an upper and gainQPS a lower limit."""
+    """proven false: extra is an upper and gainQPS a lower limit."""
     step = plan.next_step
     if step is None:
         return None
@@ -103,7 +103,6 @@ def _candidate(plan: Plan, entry: RankedConfiguration) -> dict[str, Any]:
 
 
 def _evaluated(plan: Plan) -> dict[str, Any]:
-    """Fields of planners that evaluate; empty for the others."""
     if not plan.evaluated:
         return {}
     entries = [{**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6)} for one in plan.evaluated]

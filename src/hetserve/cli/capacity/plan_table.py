@@ -1,4 +1,4 @@
-"""What `hetserve plan` answers, as a table. Kept out of plan_result so that `-o json` does not import rich."""
+"""`hetserve plan`'s table; apart, so that `-o json` does not import rich."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetserve.units import format_money
 
 
 def table(results: Sequence[ServicePlan]) -> str:
-    """One block per feasible plan, every column with its unit; coloured only on a terminal."""
+    """One block per feasible plan."""
 
     def draw(console: Console) -> None:
         for number, result in enumerate(results):
@@ -79,7 +79,7 @@ def _served_by(plan: Plan, name: str) -> str:
 
 
 def _ranking(plan: Plan) -> Table:
-    """The ranking, then evaluated configurations outside it, best first; with the simulated rates if there are any."""
+    """The ranking, then other evaluated configurations, best first."""
     held = {one.candidate.counts: one.held for one in plan.evaluated}
     ranked = {entry.counts for entry in plan.ranking}
     others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]

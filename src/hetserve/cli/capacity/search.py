@@ -1,4 +1,4 @@
-"""`hetserve search`: searches the best configuration by simulation, with several methods."""
+"""`hetserve search`: searches the best configuration by simulation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
     for needed in {member.needs for member in SEARCH_METHODS if member.name in methods and member.needs}:
-        import_module(needed)  # reports a missing package now, not after minutes of the other methods
+        import_module(needed)  # reports a missing package before the other methods run
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 
@@ -120,7 +120,7 @@ def _search(  # noqa: PLR0917
 
 
 def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
-    """Number of configurations. Raises NotPlannedError if a method needs a list of them and it would be too long."""
+    """Number of configurations. Raises NotPlannedError if a method cannot list them."""
     from hetserve.planning.formatting import money_text  # noqa: PLC0415
     from hetserve.planning.search.space import LARGEST_SPACE, space_size  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from hetserve.planning.formatting import latency_text
 
 
 def draw(results: Sequence[Searched], path: str) -> None:
-    """Draws one panel per service. Raises OSError if the file cannot be written."""
+    """One panel per service. Raises OSError."""
     figure = new_figure(8, 4.6 * len(results))
     for result, axes in zip(results, figure.subplots(len(results), 1, squeeze=False)[:, 0], strict=True):
         _panel(result, axes)

@@ -1,4 +1,4 @@
-"""What `hetserve search` answers, as a document and as a table; keys are part of the interface."""
+"""The answer of `hetserve search`; keys are part of the interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MethodTrace:
 
     @property
     def best(self) -> int:
-        """Index of the best evaluation; the first of equal ones."""
+        """Index of the best evaluation, ties to the first."""
         return max(range(len(self.tried)), key=lambda i: (self.tried[i][1], -i))
 
     @property
@@ -38,7 +38,7 @@ class MethodTrace:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """traces: by method, in the order asked."""
+    """traces: by method, as asked."""
 
     service: str
     model: str
@@ -58,7 +58,7 @@ class Searched:
 
 
 def document(result: Searched) -> dict[str, Any]:
-    """The answer of `-o json` for one service."""
+    """`-o json` for one service."""
     return {
         "service": result.service,
         "model": result.model,
@@ -84,7 +84,6 @@ def _tried(result: Searched, counts: Counts, rate: float) -> dict[str, Any]:
 
 
 def table(results: Sequence[Searched]) -> str:
-    """One block per service, every figure with its unit."""
     return text_of([_block(result) for result in results])
 
 
@@ -109,7 +108,7 @@ def _found(result: Searched, trace: MethodTrace) -> str:
 
 
 def _tries(result: Searched, trace: MethodTrace) -> Table:
-    """First evaluations of a method; `-o json` has all."""
+    """First evaluations of a method."""
     more = len(trace.tried) - _SHOWN
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title_justify="left", title=trace.method)
     grid.caption = f"{more} more in -o json" if more > 0 else None

@@ -1,4 +1,4 @@
-"""Simulates a configuration under a dispatch policy, at a given rate or at the highest at which the SLO holds."""
+"""Simulates a configuration under a dispatch policy, at a rate or at the highest that the SLO allows."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ _CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
 MOST_AT_A_RATE = 5_000_000
 MOST_TO_FIND = 1_000_000
 MOST_TO_TRY_MANY = 200_000
-"""Most queries per run if a long SLO needs more: each takes about a minute (one rate, one scan, a dozen scans)."""
+"""Most queries per run for a long SLO; about a minute each (one rate, one scan, a dozen scans)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """The load that a configuration holds under a policy.
 
-    fluid: fluid bound [queries/s]. ceiling: most queries/s in the long run, however late. reports: runs at the
-    allowable rate, by seed.
+    fluid: fluid bound [queries/s]. ceiling: most queries/s, however late. reports: at the allowable rate, by seed.
     """
 
     allowable: Allowable
@@ -55,7 +54,6 @@ class Held:
 
 
 def system_of(problem: Problem) -> System:
-    """The simulated system of a problem: its types at the batches of its mix."""
     profiles = {option.name: option.profile for option in problem.types}
     return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
 
@@ -68,7 +66,7 @@ def run_at(  # noqa: PLR0917
     effort: Effort,
     shown: Steps | None = None,
 ) -> list[RunReport]:
-    """Runs at `rate` [queries/s]: one report per seed."""
+    """One report per seed; rate in queries/s."""
     system = system_of(problem)
 
     def run(seed: int) -> RunReport:
@@ -85,10 +83,7 @@ def run_at(  # noqa: PLR0917
 def find_allowable(
     problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
 ) -> Held:
-    """Highest rate at which the SLO holds, with runs at that rate.
-
-    With fewer than three seeds each seed is judged alone.
-    """
+    """Highest rate at which the SLO holds; with fewer than three seeds each is judged alone."""
     fluid = fluid_rate(problem, counts)
     found = _allowable(problem, counts, policy, fluid, effort, note)
     reports = run_at(problem, counts, policy, found.rate, effort) if found.rate > 0 else []
@@ -96,9 +91,9 @@ def find_allowable(
 
 
 def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
-    """Raises the queries per run so that overload shows at rates up to `rate` [queries/s]; a recording is kept.
+    """Raises the queries per run until overload shows at `rate` [queries/s]; keeps a recording.
 
-    Raises NotPlannedError if more than `most` queries are needed.
+    Raises NotPlannedError beyond `most` queries.
     """
     least = fewest_queries(problem.slo.latency, rate) + effort.warm_up
     if least <= effort.queries or effort.recording is not None:
@@ -114,12 +109,12 @@ def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Eff
 
 
 def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Rate [queries/s] at which the scan of a configuration starts; it determines the length of the runs."""
+    """Rate [queries/s] at which a scan starts."""
     return fluid_rate(problem, counts) or _fastest(problem, counts)
 
 
 def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy:
-    """Policy of that name; a setting that climbs, as the threshold of DeepRecSys, is found for this configuration."""
+    """Policy of that name; climbs to a setting as DeepRecSys's threshold."""
     setting = DISPATCH_POLICIES[name].climbs
     if setting is None:
         return make_policy(name)
@@ -135,12 +130,12 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
 
 
 def most_trials(effort: Effort) -> int:
-    """Most rates that a scan tries; seeds that are judged alone have a scan each."""
+    """Most rates that a scan tries."""
     return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
 def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Fluid bound [queries/s] of a configuration; 0 if it cannot serve every batch within the SLO."""
+    """Fluid bound [queries/s]; 0 if some batch misses the SLO."""
     from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
 
     model = system_of(problem).predicted
@@ -148,7 +143,7 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Most queries/s of a configuration in the long run, however late."""
+    """Most queries/s, however late."""
     return ceiling(system_of(problem), counts, problem.mix)
 
 
@@ -184,7 +179,7 @@ def _allowable(  # noqa: PLR0917
 
 
 def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Rate [queries/s] of all instances on their fastest query: where to scan down from if there is no fluid bound."""
+    """Rate [queries/s] of all instances on their fastest query: start of a scan without fluid bound."""
     fastest = {
         option.name: min(mean for b in problem.mix.batches if (mean := option.profile.mean(b)) is not None)
         for option in problem.types
@@ -193,7 +188,7 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
-    """Function from a configuration to its allowable rate under `policy`; simulates each configuration once."""
+    """Allowable rate of a configuration under `policy`; simulates each once."""
     known: dict[Counts, float] = {}
 
     def evaluate(counts: Counts) -> float:

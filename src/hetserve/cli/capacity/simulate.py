@@ -1,4 +1,4 @@
-"""`hetserve simulate`: simulates a configuration under load, with the noise of the profiles."""
+"""`hetserve simulate`: simulates a configuration under load."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _simulate(  # noqa: PLR0917
 
 
 def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
-    """Instances of every type: as given, else of the default plan. Raises NotPlannedError if that is infeasible."""
+    """Instances per type: as given, else of the default plan. Raises NotPlannedError."""
     from hetserve.planning import plan  # noqa: PLC0415
 
     known = [option.name for option in problem.types]

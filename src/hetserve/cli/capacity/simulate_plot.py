@@ -13,7 +13,7 @@ from hetserve.planning.formatting import qps_text
 
 
 def draw(results: Sequence[Simulated], path: str) -> None:
-    """Draws two panels per service. Raises OSError if the file cannot be written."""
+    """Two panels per service. Raises OSError."""
     figure = new_figure(10, 4 * len(results))
     rows = figure.subplots(len(results), 2, squeeze=False)
     for result, (left, right) in zip(results, rows, strict=True):

@@ -1,4 +1,4 @@
-"""What `hetserve simulate` answers, as a document and as a table; keys are part of the interface."""
+"""The answer of `hetserve simulate`; keys are part of the interface."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hetserve.units import format_money
 class Simulated:
     """Simulation of one service.
 
-    reports: by seed, empty if no rate is allowed. ceiling: most queries/s in the long run, however late. found:
-    None if the command gave a rate.
+    reports: by seed; empty without an allowable rate. ceiling: most queries/s, however late. found: None if a rate was
+    given.
     """
 
     service: str
@@ -44,7 +44,7 @@ class Simulated:
 
     @property
     def violation_ratio(self) -> float | None:
-        """Share of late queries over all seeds; None if nothing was run."""
+        """Share of late queries over all seeds; None: nothing ran."""
         queries = sum(report.queries for report in self.reports)
         return sum(report.violations for report in self.reports) / queries if queries else None
 
@@ -63,7 +63,7 @@ class Simulated:
 
     @property
     def unstable(self) -> bool:
-        """Whether the backlog grows without end at the given load, even if few queries are late yet."""
+        """Whether the backlog grows without end at the given load."""
         return self.found is None and (self.rate >= self.ceiling or grows(self.backlogs))
 
     @property
@@ -76,7 +76,7 @@ class Simulated:
         return max(worst) if worst else None
 
     def utilisation(self) -> dict[str, float]:
-        """Busy share of the instances by type, mean over the seeds."""
+        """Busy share by type, mean over the seeds."""
         names = [option.name for option in self.problem.types]
         by_type = {
             name: [use.utilisation for r in self.reports for use in r.types if use.name == name] for name in names
@@ -86,7 +86,7 @@ class Simulated:
     def deciles(self) -> list[tuple[int, int, int, int]]:
         """(smallest batch, largest batch, queries, violations) per tenth of the queries, over all seeds.
 
-        Seeds may have different limits of a tenth; the widest are returned.
+        Of different limits the widest.
         """
         found: dict[int, tuple[int, int, int, int]] = {}
         for report in self.reports:
@@ -98,7 +98,7 @@ class Simulated:
 
 
 def document(result: Simulated) -> dict[str, Any]:
-    """The answer of `-o json` for one service."""
+    """`-o json` for one service."""
     slo, found = result.problem.slo, result.found
     rate: dict[str, Any] = {"offeredQPS": result.rate}
     if found is not None:
@@ -140,7 +140,6 @@ def document(result: Simulated) -> dict[str, Any]:
 
 
 def table(results: Sequence[Simulated]) -> str:
-    """One block per service, every figure with its unit."""
     return text_of([_block(result) for result in results])
 
 
@@ -172,7 +171,6 @@ def _answer(result: Simulated) -> str:
 
 
 def _growth(result: Simulated) -> str:
-    """Words for an unstable load."""
     text = f": unstable: the backlog grows, {growth_text(result.backlogs)}"
     if result.rate >= result.ceiling:
         text += f"; in the long run the instances serve less than {qps_text(result.ceiling)}"

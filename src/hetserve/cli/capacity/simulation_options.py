@@ -1,4 +1,4 @@
-"""Options that all simulating commands share."""
+"""Options of simulating commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """Option callback: `g4dn.xlarge=1,r5n.large=13`, with at least one instance."""
+    """Option callback: `g4dn.xlarge=1,r5n.large=13`, at least one instance."""
     found = numbers(ctx, param, value)
     if found is not None and not any(found.values()):
         raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
@@ -26,7 +26,7 @@ def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dic
 
 
 def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """Option callback: as `counts`, but all numbers may be 0."""
+    """As `counts`; all may be 0."""
     if value is None:
         return None
     found: dict[str, int] = {}
@@ -43,7 +43,7 @@ def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> di
 
 
 def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
-    """Option callback: a mix of batch sizes, by name or from a file."""
+    """Option callback: a mix of batch sizes."""
     if value is None:
         return None
     from hetserve.demand import parse_batches  # noqa: PLC0415
@@ -57,7 +57,7 @@ def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> Ba
 
 
 def names_of(known: tuple[str, ...]) -> values.Callback:
-    """Option callback for a comma-separated list of known names, without duplicates."""
+    """Option callback: comma-separated distinct known names."""
 
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
         if value is None:
@@ -94,7 +94,7 @@ batches_option = click.option(
 
 
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a command with FILE... and the options that override the files."""
+    """FILE... and the options that override it."""
     return upon(
         command,
         (
@@ -110,7 +110,7 @@ def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    """Decorates a command with options, in this order in `--help`."""
+    """Decorates a command with options, in this order."""
     for option in reversed(options):
         command = option(command)
     return command

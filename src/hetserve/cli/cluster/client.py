@@ -1,7 +1,6 @@
-"""Client for the cluster of the user's kubeconfig: get, paged list, patch, watch.
+"""Client for the cluster of the user's kubeconfig: get, paged list, patch, watch, as raw JSON.
 
-Sends raw JSON with the configuration and TLS of the client library, so that every kind of credentials works as in
-kubectl. Every failure is a ClusterError, which ends the command with one line and exit code 2.
+The client library does configuration and TLS. Every failure is a ClusterError: one line, exit code 2.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from hetserve.files import UnreadableError, check_file
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
-"""Reduces an object to what the caller needs; None drops it."""
+"""Reduces an object; None drops it."""
 Kept = list[RawObject]
 PAGE_BYTES: Final = 4 << 20
-"""Aimed size of a list's page; parsed, a page takes about ten times as much memory."""
+"""Aimed size of a page; parsed, it takes ten times as much memory."""
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -37,7 +36,7 @@ _WATCH_TIMEOUT: Final = (5.0, 310.0)
 
 
 class ClusterError(click.ClickException):
-    """Reading or writing the cluster failed. `status`: HTTP status of the answer, 0 if there was none."""
+    """`status`: of the HTTP answer; 0: none."""
 
     exit_code = 2
 
@@ -48,14 +47,14 @@ class ClusterError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The kept objects of a collection, and the revision from which to watch it."""
+    """Kept objects of a collection, and the revision from which to watch."""
 
     items: tuple[RawObject, ...]
     revision: str
 
 
 class ClusterClient:
-    """Client of one API server; `namespace`: of the kubeconfig's context."""
+    """`namespace`: of the kubeconfig's context."""
 
     def __init__(self, rest: Any, credentials: Callable[[], Any], host: str, namespace: str) -> None:
         self._rest = rest
@@ -65,10 +64,9 @@ class ClusterClient:
 
     @classmethod
     def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
-        """Client for a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and a context (None: the current one).
+        """Client for a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and a context (None: current).
 
-        In a pod without kubeconfig, and with neither argument, uses the pod's service account. Sends nothing yet.
-        Raises ClusterError if there is no usable kubeconfig.
+        A pod without kubeconfig uses its service account. Sends nothing. Raises ClusterError.
         """
         from kubernetes import client, config  # noqa: PLC0415
         from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
@@ -93,11 +91,11 @@ class ClusterClient:
         return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
-        """One object. Raises ClusterError, with status 404 if it does not exist."""
+        """Raises ClusterError, with status 404 if absent."""
         return self._got(path, query)[0]
 
     def find(self, path: str) -> RawObject | None:
-        """One object, or None if it does not exist."""
+        """One object; None if absent."""
         try:
             return self.get(path)
         except ClusterError as error:
@@ -106,7 +104,7 @@ class ClusterClient:
             raise
 
     def text(self, path: str) -> str:
-        """A body that is no JSON, for example from a pod through the API server's proxy."""
+        """A body that is no JSON."""
         return bytes(self._request("GET", path).data).decode("utf-8", "replace")
 
     def list(
@@ -119,7 +117,7 @@ class ClusterClient:
     ) -> Listing:
         """A collection, read in pages; `selector`: field selector, `labels`: label selector.
 
-        Applies `keep` to each page before it reads the next: whole pods of a large cluster take gigabytes.
+        Applies `keep` page by page: whole pods take gigabytes.
         """
         query = {"fieldSelector": selector} if selector else {}
         query |= {"labelSelector": labels} if labels else {}
@@ -133,12 +131,12 @@ class ClusterClient:
             query["continue"] = metadata["continue"]
 
     def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
-        """Patches an object and returns it. Begin a JSON patch with `test` operations to guard against races."""
+        """Patches an object and returns it; begin a JSON patch with `test` operations."""
         content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
 
     def watch(self, path: str, revision: str, selector: str | None = None) -> Iterator[RawObject]:
-        """Events after a revision until the server ends the watch. Raises ClusterError if the server refuses it."""
+        """Events after a revision until the server ends the watch. Raises ClusterError."""
         query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "300", "allowWatchBookmarks": "true"}
         query |= {"fieldSelector": selector} if selector else {}
         response = self._request("GET", path, query, timeout=_WATCH_TIMEOUT)
@@ -153,14 +151,14 @@ class ClusterClient:
                 yield event
 
     def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
-        """(kept objects of a page, metadata of the list, limit of the next page)."""
+        """(kept objects, metadata of the list, limit of the next page)."""
         page, size = self._got(path, {**query, "limit": str(limit)})
         found = page.get("items") or []
         kept = [one for one in map(keep, found) if one is not None]
         return kept, page.get("metadata") or {}, next_page(limit, len(found), size, PAGE_BYTES)
 
     def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
-        """The object at a path and its size [bytes]."""
+        """An object and its size [bytes]."""
         data = self._request("GET", path, query).data
         return json.loads(data), len(data)
 
@@ -179,7 +177,7 @@ class ClusterClient:
 
         url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "User-Agent": "hetserve"}
-        # Read for each request: plugins renew tokens during a watch.
+        # Per request: plugins renew tokens.
         headers |= {one["key"]: one["value"] for one in self._credentials().values() if one["value"]}
         headers |= {"Content-Type": content_type} if body is not None else {}
         try:
@@ -195,21 +193,20 @@ class ClusterClient:
 
 
 def _kubeconfigs(given: str | None) -> list[str]:
-    """Paths of the kubeconfig files that the client library reads."""
-    # Unlike Path.home, this does not raise for a user without a home, as in a container.
+    # Path.home raises for a user without a home.
     default = os.path.expanduser("~/.kube/config")  # noqa: PTH111
     return [given] if given is not None else os.environ.get("KUBECONFIG", default).split(os.pathsep)
 
 
 def _in_pod() -> bool:
-    """Whether the process runs in a pod with a mounted service account and without a kubeconfig."""
-    # Unlike Path.home, this does not raise for a user without a home, as in a container.
+    """Whether this is a pod with a service account and no kubeconfig."""
+    # Path.home raises for a user without a home.
     own = "KUBECONFIG" in os.environ or Path(os.path.expanduser("~/.kube/config")).exists()  # noqa: PTH111
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Path of a pod, with quoted names."""
+    """Path with quoted names."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
@@ -230,7 +227,7 @@ def _namespace(contexts: Any, current: Any, name: str | None) -> str:
 
 
 def _unusable(path: str | None, words: str) -> str:
-    if "No configuration found" in words:  # the library's words for a missing file
+    if "No configuration found" in words:  # the library's words
         named = "no kubeconfig: none at $KUBECONFIG nor at ~/.kube/config" if path is None else f"no kubeconfig {path}"
         return f"{named}; name one by --kubeconfig FILE, or read a dump by --from FILE"
     return f"kubeconfig{'' if path is None else ' ' + path}: {words}"

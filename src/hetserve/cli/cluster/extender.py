@@ -1,7 +1,4 @@
-"""Reads the settings and the placement log of a cluster's extender.
-
-The log may also come from a file or from the URL of an extender's probe port.
-"""
+"""Reads the extender's settings, and its placement log from the cluster, a file or a URL."""
 
 from __future__ import annotations
 
@@ -22,19 +19,16 @@ Record = dict[str, Any]
 _CONFIG_MAP: Final = "hetserve-extender"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
-"""Largest dump or log: the upper limit of the setting placementLog."""
+"""Largest dump or log, as of the setting placementLog."""
 _TIMEOUT: Final = 30.0
 _MOST_WORDS: Final = 1000
 _EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
 
 
 def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: bool = True) -> dict[str, Any]:
-    """Content of the extender's settings.yaml; empty, with a note, if it cannot be read.
+    """The extender's settings.yaml; empty, with a note, if it cannot be read.
 
-    Arguments:
-        cluster: None if the command reads a file; the answer is then empty, without a note.
-        namespace: where hetserve is installed.
-        noted: whether missing settings are worth a note.
+    cluster: None: empty, without a note. namespace: of hetserve. noted: whether missing settings are worth a note.
     """
     if cluster is None:
         return {}
@@ -54,12 +48,12 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
 
 
 def read_log(where: str) -> list[Record]:
-    """Records of a file ("-": standard input) or an http URL. Raises ClusterError if it holds no log."""
+    """Records of a file ("-": standard input) or an http URL. Raises ClusterError."""
     return parse_log(_text(where), where)
 
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
-    """The leader's log, through the API server's proxy. Raises ClusterError if there is none."""
+    """The leader's log, by the API server's proxy. Raises ClusterError."""
     pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
     if not pods:
         raise ClusterError(
@@ -73,7 +67,7 @@ def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
 
 
 def parse_log(text: str, where: str) -> list[Record]:
-    """Records of JSON lines, or of a dump with a log. Raises ClusterError for anything else."""
+    """Records of JSON lines, or of a dump with a log. Raises ClusterError."""
     lines = text.splitlines()
     try:
         if len(lines) == 1 or not lines or not _is_record(lines[0]):
@@ -106,7 +100,7 @@ def _text(where: str) -> str:
         return read_text(where, MOST_BYTES)
     except UnreadableError as error:
         raise ClusterError(str(error)) from None
-    except HTTPError as error:  # the extender's words say more than the status
+    except HTTPError as error:
         words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
         raise ClusterError(f"{where}: {words or error}") from None
     except (OSError, URLError, UnicodeDecodeError) as error:

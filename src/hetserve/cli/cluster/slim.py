@@ -17,9 +17,8 @@ _NODE_RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpread
 
 
 def slim_pod(raw: Mapping[str, Any]) -> RawObject:
-    """What placement and `hetserve why` read of a pod."""
     made: RawObject = reduced_pod(raw)
-    with suppress(InvalidObjectError):  # a pod that cannot be read stays as it is, so that the reader says why
+    with suppress(InvalidObjectError):  # a pod that cannot be read stays whole
         pod = Pod(raw)
         made.setdefault("spec", {}).update({key: pod.spec[key] for key in _NODE_RULES if pod.spec.get(key)})
         if scheduled := pod.condition("PodScheduled"):
@@ -28,7 +27,6 @@ def slim_pod(raw: Mapping[str, Any]) -> RawObject:
 
 
 def slim_node(raw: Mapping[str, Any]) -> RawObject:
-    """What placement and `hetserve why` read of a node."""
     node = Node(raw)
     kept = {key: node.metadata[key] for key in ("name", "uid", "labels") if key in node.metadata}
     ours = {key: value for key, value in node.annotations.items() if key.startswith(f"{names.GROUP}/")}

@@ -1,7 +1,4 @@
-"""Snapshots of nodes and pods, from a live cluster or from a file.
-
-A file is what `hetserve placement dump` or `kubectl get nodes,pods -A -o json` wrote.
-"""
+"""Snapshots of nodes and pods, from a cluster, a dump or `kubectl get nodes,pods -A -o json`."""
 
 from __future__ import annotations
 
@@ -31,9 +28,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Nodes and unfinished pods at one time, possibly reduced to what placement reads.
+    """Nodes and unfinished pods at one time.
 
-    `taken_at`: s since 1970, None if a file does not state it.
+    `taken_at`: s since 1970; None if unknown.
     """
 
     nodes: tuple[RawObject, ...]
@@ -41,19 +38,19 @@ class ClusterSnapshot:
     taken_at: Seconds | None
     source: str
     log: tuple[RawObject, ...] = ()
-    """Records of the placement log, if the dump contains one."""
+    """Of the placement log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a command's snapshot: a live cluster or a file."""
+    """A live cluster or a file."""
 
     cluster: ClusterClient | None
     stored: ClusterSnapshot | None
 
     @classmethod
     def of(cls, kubeconfig: str | None, context: str | None, file: str | None) -> Source:
-        """Raises ClusterError if the file or the kubeconfig cannot be used, or if both are given."""
+        """Raises ClusterError if neither or both can be used."""
         if file is None:
             return cls(ClusterClient.connect(kubeconfig, context), None)
         if kubeconfig is not None or context is not None:
@@ -65,22 +62,22 @@ class Source:
         return "default" if self.cluster is None else self.cluster.namespace
 
     def snapshot(self, whole: PodName | None = None) -> ClusterSnapshot:
-        """The file's snapshot, or the cluster's current one with the pod `whole` unreduced."""
+        """The snapshot, with the pod `whole` unreduced."""
         if self.stored is not None:
             return self.stored
         return live_snapshot(self.live(), whole)
 
     def live(self) -> ClusterClient:
-        """The cluster. Raises ClusterError if the source is a file."""
+        """The cluster. Raises ClusterError for a file."""
         if self.cluster is None:
             raise ClusterError("this needs a live cluster: leave --from away")
         return self.cluster
 
 
 def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> ClusterSnapshot:
-    """Current snapshot, reduced to what placement reads, with the pod `whole` unreduced.
+    """Current snapshot, with the pod `whole` unreduced.
 
-    Lists pods before nodes: a node deleted in between then shows as gone, and no existing node shows as unknown.
+    Pods before nodes: no existing node is then unknown.
     """
 
     def pod(raw: RawObject) -> RawObject:
@@ -93,7 +90,7 @@ def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> Clust
 
 
 def read_snapshot(path: str) -> ClusterSnapshot:
-    """Snapshot of a file ("-": standard input). Raises ClusterError, with the file's name, if it holds none."""
+    """Snapshot of a file ("-": standard input). Raises ClusterError."""
     try:
         text = read_text(path, MOST_BYTES)
     except UnreadableError as error:
@@ -129,12 +126,12 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
 
 
 def written_time(at: float | None) -> str | None:
-    """A time [s since 1970] in Kubernetes' format with microseconds."""
+    """Kubernetes' format of a time [s since 1970], with microseconds."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """A snapshot as a List for a file: its time, and nodes and pods reduced to what placement reads."""
+    """A snapshot as a List for a file."""
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
     about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}

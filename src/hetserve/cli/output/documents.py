@@ -1,4 +1,4 @@
-"""Answers as JSON or YAML: one object for one service, `items` for several."""
+"""JSON or YAML: one object for one service, `items` for several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS: Final = ("table", "json", "yaml")
 
 
 def view_option(wide: str) -> Callable[[_Command], _Command]:
-    """Option `-o` of commands that also have a wide table; `wide` is its help."""
+    """Option `-o` with a wide table; `wide`: its help."""
     return click.option(
         "-o",
         "--output",
@@ -27,7 +27,7 @@ def view_option(wide: str) -> Callable[[_Command], _Command]:
 
 
 def dump(documents: Sequence[dict[str, Any]], form: str) -> str:
-    """Text in `form` (json or yaml) that ends with a newline."""
+    """Text in `form` (json, yaml) with a final newline."""
     whole: Any = documents[0] if len(documents) == 1 else {"items": list(documents)}
     if form == "json":
         return json.dumps(whole, indent=2, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""Lines on stderr beside a command's answer, and exit codes."""
+"""Lines on stderr, and exit codes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ EXIT_INFEASIBLE: Final = 3
 
 
 def error(message: str) -> None:
-    """Writes `Error: message`, the form that click uses."""
+    """As click does."""
     _line(f"Error: {message}")
 
 
 def note(message: str) -> None:
-    """Writes `note: message`."""
     _line(f"note: {message}")
 
 

@@ -1,7 +1,4 @@
-"""Figures: the option --plot, one look for all commands, reproducible files.
-
-matplotlib is imported only when a figure is drawn; modules that draw import it at their top, so import those late.
-"""
+"""Figures: the option --plot, one look, reproducible files; loads matplotlib late."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ plot_option = click.option("--plot", metavar="FILE", callback=plot_file, help="D
 
 
 def draw_or_refuse(draw: Callable[[], None], path: str) -> None:
-    """Calls `draw`; if the file cannot be written, reports it and exits."""
+    """Draws, or reports an unwritable file and exits."""
     try:
         draw()
     except OSError as error:
@@ -40,7 +37,7 @@ def draw_or_refuse(draw: Callable[[], None], path: str) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Empty figure, size in inches, that needs no window system."""
+    """Empty figure in inches; needs no window system."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -50,7 +47,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def quiet(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
-    """Removes the frame on top and right and draws a light grid along the values of axis `grid`, behind the bars."""
+    """Removes frame lines; draws a light grid for axis `grid`."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, axis=grid, alpha=0.25)
     axes.set_axisbelow(True)
@@ -68,10 +65,7 @@ def wrapped(parts: Sequence[str], width: int) -> str:
 
 
 def save(figure: Figure, path: str) -> None:
-    """Writes the figure; the same figure gives the same bytes.
-
-    Raises OSError if the file cannot be written.
-    """
+    """Writes the figure; equal figures give equal bytes. Raises OSError."""
     from matplotlib import rc_context  # noqa: PLC0415
 
     svg = Path(path).suffix.lower() == ".svg"

@@ -1,4 +1,4 @@
-"""Progress bar on stderr; silent if stderr is no terminal."""
+"""Progress bar on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
 class Steps:
-    """Progress without output."""
+    """No output."""
 
     def at_most(self, most: int) -> None:
         """Sets the most steps."""
 
     def done(self, text: str) -> None:
-        """Counts a step; `text`: its result."""
+        """Counts a step with its result."""
 
     def tried(self, trial: RateTrial) -> None:
-        """Reports a trial within a step."""
+        """A trial within a step."""
 
     def each_trial(self, trial: RateTrial) -> None:
-        """Reports a trial that is a step of its own."""
+        """A trial that is a step."""
         self.done(_told(trial))
 
 
 @dataclass(slots=True)
 class _Shown(Steps):
-    """Progress on a terminal; `bar`, `task`: of rich."""
+    """On a terminal; `bar`, `task`: of rich."""
 
     label: str
     bar: Progress
@@ -53,9 +53,9 @@ class _Shown(Steps):
         self._say(_told(trial))
 
     def compiling(self, began: bool) -> None:
-        """Reports the begin or the end of compilation, which can take as long as a search."""
+        """Compilation can take as long as a search."""
         self._say(COMPILING if began else "simulating")
-        self.bar.refresh()  # the compiler blocks the drawing thread for seconds
+        self.bar.refresh()  # the compiler blocks the drawing thread
 
     def _say(self, text: str, advance: int = 0) -> None:
         self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)
@@ -63,7 +63,7 @@ class _Shown(Steps):
 
 @contextmanager
 def steps(label: str, most: int | None = None) -> Iterator[Steps]:
-    """Context with a progress bar of at most `most` steps; None: unknown."""
+    """Progress bar of at most `most` steps; None: unknown."""
     if not sys.stderr.isatty():
         yield Steps()
         return

@@ -1,7 +1,6 @@
-"""Renders blocks of labelled lines and tables as text; coloured only on a terminal.
+"""Renders labelled lines and tables; coloured only on a terminal.
 
-Only this module passes text to rich, sanitized and without markup, so that names from a cluster or a file are shown
-as written.
+Only this module passes text to rich: sanitized, without markup.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from hetserve.sanitize import sanitize
 _PLAIN_WIDTH: Final = 120
 _INDENT: Final = "  "
 _LABEL: Final = 11
-"""Least width of labels with their indent; a longer label widens all of its block."""
+"""Least width of labels with indent."""
 Styled = Text
-"""Text with colours, made by `styled`."""
+"""Made by `styled`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A title, lines of (label, text), and tables with plain or `styled` cells."""
+    """A title, lines of (label, text), and tables."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -37,8 +36,6 @@ class Block:
 
 
 def text_of(blocks: Sequence[Block]) -> str:
-    """Text that ends with a newline."""
-
     def draw(console: Console) -> None:
         for number, block in enumerate(blocks):
             if number:
@@ -54,7 +51,7 @@ def text_of(blocks: Sequence[Block]) -> str:
 
 
 def line_of(label: str, text: str, width: int = _LABEL) -> Table:
-    """A dimmed label of `width` columns beside a text that wraps."""
+    """A dimmed label of `width` columns beside wrapped text."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
@@ -63,7 +60,7 @@ def line_of(label: str, text: str, width: int = _LABEL) -> Table:
 
 
 def drawn(draw: Callable[[Console], None]) -> str:
-    """What `draw` prints, without trailing blanks; ends with a newline."""
+    """What `draw` prints, without trailing blanks."""
     terminal = sys.stdout.isatty()
     buffer = io.StringIO()
     draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))
@@ -71,12 +68,11 @@ def drawn(draw: Callable[[Console], None]) -> str:
 
 
 def styled(text: str, style: str = "") -> Styled:
-    """Text in a colour."""
     return Text(sanitize(text), style)
 
 
 class _Console(Console):
-    """A console that interprets no markup in plain text; rich also measures cells with it."""
+    """Interprets no markup, also when rich measures cells."""
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
         return Text(sanitize(text), style, justify=justify, overflow=overflow)

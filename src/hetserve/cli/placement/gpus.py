@@ -1,4 +1,4 @@
-"""`hetserve gpus`: draws every GPU with the pods that share it."""
+"""`hetserve gpus`: draws every GPU with its pods."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def gpus(nodes: tuple[str, ...], watch: bool, output: str, plot: str | None, **s
 
 
 def render(placer: Placer, nodes: tuple[str, ...], output: str, taken_at: float | None) -> str:
-    """Text for stdout. Raises ClusterError if a node does not exist."""
+    """Raises ClusterError if a node does not exist."""
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415

@@ -20,7 +20,7 @@ _FEW_PROBLEMS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """Letter and colour of each model; letters repeat after 52 models."""
+    """Letter and colour per model; letters repeat after 52."""
 
     models: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class Legend:
 
 
 def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
-    """The picture of a `gpus` document; `wide` names the pods."""
+    """A `gpus` document; `wide` names the pods."""
     totals, gpus, problems = document["totals"], document["gpus"], document["problems"]
     legend = Legend.of(gpus)
     lines = [("memory", _memory(totals)), ("free", _free(totals))]
@@ -91,13 +91,13 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
 def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
     """A GPU's memory as characters: letters for pods, ! for over-use.
 
-    Free memory is a dot, x on an unhealthy GPU and ? on a closed node.
+    Free memory: a dot, x if unhealthy, ? on a closed node.
     """
     width = max(1, round(BAR * gpu["memoryMiB"] / largest))
     text, end, cells = styled(""), 0, 0
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
         end += gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]
-        # Round the running sum: many rounded small pods would exceed the bar.
+        # Round the running sum: small pods would exceed the bar.
         until = max(cells + 1, round(width * end / gpu["memoryMiB"]))
         text.append(legend.letter(pod["model"]) * (until - cells), legend.colour(pod["model"]))
         cells = until

@@ -18,7 +18,7 @@ _HATCH = "#b0b7bd"
 
 
 def draw(document: Mapping[str, Any], path: str) -> None:
-    """Draws a `gpus` document. Raises OSError if the file cannot be written."""
+    """A `gpus` document. Raises OSError."""
     gpus = document["gpus"]
     legend = Legend.of(gpus)
     figure = new_figure(8.0, max(2.0, 0.9 + 0.24 * len(gpus)))
@@ -43,7 +43,7 @@ def draw(document: Mapping[str, Any], path: str) -> None:
     drawn = figure.legend(
         handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
     )
-    for text in drawn.get_texts():  # names may look like a formula
+    for text in drawn.get_texts():  # may look like a formula
         text.set_parse_math(False)
     save(figure, path)
 
@@ -53,7 +53,6 @@ def _takes_pods(gpu: Mapping[str, Any]) -> bool:
 
 
 def _legend(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Patch]:
-    """Legend of the colours in use."""
     named = [model for model in legend.models if model != NO_MODEL]
     patches = [Patch(color=COLOURS[number % len(COLOURS)], label=sanitize(model)) for number, model in enumerate(named)]
     patches += [Patch(color=_NO_MODEL, label="no model")] if NO_MODEL in legend.models else []

@@ -1,7 +1,4 @@
-"""Judges the simple rules that keep a pod off a node: selector, cordon, taints.
-
-The kube-scheduler applies these and more before it calls the extender; `not_judged` names the others.
-"""
+"""Rules that keep a pod off a node: selector, cordon, taints; `not_judged` names the scheduler's others."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from hetserve.objects.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class WrongLabel:
-    """The pod's nodeSelector wants another value; `found`: the node's, None if it has none."""
+    """nodeSelector wants another value; `found`: None if the node has none."""
 
     key: str
     wanted: str
@@ -30,8 +27,6 @@ class Cordoned:
 
 @dataclass(frozen=True, slots=True)
 class NotTolerated:
-    """The pod does not tolerate a taint."""
-
     taint: Taint
 
 
@@ -39,7 +34,6 @@ NodeRule = WrongLabel | Cordoned | NotTolerated
 
 
 def rule_text(rule: NodeRule) -> str:
-    """The words of a rule that refuses a node."""
     match rule:
         case WrongLabel(key, wanted, found):
             has = "has none" if found is None else f"has {found!r}"
@@ -54,13 +48,13 @@ def rule_text(rule: NodeRule) -> str:
 
 
 def against_node(pod: RawObject, node: RawObject) -> tuple[NodeRule, ...]:
-    """Rules, apart from GPUs, that keep a pod off a node; empty if none does."""
+    """Rules, apart from GPUs, that refuse a node."""
     spec, there = Pod(pod).spec, Node(node)
     return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
 
 
 def not_judged(pod: RawObject) -> tuple[str, ...]:
-    """Names of the scheduler's other rules that apply to this pod."""
+    """The scheduler's other rules that apply to this pod."""
     spec, containers = Pod(pod).spec, Pod(pod).containers
     affinity = spec.get("affinity") or {}
     found = [f"affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity") if affinity.get(kind)]

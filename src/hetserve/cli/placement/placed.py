@@ -1,4 +1,4 @@
-"""Loads a snapshot into the ledger, with the code that places pods."""
+"""Loads a snapshot into the ledger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hetserve.units import Seconds
 
 
 def new_placer() -> Placer:
-    """An empty placer for reading; its warnings are not logged, as `problems` has them."""
+    """Its warnings are not logged: `problems` has them."""
     logging.getLogger("hetserve.placement").addHandler(logging.NullHandler())
     return Placer(clock=lambda: Seconds(0.0), hold=Seconds(0.0))
 
 
 def placer_of(snapshot: ClusterSnapshot) -> Placer:
-    """A placer with the snapshot's nodes and pods; without reservations, which only the extender knows."""
+    """A placer with nodes and pods, without reservations."""
     placer = new_placer()
     NodeSink(placer).replace(snapshot.nodes)
     PodSink(placer).replace(snapshot.pods)
@@ -29,7 +29,7 @@ def placer_of(snapshot: ClusterSnapshot) -> Placer:
 
 
 def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | None = None) -> dict[str, Any]:
-    """The answer of `hetserve gpus -o json`, with totals, for `nodes` (none: all)."""
+    """`hetserve gpus -o json` for `nodes` (none: all)."""
     nodes = tuple(nodes)
     shown = uses_of(placer, nodes)
     free = free_memory(shown)
@@ -62,7 +62,6 @@ def _gpu(use: GpuUse) -> dict[str, Any]:
 
 
 def pod_document(booking: Booking) -> dict[str, Any]:
-    """A pod that holds a GPU."""
     request = booking.request
     return request.identity() | {
         "memoryMiB": None if request.whole else request.memory_mib,

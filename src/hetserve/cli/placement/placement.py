@@ -1,4 +1,4 @@
-"""`hetserve placement`: dumps what placement depends on, and replays placement logs."""
+"""`hetserve placement`: dumps, and replays placement logs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _both(difference: Any) -> tuple[Record, Record]:
 
 
 def _subject(record: Record) -> Record:
-    """What a record is about: the call and the pod, without the rest of its arguments."""
+    """The call and the pod of a record."""
     args = record.get("args") or {}
     raw, request = (args.get("raw") or {}).get("metadata") or {}, args.get("request") or {}
     about = {key: raw.get(key) or request.get(key) for key in ("namespace", "name", "uid")}
@@ -148,7 +148,7 @@ def _subject(record: Record) -> Record:
 
 
 def _compare_policies(records: list[Record], policy: str, output: str) -> None:
-    """The log's own policy beside another one, both in the model of `what_if`."""
+    """The log's own policy beside another one, both by `what_if`."""
     from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.placement.what_if_table import block  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`hetserve queue` shows gated pods and who is next; `hetserve queue release` lifts the gate by hand."""
+"""`hetserve queue`: gated pods and who is next; `release` lifts the gate by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 EXIT_NOT_RELEASED: Final = 1
 MAX_QUEUES: Final = 64
-"""Limit of the extender's setting."""
 
 
 @click.group(invoke_without_command=True)
@@ -109,7 +108,6 @@ def release(
 
 
 def _given_before() -> dict[str, Any]:
-    """Options given before `release`."""
     parent = click.get_current_context().parent
     return {} if parent is None else parent.params
 
@@ -147,7 +145,7 @@ def _say(outcome: ReleaseOutcome) -> None:
 def _settings(
     cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
 ) -> QueueSettings:
-    """Settings from the options, else from the extender's ConfigMap, else the defaults."""
+    """Settings from options, else the extender's ConfigMap, else defaults."""
     from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
     from hetserve.placement.queues.weights import Weights  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Lifts our scheduling gate directly on the API server, without any component of hetserve."""
+"""Lifts our scheduling gate on the API server, without hetserve's components."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hetserve.objects.pod import Pod
 
 _TRIES: Final = 5
 _UNPLACED: Final = f"{UNFINISHED_PODS},spec.nodeName="
-"""Selects the few pods that can have a gate: the API server refuses a gate on a pod with a node."""
+"""Only pods without a node can have a gate."""
 _AT_ONCE: Final = 8
 _CHANGED: Final = frozenset({409, 422})
-"""Statuses of a patch whose tests of gate or UID failed."""
+"""Statuses of a patch whose tests failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """Result for one pod. `others`: gates that still hold it; `error`: why our gate was not lifted."""
+    """`others`: gates that still hold the pod; `error`: why ours was not lifted."""
 
     namespace: str
     name: str
@@ -45,13 +45,13 @@ def gated(cluster: ClusterClient, namespace: str | None) -> list[RawObject]:
 
 
 def release_all(cluster: ClusterClient, pods: Iterable[RawObject]) -> Iterator[ReleaseOutcome]:
-    """Lifts our gate from pods, several at a time; results in their order."""
+    """Several at a time; results in order."""
     with ThreadPoolExecutor(_AT_ONCE) as workers:
         yield from workers.map(lambda raw: release(cluster, raw), pods)
 
 
 def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
-    """Lifts our gate, and only ours, from the pod with this UID. A pod that is gone is no error."""
+    """Lifts only our gate, from the pod with this UID; a pod that is gone is no error."""
     namespace, name = _key(raw)
     uid = raw["metadata"]["uid"]
     for _ in range(_TRIES):
@@ -65,7 +65,7 @@ def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
                 return ReleaseOutcome(namespace, name)
             if error.status not in _CHANGED:
                 return ReleaseOutcome(namespace, name, error=str(error.message))
-            found = cluster.find(pod_path(namespace, name))  # other gates, or another pod of this name
+            found = cluster.find(pod_path(namespace, name))  # other gates, or another pod
             if found is None or found["metadata"]["uid"] != uid:
                 return ReleaseOutcome(namespace, name)
             raw = found
@@ -84,7 +84,7 @@ def _lift(uid: str, position: int) -> list[dict[str, Any]]:
 
 
 def _held(raw: RawObject) -> RawObject | None:
-    """The fields of a pod with our gate that `release` reads; None for other pods."""
+    """What `release` reads of a pod with our gate."""
     if _position(raw) is None:
         return None
     metadata = {key: raw["metadata"][key] for key in ("namespace", "name", "uid")}

@@ -1,4 +1,4 @@
-"""The queues of a snapshot as a document and as tables, computed by the extender's own round."""
+"""The queues of a snapshot, by the extender's own round."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Json = dict[str, Any]
 
 
 def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, namespace: str | None) -> Json:
-    """The answer of `hetserve queue -o json`, with the pods of `namespace` (None: all).
+    """`hetserve queue -o json`, with the pods of `namespace` (None: all).
 
-    Ids and credits are those of an extender that starts now, as only the running one remembers its own.
+    Ids and credits are those of an extender that starts now.
     """
     pods = [waiting(pod) for pod in placer.pods.values() if ours_alone_holds(pod)]
     scheduling = [pod for pod in placer.pods.values() if in_hand(pod)]
@@ -49,7 +49,7 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
 
 
 def blocks(document: Json, *, wide: bool) -> list[Block]:
-    """The document as blocks; `wide` lists the pods."""
+    """`wide` lists the pods."""
     settings = document["settings"]
     waiting, queues = _counted(document["waiting"], "pod"), _counted(len(document["queues"]), "queue")
     lines = [
@@ -76,7 +76,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _in_hand(document: Json) -> str:
-    """Pods without a gate that are not bound; only the extender knows which occupy a beta slot."""
+    """Unbound pods without a gate; only the extender knows the beta slots."""
     stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
     beta = document["settings"]["beta"]
     return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those it let through"
@@ -88,7 +88,7 @@ def _few(document: Json) -> list[Json]:
 
 
 def _bounds(made: Round) -> dict[int, int]:
-    """Releases after which the last pod of each priority is out, counted before this round."""
+    """Releases until the last pod of each priority, before this round."""
     lengths: Counter[int] = Counter()
     for queue in made.queues:
         lengths[queue.priority] += queue.length
@@ -108,7 +108,7 @@ def _queue(queue: Queue, made: Round) -> Json:
 
 
 def _members(queue: Queue, pods: Iterable[Waiting]) -> list[Waiting]:
-    """Pods of a queue, oldest first."""
+    """Oldest first."""
     shapes = set(queue.shapes)
     members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in shapes]
     return sorted(members, key=lambda pod: (pod.since, pod.namespace, pod.name, pod.uid))

@@ -1,4 +1,4 @@
-"""Follows a live cluster: lists and watches nodes and pods in two threads and yields the ledger after each burst."""
+"""Follows a live cluster: yields the ledger after each burst of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetserve.cli.placement.placed import new_placer
 from hetserve.placement import NodeSink, Placer, PodSink
 
 DEBOUNCE: Final = 0.2
-"""Seconds for which events are gathered before the ledger is yielded."""
+"""Seconds of a burst."""
 _PAUSE: Final = 1.0
 _GONE: Final = 410
 Change = Callable[[], None] | ClusterError
@@ -26,7 +26,7 @@ Change = Callable[[], None] | ClusterError
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A followed collection: its path, how its objects are reduced, and who takes them."""
+    """A followed collection: path, reduction, sink."""
 
     path: str
     selector: str | None
@@ -35,9 +35,9 @@ class _Kind:
 
 
 def follow(cluster: ClusterClient) -> Iterator[Placer]:
-    """Yields the ledger after the first lists and after every burst of changes, for ever.
+    """Yields the ledger after the first lists and every burst, for ever.
 
-    Reconnects after a broken connection. Raises ClusterError if the cluster refuses.
+    Reconnects. Raises ClusterError if refused.
     """
     placer = new_placer()
     changes: SimpleQueue[Change] = SimpleQueue()
@@ -71,7 +71,7 @@ def _apply(change: Change) -> None:
 
 
 def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) -> None:
-    """Puts every change of a collection into the queue; only the reader of the queue touches the sink."""
+    """Puts changes into the queue; its reader alone touches the sink."""
     listed = False
     while True:
         try:

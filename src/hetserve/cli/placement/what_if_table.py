@@ -1,4 +1,4 @@
-"""Compares placement policies over the pods of one log, in a table."""
+"""Compares placement policies over the pods of one log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS: Final[tuple[tuple[str, Callable[[WhatIf], str]], ...]] = (
 
 
 def block(courses: Sequence[WhatIf]) -> Block:
-    """A column per policy; the first is the log's own."""
+    """A column per policy; the log's own first."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("")
     for number, course in enumerate(courses):

@@ -1,4 +1,4 @@
-"""`hetserve why POD`: where a pod is and beside whom, or why it is not placed yet, GPU by GPU."""
+"""`hetserve why POD`: where a pod is, or why it is not placed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 
 _DECISIONS: Final = 4
-"""Number of a pod's logged decisions that are shown, the latest."""
+"""Logged decisions that are shown."""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
     source = Source.of(**given)
     namespace = namespace or source.namespace
-    snapshot = source.snapshot(whole=(namespace, pod))  # what is not judged is in the parts that placement never reads
+    snapshot = source.snapshot(whole=(namespace, pod))  # for what is not judged
     raw = _find(source, snapshot, namespace, pod)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
@@ -74,17 +74,14 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
 
 def _placeless(made: dict[str, Any]) -> bool:
-    """Whether the pod cannot be placed now: it is ending, no GPU fits, or its scheduler does not know our GPUs."""
+    """Whether the pod cannot be placed now."""
     if made["state"] == "Ending":
         return True
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
 def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """Decisions of a placement log about the pod; empty without a log.
-
-    A log named by `where` must be readable; a dump's own log of another version is left out with a note.
-    """
+    """A log's decisions about the pod; a log named by `where` must be readable."""
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
     from hetserve.cli.placement.why_log import decisions_about  # noqa: PLC0415
@@ -106,7 +103,7 @@ def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str
 
 
 def _find(source: Source, snapshot: ClusterSnapshot, namespace: str, name: str) -> dict[str, Any]:
-    """The pod; one that has finished is not in a live snapshot and is read alone."""
+    """The pod; a finished one is read alone."""
     from hetserve.cli.cluster.client import ClusterError, pod_path  # noqa: PLC0415
 
     for raw in snapshot.pods:

@@ -1,4 +1,4 @@
-"""The answer of `hetserve why` as a document: the core's decision over a snapshot, and the reasons of each GPU."""
+"""`hetserve why`'s document: the core's decision over a snapshot, and reasons per GPU."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Json = dict[str, Any]
 
 
 def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: int) -> Json:
-    """The document about a pod of the snapshot; `policy` and `beta`: those of the installation."""
+    """`policy`, `beta`: of the installation."""
     named = PodOutline(raw).metadata
     made: Json = {"pod": {key: named.get(key) for key in ("namespace", "name", "uid")}}
     try:
         pod = parse_pod(raw)
-        # A bound pod holds its GPUs whatever somebody wrote into its annotations since.
+        # A bound pod holds its GPUs whatever its annotations say now.
         request = pod.placeable() if pod.node is None else pod.request
     except InvalidObjectError as error:
         return made | {"state": "Unreadable", "message": _unreadable(raw, error)}
@@ -115,7 +115,7 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
 
 
 def _which(held: Booking) -> str:
-    """The pod's GPUs in words; a pod that somebody bound past us may not name all."""
+    """The pod's GPUs in words."""
     named = [gpu for gpu in held.gpus if gpu != UNNAMED]
     many = held.request.gpus > 1
     if not named:
@@ -170,7 +170,7 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
 
 
 def _queue(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
-    """Place in the queue; None for a pod that another gate holds too."""
+    """Place in the queue; None behind another gate."""
     waits = ours_alone_holds(pod)
     return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 

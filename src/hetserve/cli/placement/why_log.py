@@ -1,4 +1,4 @@
-"""What a placement log tells of one pod, in words."""
+"""A placement log's records of one pod, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hetserve.placement.pods.view import parse_pod
 
 
 def decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
-    """(time of day, words) of every filter and bind of a pod. Raises ReplayError for a log of another version."""
+    """(time of day, words) of a pod's filters and binds. Raises ReplayError."""
     offset = 0.0
     for record in records:
         call, args = record.get("call"), record.get("args") or {}

@@ -1,8 +1,4 @@
-"""The place of a gated pod in hetserve's queue, as far as a snapshot shows it.
-
-Only the extender knows the partition into queues. For every partition, the order of age within a priority and the
-bound on waiting that follows from it hold.
-"""
+"""The place of a gated pod, as a snapshot shows it: order of age and the bound on waiting."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from hetserve.placement.queues.rounds import OLDEST_EVERY
 
 
 def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:
-    """Number of waiting pods, of older ones, and of releases after which the pod is released at the latest."""
+    """Numbers of waiting and of older pods, and of releases until the pod's at the latest."""
     line = [other for other in placer.pods.values() if ours_alone_holds(other) or other.uid == pod.uid]
     peers = [other for other in line if other.request.priority == pod.request.priority]
     older = sum(_age(other) < _age(pod) for other in peers)

@@ -1,4 +1,4 @@
-"""The answer of `hetserve why` for people: the pod's state, the decision now, and a line per GPU."""
+"""The answer of `hetserve why` for people."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from rich.table import Table
 from hetserve.cli.output.terminal import Block, styled
 
 MOST: Final = 24
-"""Number of GPUs listed; the others are counted by reason."""
+"""GPUs listed; others are counted."""
 Json = Mapping[str, Any]
 
 
 def blocks(answer: Json, *, every: bool) -> list[Block]:
-    """What `hetserve why` shows."""
     pod = answer["pod"]
     lines = [("asks", _asks(answer))] if "asks" in answer else []
     lines.append(("state", answer["message"]))
@@ -101,7 +100,7 @@ def _table(gpus: Sequence[Json], *, every: bool) -> Table:
         table.add_column(heading, overflow="fold")
     table.add_column("FREE MIB", justify="right")
     table.add_column("WHY NOT", overflow="fold")
-    # The chosen first, then those that fit, then by number of reasons: what is nearest to fitting.
+    # What is nearest to fitting first.
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:

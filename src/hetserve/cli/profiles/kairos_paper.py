@@ -9,7 +9,7 @@ Json = dict[str, Any]
 SLO: Final = {"RM2": "350ms", "NCF": "5ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}
 """By model, as the paper names it."""
 BUDGET: Final = "2.5"
-# One instance requests more than half of its node: it has the node to itself.
+# One instance requests more than half of its node.
 TYPES: Final[dict[str, Json]] = {
     "g4dn.xlarge": {
         "price": {"hourly": "0.526", "per": "Instance"},

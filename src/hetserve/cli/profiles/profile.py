@@ -88,7 +88,7 @@ def fit(  # noqa: PLR0917  options arrive by name
 
 
 def _measured(path: str, model: str, instance_type: str) -> Samples:
-    """Samples of the file; exits with every error that the file contains."""
+    """Samples of the file; exits with all errors."""
     from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
     from hetserve.profiles.samples import read_samples  # noqa: PLC0415
 
@@ -134,7 +134,7 @@ def _document(manifest: dict[str, Any], output: str) -> str:
         return json.dumps(manifest, indent=2, allow_nan=False)
     import yaml  # noqa: PLC0415
 
-    # None: one line per entry of the table.
+    # One line per entry.
     return str(yaml.safe_dump(manifest, sort_keys=False, default_flow_style=None, width=200))
 
 

@@ -10,7 +10,7 @@ _MOST_POINTS = 20_000
 
 
 def draw(samples: Samples, fit: Fit, title: str, path: str) -> None:
-    """Writes the figure. Raises OSError if the file cannot be written."""
+    """Raises OSError."""
     figure = new_figure(8, 5)
     axes = figure.add_subplot()
     points = [(batch, latency * 1e3) for batch, own in samples.by_batch.items() for latency in own]
@@ -36,7 +36,7 @@ def draw(samples: Samples, fit: Fit, title: str, path: str) -> None:
 
 
 def _top(points: list[tuple[int, float]], fit: Fit) -> float:
-    """Upper end of the axis [ms], so that a single cold start does not flatten the rest."""
+    """Upper end of the axis [ms], without single cold starts."""
     highest = max(
         max(entry.quantiles["p99"] if entry.quantiles is not None else entry.mean for entry in fit.entries) * 1e3,
         fit.line.at(fit.entries[-1].batch) * 1e3,

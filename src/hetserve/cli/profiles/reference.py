@@ -55,6 +55,6 @@ def _yaml(documents: list[dict[str, object]], model: str) -> str:
     import yaml  # noqa: PLC0415
 
     head = f"# {model} on Kairos's four instance types; written by: hetserve reference kairos --model {model}\n"
-    # None: one line per entry of a table and of the mix.
+    # One line per entry.
     parts = (yaml.safe_dump(one, sort_keys=False, default_flow_style=None, width=200) for one in documents)
     return head + "".join(f"---\n{part}" for part in parts)

@@ -1,7 +1,6 @@
-"""The public measurements of Kairos (HPDC'23) as manifests: tables, spread and batch mix, nothing fitted.
+"""The public measurements of Kairos (HPDC'23) as manifests.
 
-SLOs, prices and the budget are those of the paper (Tables 3 and 4); the measurements are read from
-latency.csv, latency_spread.csv and batch_sizes.csv, extracted from its artifact (boringlee24/hpdc23-kairos).
+latency.csv, latency_spread.csv and batch_sizes.csv come from its artifact (boringlee24/hpdc23-kairos).
 """
 
 from __future__ import annotations
@@ -25,14 +24,10 @@ _QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "
 
 
 def kairos_manifests(folder: Path, model: str) -> list[Json]:
-    """InstanceTypes, ModelProfiles and the InferenceService of one model, in that order.
+    """InstanceTypes, ModelProfiles and the InferenceService of one model.
 
-    A profile has a table entry per batch of latency.csv, with quantiles if latency_spread.csv has that batch.
-
-    Arguments:
-        folder: contains the three CSV files.
-        model: a key of SLO.
-    Raises CsvError for an unreadable file or a wrong value, ManifestError for a profile that no API server accepts.
+    A batch of latency.csv is a table entry, with quantiles if latency_spread.csv has them. folder: of the CSV files.
+    model: a key of SLO. Raises CsvError, or ManifestError for a profile that no API server accepts.
     """
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)
@@ -56,7 +51,7 @@ def _milliseconds(table: CsvRows, row: Any, column: str) -> str:
 
 
 def _latencies(path: Path, model: str) -> dict[str, dict[int, str]]:
-    """{type: {batch: mean}}, types in the paper's order."""
+    """{type: {batch: mean}}, in the paper's order."""
     table = _read(path, ["model", "instance", "batch", "latency_ms"])
     found: dict[str, dict[int, str]] = {name: {} for name in TYPES}
     for row in table.rows:

@@ -11,7 +11,6 @@ import numpy as np
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
 
 Rows = tuple[int, ...]
-"""Rows of GPUs of one node, in the order of their ids."""
 
 
 def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
@@ -32,7 +31,7 @@ def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[R
 def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
     """(nodes that can give `count` GPUs, best first; each one's place, equal for equal ranks)."""
     able, keys = _tops(index, fits, ranks, count)
-    if len(able) < 2:  # sorting a thousand columns is slow
+    if len(able) < 2:
         return able, np.zeros(len(able), dtype=np.int64)
     order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
     keys = keys[order]
@@ -65,7 +64,6 @@ def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numb
     able = np.flatnonzero(index.on_node(fits) >= count)
     sizes = index.on_node(index.all)[able]
     tops = np.empty((len(able), count), dtype=np.int64)
-    # One table per node size, to stay narrow.
     for size in np.unique(sizes).tolist():
         here = np.flatnonzero(sizes == size)
         rows = index.first[able[here], np.newaxis] + np.arange(size)

@@ -23,8 +23,6 @@ MAX_SCORE: Final = 10
 
 @value(frozen=True, slots=True)
 class FreeGpu:
-    """A GPU that fits, before the pod is on it."""
-
     key: GpuKey
     product: str
     free_mib: MiB
@@ -33,8 +31,6 @@ class FreeGpu:
 
 @value(frozen=True, slots=True)
 class GpuOffer:
-    """GPUs of one node, in the order of their ids."""
-
     node: str
     gpus: tuple[FreeGpu, ...]
 
@@ -85,7 +81,7 @@ def feasible(
     masks = Masks.of(index, request, offered)
     if not isinstance(offered, tuple):
         offered = tuple(offered)
-    able = np.append(index.on_node(masks.fits) >= request.gpus, False)  # last: nodes without a row
+    able = np.append(index.on_node(masks.fits) >= request.gpus, False)
     passing = able[index.rows_of(offered)]
     if passing.all() and len(set(offered)) == len(offered):
         return offered, ()
@@ -113,7 +109,7 @@ def scores(
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
-    by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)  # last: nodes without a row
+    by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)
     by_row[nodes] = MAX_SCORE - np.where(places == 0, 0, 1 + (places - 1) * (MAX_SCORE - 1) // step)
     return dict(zip(offered, by_row[index.rows_of(offered)].tolist(), strict=True))
 

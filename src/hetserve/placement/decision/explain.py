@@ -15,8 +15,6 @@ from hetserve.units import MiB
 
 
 class GpuReasonKind(Enum):
-    """A condition that a GPU does not meet."""
-
     PRODUCT = "product"
     ID = "id"
     UNLISTED = "unlisted"
@@ -72,7 +70,6 @@ def explain(ledger: Ledger, request: GpuRequest) -> tuple[GpuVerdict, ...]:
 
 
 def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str, ...]:
-    """Nodes with enough fitting GPUs, by name."""
     fitting: dict[str, int] = defaultdict(int)
     for verdict in verdicts:
         fitting[verdict.node] += verdict.fits
@@ -92,7 +89,6 @@ def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> G
 
 
 def _held(use: GpuUse, uid: str) -> int:
-    """MiB of this GPU that the pod holds."""
     mine = [booking for booking in use.bookings if booking.request.uid == uid]
     return sum(use.gpu.memory_mib if booking.request.whole else booking.request.memory_mib for booking in mine)
 
@@ -135,7 +131,6 @@ def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:
 
 
 def _apart(other: GpuRequest, request: GpuRequest) -> bool:
-    """Whether two pods must not share a GPU."""
     hard = AntiAffinity.HARD in (other.anti_affinity, request.anti_affinity)
     return request.model is not None and other.model == request.model and hard
 

@@ -1,7 +1,4 @@
-"""The first condition by which a node's GPUs refuse a request.
-
-Equal refusals share a text: the scheduler's event groups equal texts and cuts them at 1,024 characters.
-"""
+"""The first condition by which a node's GPUs refuse a request; equal refusals share a text, as events are cut."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ _CLOSED, _NO_GPU, _UNREADABLE = map(
     _KINDS.index, (RefusalKind.CLOSED, RefusalKind.NO_GPU, RefusalKind.UNREADABLE_INVENTORY)
 )
 _NOTHING: Final = len(_KINDS)
-"""Place of a node that is not refused."""
 _NAMED: Final = 3
 
 
@@ -44,8 +40,8 @@ _NAMED: Final = 3
 class NodeRefusal:
     """Nodes that cannot take a request, all for one reason.
 
-    `most`: of kind NO_ROOM, the most MiB free on one eligible GPU for a request of one shared GPU, else GPUs of one
-    node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
+    `most`: of kind NO_ROOM, MiB free on one GPU for a request of one shared GPU, else GPUs of one node. `cause`,
+    `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
     """
 
     kind: RefusalKind
@@ -59,8 +55,6 @@ class NodeRefusal:
 
 @value(frozen=True, slots=True)
 class Masks:
-    """GPUs that meet more and more conditions, each a subset of the one before."""
-
     selected: Mask
     """Offered and accepted by the pod."""
     usable: Mask
@@ -72,7 +66,6 @@ class Masks:
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
-        """Over the offered nodes; None: over all."""
         selected = index.all if offered is None else index.offered(offered)
         if not request.selector.accepts_all:
             selected = selected & index.selected(request.selector)

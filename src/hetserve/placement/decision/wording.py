@@ -20,9 +20,6 @@ _SHOWN: Final = 3
 _LONG: Final = 80
 
 
-# Refusals of nodes
-
-
 def refusal_text(refusal: NodeRefusal) -> str:
     """For the scheduler's event: what is needed, and the most that there is."""
     return "; ".join(part for part in (_missing(refusal), _most(refusal)) if part)
@@ -44,7 +41,6 @@ def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
 
 
 _LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTORY})
-"""Texts that do not begin with what is missing."""
 
 
 def _missing(refusal: NodeRefusal) -> str:
@@ -97,9 +93,6 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
 }
 
 
-# What was chosen
-
-
 def decision_text(decision: PlacementDecision) -> str:
     """For a log: the choice before the next best, or why there is none."""
     if decision.chosen is None:
@@ -112,7 +105,6 @@ def choice_text(chosen: GpuOffer, runner_up: GpuOffer | None) -> str:
 
 
 def refusals_text(counted: Iterable[tuple[int, NodeRefusal]]) -> str:
-    """Number of nodes per refusal."""
     return "; ".join(f"{count} nodes: {refusal_text(refusal)}" for count, refusal in counted)
 
 
@@ -126,9 +118,6 @@ def offer_text(offer: GpuOffer) -> str:
 
 def _state(gpu: FreeGpu) -> str:
     return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB free"
-
-
-# Reasons of single GPUs
 
 
 def gpu_reason_text(reason: GpuReason) -> str:

@@ -52,8 +52,6 @@ class Allocations:
     def bookings(self) -> Mapping[str, Booking]:
         return self._bookings
 
-    # Changes
-
     def set_node(self, node: NodeInventory) -> None:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
@@ -61,7 +59,6 @@ class Allocations:
             self._index = None
 
     def drop_node(self, name: str) -> None:
-        """Removes a node; its bookings stay."""
         del self._nodes[name]
         self._index = None
 
@@ -78,7 +75,6 @@ class Allocations:
         self._bookings[uid] = booking
 
     def take(self, uid: str) -> Booking | None:
-        """Removes and returns a pod's booking."""
         booking = self._bookings.pop(uid, None)
         if booking is not None:
             self._lift(booking)
@@ -102,8 +98,6 @@ class Allocations:
             if self._index is not None:
                 self._index.book(place, booking, -1)
 
-    # Reading
-
     @property
     def index(self) -> GpuIndex:
         if self._index is None:
@@ -114,7 +108,6 @@ class Allocations:
         return self._index
 
     def pods_on(self, place: Place) -> Mapping[str, Booking]:
-        """Bookings on a place by pod UID."""
         here = self._places.get(place)
         return here.pods if here else _NO_PODS
 
@@ -149,7 +142,6 @@ class Allocations:
                 yield from (through_plugin(pod) for pod in self.pods_on((node.name, UNNAMED)).values() if pod.through)
 
     def _unlisted(self) -> Mapping[str, tuple[Booking, list[str]]]:
-        """Pods by UID with the unlisted ids that they name."""
         known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
         found: dict[str, tuple[Booking, list[str]]] = {}
         for place, here in self._places.items():

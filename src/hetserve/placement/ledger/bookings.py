@@ -18,8 +18,6 @@ UNNAMED: Final = ""
 
 
 class LedgerErrorKind(Enum):
-    """Why a booking cannot be made."""
-
     ALREADY_BOUND = "already-bound"
     NOT_OFFERED = "not-offered"
     IN_DOUBT = "in-doubt"
@@ -53,8 +51,6 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """Why the ledger cannot attribute a pod's GPUs."""
-
     UNLISTED = "unlisted"
     DEVICE_PLUGIN = "device-plugin"
     UNREADABLE = "unreadable"
@@ -95,7 +91,6 @@ class Booking:
     other_models: tuple[str, ...] = ()
     """Models that the pod's label named after the bind; also kept off its GPUs."""
     through: tuple[str, ...] = ()
-    """Resources of NVIDIA's device plugin that it has."""
     unread: bool = False
     """The pod cannot be read; its earlier booking stays."""
 
@@ -109,7 +104,6 @@ class Booking:
 
     @property
     def named(self) -> tuple[Place, ...]:
-        """Places without the placeholder."""
         return tuple(place for place in self.places if place[1] != UNNAMED)
 
     @property
@@ -133,7 +127,6 @@ class GpuUse:
     open: bool = True
 
     def document(self) -> dict[str, Any]:
-        """The GPU as JSON, without its pods."""
         return {
             "node": self.node,
             "gpu": self.gpu.id,

@@ -34,8 +34,6 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """`subject`: a pod's UID or a GPU."""
-
     subject: str
     kind: Kind = field(compare=False)
     text: str
@@ -63,7 +61,6 @@ class ClusterHoldings:
         return cluster
 
     def add_pods(self, pods: Iterable[RawObject]) -> None:
-        """Adds pods; one that cannot be read holds nothing."""
         for pod in pods:
             with suppress(*_UNREADABLE):
                 self.there.add(pod["metadata"]["uid"])
@@ -78,7 +75,6 @@ class ClusterHoldings:
                     self.pods[uid] = list({entry.place: entry for entry in held}.values())
 
     def add_nodes(self, nodes: Iterable[RawObject]) -> None:
-        """Adds nodes; one that cannot be read has no GPUs."""
         for node in nodes:
             with suppress(*_UNREADABLE):
                 self.capacity |= gpu_capacity([node])
@@ -118,7 +114,6 @@ def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator
 
 
 def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
-    """Differences of one booking; a pod that cannot be read only has to exist."""
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:

@@ -1,4 +1,4 @@
-"""Search structure over all GPUs: one numpy row per GPU, in the order of node name and GPU id, which breaks ties."""
+"""Search structure over all GPUs: one numpy row per GPU, by node name and GPU id, which breaks ties."""
 
 from __future__ import annotations
 
@@ -60,13 +60,10 @@ class GpuIndex:
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
         """False on every GPU of a closed node."""
         self.usable = self.healthy.copy()
-        """Open and healthy."""
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
         self.content = 0
-        """Detects changes of GPU occupancy: a sum of hashes over the bookings, comparable within one process and set of
-        GPUs.
-        """
+        """Detects changes of GPU occupancy, within one process and set of GPUs."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._unattributed: dict[str, dict[Unattributed, int]] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
@@ -119,7 +116,6 @@ class GpuIndex:
             del self._holders[model, hard]
 
     def unattributed(self, node: str) -> Collection[Unattributed]:
-        """What closes a node; empty if it is open."""
         return self._unattributed.get(node, _NOTHING)
 
     def _close(self, node: str, unattributed: Collection[Unattributed], pods: int) -> None:
@@ -151,10 +147,7 @@ class GpuIndex:
         row = self.node_row.get(offered[0])
         return self if row is None else _OneNode(self, row)
 
-    # Conditions, as masks over the rows
-
     def offered(self, names: Sequence[str]) -> Mask:
-        """GPUs of the named nodes; read-only."""
         if not self.nodes:
             return self.all
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
@@ -168,7 +161,7 @@ class GpuIndex:
         if known is names:
             return rows
         rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
-        if isinstance(names, tuple):  # a list could change
+        if isinstance(names, tuple):
             self._rows_of = names, rows
         return rows
 
@@ -216,8 +209,6 @@ class GpuIndex:
     def _rows_of_product(self) -> dict[str, Numbers]:
         return _rows_by(gpu.product for gpu in self.gpus)
 
-    # Counts per node
-
     def on_node(self, mask: Mask) -> Numbers:
         if not self.nodes:
             return np.zeros(0, dtype=np.int64)
@@ -226,7 +217,6 @@ class GpuIndex:
 
     @property
     def node_pods(self) -> Numbers:
-        """Number of places held on the node of each GPU."""
         if not self.nodes:
             return self.pods
         held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]

@@ -27,8 +27,6 @@ Place = tuple[str, str]
 
 
 class GpuKey(NamedTuple):
-    """Identity of a GPU; a node that is created again has new GPUs."""
-
     node_uid: str
     gpu: str
 
@@ -45,8 +43,6 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """A node's GPUs in the order of their ids, or why they cannot be read."""
-
     name: str
     uid: str
     gpus: tuple[Gpu, ...] = ()

@@ -1,7 +1,7 @@
 """The rules by which bookings change: reserved by a filter, being bound, bound, released by UID.
 
-Built from pods and nodes alone, so a restart rebuilds it. A booking on a GPU that is unknown or not named stays, is
-reported, and closes its node. Over-use is reported, never clipped.
+A booking on a GPU that is unknown or not named stays, is reported, and closes its node. Over-use is reported, never
+clipped.
 """
 
 from __future__ import annotations
@@ -37,15 +37,12 @@ class Ledger:
         self._annotation_problems: dict[str, PodProblem] = {}
         self._deadlines: list[tuple[float, str]] = []
 
-    # Nodes
-
     def put_node(self, node: NodeInventory) -> bool:
         """Sets the inventory of a node; True if it changed."""
         known = self.node(node.name)
         if known == node:
             return False
         if known is not None:
-            # A reservation on a GPU that is gone must not close the node.
             self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
         self._allocations.set_node(node)
         return True
@@ -67,13 +64,10 @@ class Ledger:
         for node in fresh.values():
             self.put_node(node)
 
-    # Pods, as the API server reports them
-
     def observe(self, pod: PodView, verify_at: Seconds | None = None) -> None:
         """Updates from the API server's state of a pod: books a bound pod, releases a finished one.
 
-        `verify_at`: when to look the pod up, if the watch may have overtaken the state. Later edits of a bound pod's
-        annotation change nothing: its container has the first GPU.
+        `verify_at`: when to look the pod up, if the state may be old. Later edits of the annotation change nothing.
         """
         self._annotation_problems.pop(pod.uid, None)
         if pod.finished:
@@ -82,7 +76,7 @@ class Ledger:
             return
         elif pod.holds:
             self._observe_bound(pod, pod.node, verify_at)
-        else:  # it could not be read before
+        else:
             self.release(pod.uid)
 
     def relist_pods(self, pods: Iterable[PodView], now: Seconds, same: Collection[str] = frozenset()) -> None:
@@ -109,13 +103,11 @@ class Ledger:
         self._annotation_problems.pop(uid, None)
         return self._allocations.take(uid)
 
-    # Reservations and binds
-
     def reserve(self, request: GpuRequest, places: Sequence[Place], deadline: Seconds) -> Booking:
         """Holds GPUs of one node for a pod until `deadline`, in place of its earlier reservation.
 
-        Raises LedgerError, and keeps that reservation, if the places do not match the request, are unknown or full, or
-        the pod is bound or being bound.
+        Raises LedgerError, and keeps the earlier one, for places that are unknown, full or not as requested, and for a
+        pod that is bound or being bound.
         """
         held = self.booking(request.uid)
         if held is not None and held.state is not State.RESERVED:
@@ -164,11 +156,9 @@ class Ledger:
             if booking.state is State.RESERVED:
                 self.release(uid)
                 ended.append(booking)
-            elif not overdue or overdue[-1] is not booking:  # twice in the heap if verified twice at one time
+            elif not overdue or overdue[-1] is not booking:
                 overdue.append(booking)
         return tuple(ended), tuple(overdue)
-
-    # Reading
 
     def booking(self, uid: str) -> Booking | None:
         return self._allocations.bookings.get(uid)
@@ -196,17 +186,13 @@ class Ledger:
         return self._allocations.index
 
     def annotation_problems(self) -> Mapping[str, PodProblem]:
-        """Problems of bound pods' annotations and labels, by UID."""
         return self._annotation_problems
 
     def gpus(self) -> Iterator[GpuUse]:
-        """Every known GPU with its bookings, by node name and GPU id."""
         return self._allocations.uses()
 
     def problems(self) -> tuple[Problem, ...]:
         return (*self._allocations.problems(), *self._annotation_problems.values())
-
-    # Inside
 
     def _room(self, request: GpuRequest, place: Place, held: Booking | None) -> MiB:
         """MiB that the request would hold on a GPU; its own reservation there counts as free."""
@@ -246,7 +232,6 @@ class Ledger:
         return Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=confirmed, through=pod.through)
 
     def _observe_edit(self, held: Booking, pod: PodView) -> None:
-        """Keeps the booking of an edited bound pod; adds another model to it."""
         if (wrong := edit_problem(held, pod)) is not None:
             self._annotation_problems[pod.uid] = wrong
         models = models_since(held, pod)
@@ -254,7 +239,6 @@ class Ledger:
             self._allocations.put(replace(held, other_models=models))
 
     def _held_mib(self, request: GpuRequest, node: str, gpus: Sequence[str]) -> tuple[MiB, ...]:
-        """MiB that a bound pod holds on each GPU; of a whole GPU, what the inventory lists."""
         if not request.whole:
             return (request.memory_mib,) * len(gpus)
         known = self.node(node)

@@ -39,8 +39,6 @@ class PodProblemKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
-    """A node whose inventory cannot be read; `text`: the error."""
-
     text: str
 
     @property
@@ -86,9 +84,6 @@ class PodProblem:
 Problem = NodeProblem | GpuProblem | PodProblem
 
 
-# Finding
-
-
 def gpu_problems(use: GpuUse) -> Iterator[GpuProblem]:
     node, gpu, count = use.node, use.gpu.id, len(use.bookings)
     whole = [booking for booking in use.bookings if booking.request.whole]
@@ -114,7 +109,6 @@ def _models_twice(use: GpuUse) -> Iterator[tuple[str, int]]:
 
 
 def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> PodProblem:
-    """One problem for all unlisted GPUs of a pod."""
     kind = PodProblemKind.GPU_UNLISTED if node_known else PodProblemKind.NODE_UNKNOWN
     listed = tuple(sorted(gpus, key=id_order))
     return PodProblem(kind, pod_name(booking.request), booking.node, booking.request, listed)
@@ -161,11 +155,7 @@ def _says_mib(request: GpuRequest, written: str) -> bool:
     return all(text.isascii() and text.isdigit() for text in written.split(","))
 
 
-# Wording
-
-
 def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
-    """One line per problem, in a stable order."""
     return tuple(sorted(map(problem_text, problems)))
 
 

@@ -1,8 +1,7 @@
 """The placement log: every call that changes the state machine or asks it for a decision, as a record.
 
-A record holds call, reduced arguments and result; a replay feeds the calls to a `JournaledPlacer` and compares
-(decision 0036). Calls inside another are not written, and one call sees one time. `VERSION` grows when a record changes
-its form or a call its name.
+A replay feeds the calls to a `JournaledPlacer` and compares (decision 0036). Inner calls are not written; one call sees
+one time. `VERSION` grows when a record changes its form or a call its name.
 """
 
 from __future__ import annotations
@@ -34,16 +33,11 @@ VERSION: Final = 2
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
-"""Keys that a replay compares."""
 UNREADABLE: Final = "unreadable-pod"
-"""Error of a call about a pod that cannot be read."""
 P = ParamSpec("P")
 T = TypeVar("T")
 _FEW: Final = 8
 """Node names written in full; of more, number and checksum."""
-
-
-# Values of records: plain JSON, except lists of the whole cluster, which the writer encodes later
 
 
 def argument(name: str, value: Any, known: frozenset[str]) -> Any:
@@ -60,7 +54,7 @@ def argument(name: str, value: Any, known: frozenset[str]) -> Any:
 
 
 def offered_value(offered: Iterable[str], known: frozenset[str]) -> dict[str, Any]:
-    """The known nodes that are offered, or those that are not, whichever are fewer, and the number of unknown ones."""
+    """The known nodes that are offered, or the others if these are fewer, and the number of unknown ones."""
     given = set(offered)
     if given == known:
         return {"without": []}
@@ -109,7 +103,6 @@ def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
 
 
 def offer_of(written: Record | None) -> GpuOffer | None:
-    """The choice or next best of a record, without products."""
     if written is None:
         return None
     gpus = tuple(FreeGpu(GpuKey("", gpu["id"]), "", MiB(gpu["freeMiB"]), gpu["idle"]) for gpu in written["gpus"])
@@ -128,7 +121,6 @@ def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[in
 
 
 def error_value(error: LedgerError | ValueError) -> dict[str, Any]:
-    """Kind of an error, its refusal, and its text for people."""
     if not isinstance(error, LedgerError):
         return {"error": UNREADABLE, "message": str(error)}
     refusal = {"refusal": error.refusal} if error.refusal else {}
@@ -136,14 +128,12 @@ def error_value(error: LedgerError | ValueError) -> dict[str, Any]:
 
 
 def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
-    """The best scores, and a checksum of all above 0."""
     above = [item for item in scores.items() if item[1] > 0]
     ranked = sorted(above, key=lambda item: (-item[1], item[0]))
     return {"best": dict(ranked[:_FEW]), "all": _checksum(f"{node}={score}" for node, score in ranked)}
 
 
 def names_value(names: Collection[str]) -> Any:
-    """A few names, or number and checksum."""
     return sorted(names) if len(names) <= _FEW else {"count": len(names), "checksum": _checksum(sorted(names))}
 
 
@@ -173,9 +163,6 @@ def _checksum(parts: Iterable[str]) -> int:
     return zlib.crc32("\n".join(parts).encode())
 
 
-# The recorded state machine
-
-
 class Recorder:
     """Runs calls and hands the records of the outermost ones to `write`."""
 
@@ -189,11 +176,9 @@ class Recorder:
         return self._now is not None
 
     def clock(self) -> Seconds:
-        """The time; constant within a call."""
         return self._real() if self._now is None else self._now
 
     def leave_out(self, call: Callable[[], T]) -> T:
-        """Runs a call without a record."""
         if self.inside:
             return call()
         self._now = self._real()
@@ -306,9 +291,7 @@ class JournaledLedger(Ledger):
     expire = _recorded("expire", Ledger.expire, _deadlines)
 
     def checkpoint(self) -> Record:
-        """Nodes, bookings with deadlines, problems of bound pods; as values, which an encoder writes 20
-        times as fast.
-        """
+        """Nodes, bookings, problems of bound pods; as values, for a fast encoder."""
         state = {
             "nodes": list(self.inventories().values()),
             "bookings": list(self.bookings().values()),
@@ -319,7 +302,6 @@ class JournaledLedger(Ledger):
     def restore(
         self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, PodProblem]
     ) -> None:
-        """Sets an empty ledger to the state of a checkpoint."""
         for node in nodes:
             self._allocations.set_node(node)
         for booking in bookings:
@@ -328,7 +310,7 @@ class JournaledLedger(Ledger):
 
 
 class JournaledPlacer(Placer):
-    """The state machine with a log. `write`: gets each record. `clock`: monotonic. `hold`: as for `Placer`."""
+    """The state machine with a log; `write` gets each record."""
 
     def __init__(
         self, clock: Callable[[], Seconds], hold: Seconds, write: Callable[[Record], None], **settings: Any
@@ -338,7 +320,6 @@ class JournaledPlacer(Placer):
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:
-        """Known nodes and the one that the pod is on."""
         nodes = self.journaled.known()
         held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
@@ -360,7 +341,6 @@ class JournaledPlacer(Placer):
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 
     def forget(self, uid: str) -> None:
-        """As of `Placer`; an unknown pod leaves no record."""
         if self._knows(uid):
             self._forget(uid)
 

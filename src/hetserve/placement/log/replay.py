@@ -46,8 +46,6 @@ class ReplayDifference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Numbers of records and of decisions, and the first that differs."""
-
     records: int
     decisions: int
     difference: ReplayDifference | None
@@ -76,7 +74,6 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
 
 
 def check_version(record: Record) -> None:
-    """Raises ReplayError for a header of another version."""
     if record.get("call") == HEADER and record.get("version") != VERSION:
         raise ReplayError(
             f"the log is of version {record.get('version')}; this hetserve reads {VERSION}: use the one that wrote it"
@@ -84,7 +81,6 @@ def check_version(record: Record) -> None:
 
 
 def logged_policy(records: Iterable[Record]) -> PolicyName:
-    """Policy of a log's header. Raises ReplayError."""
     header = next(iter(records), {})
     check_version(header)
     try:
@@ -103,7 +99,6 @@ class Player:
 
     @classmethod
     def of_header(cls, header: Record, settings: dict[str, Any]) -> Player:
-        """Raises ReplayError for another version or unreadable settings."""
         check_version(header)
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
@@ -121,7 +116,7 @@ class Player:
         except (KeyError, TypeError, ValueError, ValidationError) as error:
             words = " ".join(str(error).split())
             raise ReplayError(f"record {number} is no call of placement: {type(error).__name__}: {words}") from None
-        with suppress(LedgerError, ValueError):  # the record has it
+        with suppress(LedgerError, ValueError):
             call()
         return self._written[0] if self._written else None
 

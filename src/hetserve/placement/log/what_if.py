@@ -1,7 +1,7 @@
 """What another policy would have done with the pods of a placement log.
 
-Pods arrive at their first filter call and leave as in the log. A pod that does not fit waits; the longest waiting goes
-first. The log's own policy runs through the same model: the log's waits include queues, scheduler and API server.
+Pods arrive at their first filter call and leave as in the log; what does not fit waits, longest first. The log's own
+policy runs through the same model, since the log's waits include queues and scheduler.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class _Course:
     most_pods: int = 0
 
     def take(self, record: Record) -> None:
-        """Applies one record; ignores those about the log's own bookings."""
         name, given = record["call"], record.get("args", {})
         now = float(record["t"])
         if name == "filter":

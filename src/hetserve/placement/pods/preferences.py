@@ -34,7 +34,6 @@ _NO_WISHES: Final = Preferences()
 
 
 def preferences(annotations: Mapping[str, Any]) -> Preferences:
-    """Wishes of a pod; raises nothing."""
     if annotations.keys().isdisjoint(_WISHES):
         return _NO_WISHES
     anti_affinity = AntiAffinity.HARD

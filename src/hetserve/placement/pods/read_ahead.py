@@ -32,9 +32,8 @@ class ReducedPod(dict[str, Any]):
         return raw if isinstance(raw, ReducedPod) else cls(reduced_pod(raw))
 
     def read(self, bookings: Mapping[str, Booking] = NO_BOOKINGS, pods: Mapping[str, PodView] = NO_PODS) -> None:
-        """Reads the pod and compares it with the bookings and views."""
         self.relevant = True
-        with contextlib.suppress(Exception):  # raised again when the pod is taken
+        with contextlib.suppress(Exception):
             self.view = view = parse_pod(self)
             self.relevant = _may_concern_us(self)
             held = bookings.get(view.uid)
@@ -54,7 +53,6 @@ def read_ahead(raw: RawObject) -> ReducedPod:
 
 
 def view_of(raw: RawObject) -> PodView:
-    """Raises as `parse_pod` does."""
     ahead = raw.view if isinstance(raw, ReducedPod) else None
     return parse_pod(raw) if ahead is None else ahead
 

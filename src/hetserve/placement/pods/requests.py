@@ -13,9 +13,7 @@ from hetserve.sanitize import sanitize
 from hetserve.units import MiB
 
 LONGEST_GPU_ID: Final = 63
-"""Characters; the UUID of a MIG device has 48."""
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
-"""Characters of a list of a node's GPUs."""
 MOST_WISHES: Final = 128
 LONGEST_WISHES: Final = MOST_WISHES * (LONGEST_GPU_ID + 1)
 """Characters of a pod's lists of GPUs and products together: a waiting pod's are kept in memory."""
@@ -31,7 +29,6 @@ class AntiAffinity(Enum):
 
 
 PolicyName = NewType("PolicyName", str)
-"""Name of a placement policy."""
 DEFAULT_POLICY: Final = PolicyName(default_placement_policy())
 
 
@@ -60,7 +57,6 @@ class GpuSelector:
         return wanted and product not in self.products_excluded and id_ not in self.ids_excluded
 
     def __str__(self) -> str:
-        """What is accepted, to follow "no GPU"."""
         parts = [
             (self.products, "of product {}"),
             (self.products_excluded, "of another product than {}"),
@@ -71,7 +67,6 @@ class GpuSelector:
 
 
 def _few(values: tuple[str, ...]) -> str:
-    """The first values: events are cut."""
     shown = [value if len(value) <= _LONG else value[: _LONG - 3] + "..." for value in values[:_SHOWN]]
     more = [f"{len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
     return " or ".join([*shown, *more])
@@ -109,7 +104,6 @@ class GpuRequest:
 
     @property
     def claim(self) -> tuple[object, ...]:
-        """All that decides which GPUs fit."""
         return self.memory_mib, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
 
     @property

@@ -27,7 +27,6 @@ def stuck(raw: RawObject, why: str) -> Stuck | None:
 
 
 def ours_alone_holds(pod: PodView) -> bool:
-    """Whether only our gate holds a pod."""
     return pod.gates == (names.QUEUE_GATE,) and not pod.terminating
 
 
@@ -38,7 +37,6 @@ def in_hand(pod: PodView) -> bool:
 
 
 def waiting(pod: PodView) -> Waiting:
-    """A pod as the queues see it."""
     request = pod.request
     return Waiting(
         uid=request.uid,

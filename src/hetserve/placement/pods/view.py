@@ -26,12 +26,11 @@ _LONGEST_GATE: Final = 63
 
 @value(frozen=True, slots=True)
 class PodView:
-    """The part of a pod that placement looks at; its fields are part of the placement log's format.
+    """The part of a pod that placement reads; its fields are part of the placement log's format.
 
     `gpus`, `annotated_mib`: as the binding wrote them. `misnamed`: why these cannot be GPUs of a node. `complaint`: the
-    wish that cannot be read. `gates`: a few short names, ours among them. `through`: resources of NVIDIA's device
-    plugin. `unread`: bound, may have GPUs and cannot be read; only identity and node are known. `revision`:
-    resourceVersion.
+    unreadable wish. `gates`: a few, ours among them. `through`: resources of NVIDIA's device plugin. `unread`: bound,
+    may have GPUs and cannot be read. `revision`: resourceVersion.
     """
 
     request: GpuRequest
@@ -56,7 +55,6 @@ class PodView:
 
     @property
     def concerns_us(self) -> bool:
-        """Whether the pod holds or will hold GPU memory, or waits at our gate."""
         return self.request.needs_gpu or names.QUEUE_GATE in self.gates or self.holds
 
     @property
@@ -113,7 +111,6 @@ def unread_pod(raw: RawObject) -> PodView | None:
 
 
 def id_order(id_: str) -> tuple[int, str]:
-    """Sort key of GPU ids: "2" before "10"."""
     return len(id_), id_
 
 
@@ -124,7 +121,7 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
         return (), None
     if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:
         ids = tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
-        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is last
+        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:
             return ids, None
     return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
@@ -163,7 +160,6 @@ def _unschedulable(pod: Pod) -> bool:
 
 
 def _gates(gates: tuple[str, ...]) -> tuple[str, ...]:
-    """Gates in short: ours and the first others."""
     if not gates:
         return gates
     few(gates, "spec.schedulingGates")

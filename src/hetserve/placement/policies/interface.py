@@ -1,7 +1,6 @@
 """A placement policy: a rank per GPU, the higher the better.
 
-Ranks are whole numbers from 0 to 2^62 for GPUs that fit, packed from the most to the least important field. Ties go by
-node name and GPU id, the order of rows.
+Ranks are 0 to 2^62 for GPUs that fit, packed from the most to the least important field; ties go by row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """k-means of pod shapes by L1 distance: which shapes share a queue (HetSev section 4.2, step 1).
 
-Features: GPUs x MiB / largest GPU, and 0.5 x one-hot of the model, so that two models are 1 apart, as an empty and a
-whole GPU. A centre is the component-wise median; of its one-hot part only the model of more than half remains. Pods of
-one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw 1987).
+Features: GPUs x MiB / largest GPU, and 0.5 x one-hot of the model: two models are 1 apart. A centre is the
+component-wise median. Pods of one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw
+1987).
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class Shape(NamedTuple):
     gpus: int = 1
 
     def size(self, largest_gpu: MiB) -> float:
-        """Number of largest GPUs that the shape fills."""
         return self.gpus * (self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0)
 
 
@@ -62,8 +61,6 @@ def distance(one: Shape, other: Shape, largest_gpu: MiB) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Distinct shapes in their order, as columns; models are numbered."""
-
     shapes: Sequence[Shape]
     size: _FLOATS
     model: NDArray[np.int64]
@@ -105,7 +102,6 @@ class _Points:
         return tuple(sorted(tuple(group) for group in found.values()))
 
     def heaviest(self, most: int) -> _Points:
-        """The most frequent shapes, the first of equal ones."""
         kept = np.sort(np.argsort(-self.weight, kind="stable")[:most])
         return _Points([self.shapes[row] for row in kept], self.size[kept], self.model[kept], self.weight[kept])
 
@@ -134,10 +130,10 @@ def _seeds(points: _Points, k: int, seed: int) -> list[int]:
     chosen: list[int] = []
     for _ in range(k):
         mass = np.cumsum(points.weight * nearest)
-        if mass[-1] <= 0.0:  # every point lies on a centre
+        if mass[-1] <= 0.0:
             break
         drawn = np.searchsorted(mass, random.random(2 + int(np.log(k))) * mass[-1], side="right")
-        drawn = np.minimum(drawn, len(points) - 1)  # against rounding
+        drawn = np.minimum(drawn, len(points) - 1)
         tried = points.distances(points.size[drawn], points.model[drawn])
         if chosen:
             tried = np.minimum(tried, nearest[:, None])

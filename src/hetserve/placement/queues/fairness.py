@@ -1,7 +1,7 @@
 """How fairly queues are served: Jain's index (Jain, Chiu, Hawe: DEC-TR-301, 1984).
 
-A release is due to every waiting queue of a priority by weight (HetSev section 4.2, step 3). x: releases got / due of a
-queue in a window; the index (sum x)^2 / (n sum x^2) is 1 if all got alike, 1/n if one got everything.
+x: releases got / due of a queue in a window, due by weight (HetSev section 4.2, step 3). (sum x)^2 / (n sum x^2) is 1
+if all got alike, 1/n if one got everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 from hetserve.placement.queues.rounds import Queue
 
 WINDOW: Final = 512
-"""Releases of a priority in a window."""
 _Share = tuple[int, float, int]
 
 
@@ -31,7 +30,6 @@ class FairnessWindow:
     _windows: dict[int, _Window] = field(default_factory=dict)
 
     def take(self, queues: Iterable[Queue]) -> None:
-        """Takes the queues of a round; one without releases is ignored."""
         by_priority: dict[int, list[Queue]] = {}
         for queue in queues:
             by_priority.setdefault(queue.priority, []).append(queue)

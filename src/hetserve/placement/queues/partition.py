@@ -1,8 +1,7 @@
 """Which shapes share which queue, kept from round to round.
 
-A queue keeps its id while pods wait in it. Clusters are computed anew only when a quarter of the pods have changed, or
-a new shape comes and a queue is free; else a new shape joins the most similar queue. So n pods that drain cost log n
-clusterings.
+A queue keeps its id while pods wait in it. Clusters are computed anew when a quarter of the pods have changed, or a new
+shape comes and a queue is free; else a new shape joins the most similar queue.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """See `clustering.cluster`."""
-
     k: Queues
     largest_gpu: MiB
     seed: int

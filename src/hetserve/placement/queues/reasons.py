@@ -21,8 +21,6 @@ class QueueTurn:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """The pod waited for more than `limit` seconds; no queue released it."""
-
     limit: float
 
 

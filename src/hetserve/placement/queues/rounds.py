@@ -1,8 +1,8 @@
-"""Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
+"""Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2, Algorithm 1).
 
-Algorithm 1, line 1 puts pods into k queues by GPU memory and model; line 3 picks up to beta of them by weight, as
-credits. Every p-th release of a priority (`oldest_every`) goes to its longest waiting pod; docs/queues.md has the bound
-on waiting and its proof.
+Pods go into k queues by GPU memory and model; up to beta of them are picked by weight, as credits. Every
+`oldest_every`-th release of a priority goes to its longest waiting pod; docs/queues.md has the bound on waiting and its
+proof.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hetserve.placement.queues.weights import Weights, weight
 from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
-"""The p of the bound in docs/queues.md: the longest waiting pod has every p-th release of a priority."""
+"""The p of the bound in docs/queues.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,13 @@ class Waiting:
 
 
 Entry = tuple[float, str, str, str, Waiting]
-"""A pod behind its sort key, a total order by wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
     """k queues ("auto": by silhouette), beta, seed of the clustering.
 
-    `oldest_every`: the longest waiting pod has every so-manieth release of its priority (1: order of age). Raises
+    `oldest_every`: every so many releases of a priority, one goes to the longest waiting pod (1: order of age). Raises
     ValueError for less than 1.
     """
 
@@ -97,9 +96,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """State for the next round: per priority the queues and the releases since the oldest pod's turn; credit per queue
-    id.
-    """
+    """State for the next round, by priority, and credit per queue id."""
 
     partitions: Mapping[int, Partition] = field(default_factory=lambda: MappingProxyType({}))
     credit: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -108,7 +105,7 @@ class Fairness:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Releases in their order, the queues they came from, and the state for the next round."""
+    """Releases in order, their queues, and the state for the next round."""
 
     releases: tuple[Release, ...]
     queues: tuple[Queue, ...]
@@ -116,7 +113,7 @@ class Round:
     period: int
 
     def wait_bounds(self) -> Mapping[int, int]:
-        """Per priority: number of releases within which every pod that still waits is released."""
+        """Per priority, releases until every pod that still waits is released."""
         waiting: dict[int, int] = {}
         for queue in self.queues:
             left = queue.length - queue.released
@@ -136,7 +133,7 @@ def next_round(
     """Chooses the pods to release now; at most beta are released and unbound. Higher priorities go first.
 
     `outstanding`: released and unbound pods, without unschedulable ones. `now`: on the clock of `Waiting.since`.
-    `largest_gpu`: scales memory. This is the definition; `WaitingLine` makes the same rounds incrementally.
+    `largest_gpu`: scales memory. `WaitingLine` makes the same rounds incrementally.
     """
     slots = max(settings.beta - outstanding, 0)
     turns = RoundInProgress(now, settings, slots, fairness or Fairness())
@@ -203,7 +200,7 @@ class RoundInProgress:
 
     def result(self) -> Round:
         held = {queue.id: queue.length - queue.released for queue in self.queues}
-        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # an empty queue has no credit
+        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}
         state = Fairness(
             MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
         )
@@ -232,8 +229,6 @@ class RoundInProgress:
 
 @dataclass(slots=True)
 class _Lane:
-    """A queue while a round picks its head."""
-
     id: int
     shapes: tuple[Shape, ...]
     pods: Sequence[Entry]

@@ -51,7 +51,6 @@ class _Level:
             _remove(line, entry(pod))
 
     def rank(self, pod: Waiting) -> int:
-        """Number of pods that have waited longer."""
         return sum(bisect_left(held, entry(pod)) for held in self.shapes.values())
 
     def ranks(self) -> dict[str, int]:
@@ -62,7 +61,7 @@ class _Level:
         before, self.partition = self.partition, partition
         if partition is before:
             return
-        if before is not None and partition.basis is before.basis:  # the same queues and new shapes
+        if before is not None and partition.basis is before.basis:
             for shape in self.shapes.keys() - before.queue_of.keys():
                 for pod in self.shapes[shape]:
                     insort(self.lines[partition.queue_of[shape]], pod)
@@ -73,7 +72,6 @@ class _Level:
         self.lines = {id_: list(merge(*parts)) for id_, parts in by_queue.items()}
 
     def _line_of(self, shape: Shape) -> list[Entry] | None:
-        """Queue of a shape; None before its first round."""
         if self.partition is None or shape not in self.partition.queue_of:
             return None
         return self.lines.setdefault(self.partition.queue_of[shape], [])
@@ -89,8 +87,6 @@ class _InLine:
 
 @dataclass(slots=True)
 class WaitingLine:
-    """The waiting pods, and the state between rounds."""
-
     settings: QueueSettings
     fairness: Fairness = field(default_factory=Fairness)
     _pods: dict[str, _InLine] = field(default_factory=dict)
@@ -98,7 +94,6 @@ class WaitingLine:
     _released: dict[int, int] = field(default_factory=dict)
     """Releases of each priority so far."""
     _new: set[_InLine] = field(default_factory=set)
-    """Added since the last round."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -147,7 +142,6 @@ class WaitingLine:
         return replace(made, releases=tuple(map(self._numbered, made.releases)))
 
     def _set_due(self) -> None:
-        """Fixes the due release of each new pod (docs/queues.md)."""
         levels = self._levels.values() if len(self._new) >= MANY else ()
         ranks = {uid: rank for level in levels for uid, rank in level.ranks().items()}
         for held in self._new:

@@ -1,8 +1,4 @@
-"""Weights of queues: HetSev's rule, and rules without the queue's length or its wait.
-
-HetSev (section 4.2, step 2): length x median wait, so that every pod is due alike. Without the length every queue is: a
-burst waits for itself.
-"""
+"""Weights of queues (HetSev section 4.2, step 2: length x median wait), and rules without length or wait."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ class Weights(StrEnum):
     HETSEV = "hetsev"
     """length x (1 s + median wait): the paper's, but new pods have a weight too."""
     WAIT = "wait"
-    """1 s + median wait."""
     EQUAL = "equal"
-    """Deficit round robin."""
 
 
 def weight(rule: Weights, length: int, median_wait: Seconds) -> float:

@@ -22,7 +22,6 @@ from hetserve.planning.problem import Problem
 
 NAME: Final = "exhaustive"
 LIMIT: Final = 100_000
-"""Most configurations that are tried."""
 
 
 def plan_exhaustive(
@@ -58,7 +57,6 @@ def plan_exhaustive(
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
-    """Compares every choice up to what carries the load alone."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -85,7 +83,6 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
 
 
 def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
-    """Cheapest choice that carries NOTICEABLE more, and whether it was searched."""
     model = for_more(problem, best)
     if _size(model) > limit:
         return None, False

@@ -1,7 +1,7 @@
 """The best pool of one type alone.
 
-Under a budget: the type that serves most. The paper also scales that rate to the whole budget, fractions of instances
-included (HPDC'23, section 7). Under MinCost: the cheapest type that carries the load.
+Under a budget: the type that serves most; the paper also scales that rate to the whole budget (HPDC'23, section 7).
+Under MinCost: the cheapest type that carries the load.
 """
 
 from __future__ import annotations
@@ -139,7 +139,6 @@ def _nothing_alone(problem: Problem, budget: int) -> str:
 
 
 def _least_cost(problem: Problem) -> Plan:
-    """Cheapest pool of one type that carries the load, launching included."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -158,7 +157,6 @@ def _least_cost(problem: Problem) -> Plan:
 
 
 def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
-    """Without a load: the pool of one type that carries most for the budget, then the cheapest."""
     found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
     if not found:
         refused = nothing_for_the_budget(problem, model, NAME)
@@ -179,7 +177,6 @@ def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
 
 
 def _largest(model: CostModel) -> Iterator[Choice]:
-    """Per type, as many as limits, free resources and the budget allow."""
     for i, least in enumerate(model.least):
         fewest = tuple(least if i == j else 0 for j in range(len(model.types)))
         count = least + addable(model, fewest, i, math.inf)
@@ -189,7 +186,6 @@ def _largest(model: CostModel) -> Iterator[Choice]:
 
 
 def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
-    """Cheapest single type that carries NOTICEABLE more."""
     model = for_more(problem, best)
     richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
     return None if richer is None else step_to(problem, model, best, richer)

@@ -48,7 +48,6 @@ def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
 
 
 def entry_cost(problem: Problem, base: TypeOption) -> int:
-    """Cost of all min_instances and one instance of the base."""
     wanted = sum(option.price * option.min_instances for option in problem.types)
     return wanted + (0 if base.min_instances else base.price)
 

@@ -21,7 +21,6 @@ def explain(
     ranking: Ranking,
     step: StepSearch,
 ) -> Plan:
-    """Feasible plan of the pick; the runner-up is the best other of the ranking."""
     chosen = ranked[pick]
     counts = inputs.counts_of(chosen.counts)
     runner_up = next((entry for i, entry in enumerate(ranked) if i != pick), None)
@@ -97,7 +96,6 @@ def _size(ranking: Ranking) -> str:
 
 
 def _binding(inputs: RankingInputs, chosen: BoundedConfiguration) -> str:
-    """What limits the bound: the base if it has time for large queries only, else the auxiliaries."""
     rates = inputs.rates
     present = [aux for aux, count in zip(rates.auxiliaries, chosen.counts[1:], strict=True) if count]
     if not present:

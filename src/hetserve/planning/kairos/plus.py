@@ -1,7 +1,7 @@
 """Kairos+: the best configuration by trying as few as possible (HPDC'23, Algorithm 1).
 
-Tries in falling order of the bound and skips sub-configurations of what was tried, as the paper does although noise can
-make them better. Ends when no bound is above the best rate.
+Tries in falling order of the bound, skips sub-configurations of what was tried, and ends when no bound is above the
+best rate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64
-"""Configurations ranked at first; doubled each time."""
 
 WORK: Final = 150_000_000
 """Limit on queries x (instances + STEP), summed over all trials: 5 to 10 s."""
@@ -107,7 +106,6 @@ class _Bounds:
     whole: bool = False
 
     def __iter__(self) -> Iterator[BoundedConfiguration]:
-        # A search that gives up may order its next portion differently.
         seen: set[tuple[int, ...]] = set()
         top = FIRST
         while not self.whole and top <= _MOST_RANKED:
@@ -122,14 +120,11 @@ class _Bounds:
 
 
 def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
-    """Whether one has no more of any type than the other."""
     return all(a <= b for a, b in zip(one.counts, other.counts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class QuickSimulation:
-    """Evaluator with the same queries in every trial."""
-
     inputs: RankingInputs
     queries: int
     seed: int = SEED

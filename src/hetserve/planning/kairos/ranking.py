@@ -20,7 +20,6 @@ MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""
 
 _WIDER: Final = (1.1, 2.0, 8.0)
-"""Factors of the budget up to which a next step is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ class RankingInputs:
 
 
 def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
-    """Base, rates and budget of a problem, or the infeasible plan."""
     if problem.budget is None:
         message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
         return infeasible(problem, planner, Reason.SPEC_INVALID, message)
@@ -94,7 +92,6 @@ def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
 
 
 def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
-    """Entries of a ranking with bounds in queries/s."""
     bounds = configuration_bounds(rates, ranking.counts)
     for row, cost, bound in zip(ranking.counts.tolist(), ranking.costs.tolist(), bounds.tolist(), strict=True):
         yield BoundedConfiguration(tuple(row), int(cost), float(bound))
@@ -124,7 +121,6 @@ def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool
 
 
 def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]]:
-    """Budgets from this one on, cut where another base becomes affordable: from, to, inputs."""
     last = int(inputs.budget * _WIDER[-1])
     costs = {entry_cost(inputs.problem, option) for option in inputs.problem.types}
     cuts = sorted(cost for cost in costs if inputs.budget < cost <= last)

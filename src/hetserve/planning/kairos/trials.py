@@ -23,8 +23,6 @@ class TriedConfiguration:
 
 @dataclass(slots=True)
 class Trials:
-    """Configurations tried so far, in order."""
-
     inputs: RankingInputs
     evaluate: Evaluator
     done: list[TriedConfiguration] = field(default_factory=list)
@@ -40,7 +38,6 @@ class Trials:
 
 
 def rank_of(trial: TriedConfiguration) -> tuple[float, int, tuple[int, ...]]:
-    """Sort key: most held, cheapest, counts."""
     return -trial.held, trial.entry.cost, trial.entry.counts
 
 

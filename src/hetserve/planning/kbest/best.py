@@ -16,7 +16,6 @@ LISTED: Final = 100_000
 """Most configurations to list: 10 ms; loading compiled code takes 500."""
 
 _ROUGH: Final = 300_000
-"""Steps of money for a reported count."""
 
 NODE_LIMIT: Final = 10_000_000
 TIE_NODE_LIMIT: Final = 100_000
@@ -99,7 +98,7 @@ def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
         reach = np.flatnonzero(listed.keys >= target)
         if not len(reach):
             return Reaching(None, 0, proven=True)
-        first = reach[np.argmin(listed.costs[reach])]  # sorted by key: highest of equal costs
+        first = reach[np.argmin(listed.costs[reach])]
         return Reaching(listed.counts[first], int(listed.costs[first]), proven=True)
     found = search_best(space, 1, target)
     if not len(found.keys) or found.keys[0] < target:

@@ -97,11 +97,9 @@ def depth_first(
 def _open_level(
     walk: Walk, level: int, part: Part, rows: Rows, column: int, placed: int, price: int, weight: float, limit: int
 ) -> None:
-    """Prepares the counts of a free type: highest, turning point, falling side."""
     most = min(limit, walk.left[level] // price, room(rows, walk.spare[level], column, placed))
     turn, lacking = ZERO, part.full - walk.rate[level]
     if weight > 0.0 and lacking > 0.0:
-        # The fewest instances that reach the plateau, or all allowed.
         turn = int(min(float(most), np.ceil(lacking / weight)))
     walk.most[level], walk.turn[level] = most, turn
     walk.now[level], walk.falling[level] = turn + 1, True
@@ -145,7 +143,7 @@ def _worth(
     monotone = sharp
     if common > 1:
         monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
-    if TIED in (sharp, monotone):  # a skipped count may tie
+    if TIED in (sharp, monotone):
         note_tie(best, last, last_cost)
     if monotone != KEEP:
         _skip(part, below, last, walk, level)

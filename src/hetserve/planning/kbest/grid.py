@@ -42,7 +42,6 @@ class Grid:
         for i in range(len(order)):
             rows = leader == i
             served[rows] = counts[rows, 1:] @ self.weights[i]
-        # u is at least 1: an infinite slack stays infinite.
         served = np.where(present.any(axis=1), np.minimum(served, u * self.slack[leader]), 0.0)
         return key_of(u * self.base + served)
 
@@ -52,7 +51,6 @@ class Grid:
 
 
 def key_of(fine: Floats) -> Floats:
-    """Key of bounds in fine steps."""
     return np.asarray(np.floor((fine + UNIT / 2) / UNIT))
 
 
@@ -65,7 +63,6 @@ def grid_of(space: Space) -> Grid:
     slack[below] = space.q_base * space.t[below] / (1 - space.t[below])
     ceiling = _ceiling(space, weights, slack)
     step = FINE / ceiling
-    # No bound exceeds the ceiling.
     return Grid(
         base=float(np.round(space.q_base * step)),
         weights=np.minimum(np.round(weights * step), FINE),
@@ -82,7 +79,6 @@ def _ceiling(space: Space, weights: Floats, slack: Floats) -> float:
     per_price = np.empty(len(space.prices))
     per_price[0] = space.q_base / space.prices[0]
     for i in range(len(space.limits)):
-        # A type with a larger limit would lead.
         allowed = np.concatenate([[True], space.limits <= space.limits[i]])
         per_price[1:] = weights[i] / space.prices[1:]
         order = np.argsort(-np.where(allowed, per_price, 0.0), kind="stable")

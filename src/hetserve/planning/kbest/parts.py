@@ -78,7 +78,6 @@ def search(
 
 @njit_inner
 def _highest(bound: Floats) -> tuple[int, int]:
-    """Leader and side of the highest bound, ties to the first; -1 for none."""
     leader, side, highest = -1, 0, -1.0
     for i in range(bound.shape[0]):
         for k in range(2):
@@ -113,7 +112,6 @@ def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints)
     for r in range(len(rows.free)):
         if need[r] > 0:
             high = min(high, rows.running[0] + rows.free[r] // need[r])
-    # Start at the fewest that reach the highest key.
     turn = high
     if best.rates[1] < np.inf:
         turn = int(min(float(high), np.ceil((best.rates[1] * UNIT - UNIT / 2) / best.rates[0])))

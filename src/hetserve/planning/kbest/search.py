@@ -1,8 +1,7 @@
 """The k best configurations by (bound, cost): parts by leader and base count, branch and bound in each.
 
 The relaxation of a part (a fractional knapsack) is concave in the base count; parts are visited in its falling order.
-Within a part the free types are fixed one by one, the best rate per price first. Keys and costs are exact; MARGIN keeps
-the relaxations, which are floats, safe.
+Keys and costs are exact; MARGIN keeps the relaxations, which are floats, safe.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class Rows(NamedTuple):
 
 @njit_inner
 def key(best: Incumbents, fine: float) -> float:
-    """Key of a bound in fine steps, cut at the highest that counts."""
     return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
 
 
@@ -107,7 +105,6 @@ def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
         return False
     at = min(best.numbers[FOUND], len(best.keys) - 1)
     if best.numbers[FOUND] == len(best.keys):
-        # The dropped entry may tie with the new last one.
         note_tie(best, last, last_cost)
     while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
         best.keys[at] = best.keys[at - 1]
@@ -248,7 +245,7 @@ def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: i
     """
     low, high = start, size
     money += before[start]
-    while low < high:  # first position that money does not buy completely
+    while low < high:
         middle = (low + high) // 2
         if before[middle + 1] < money:
             low = middle + 1

@@ -53,7 +53,6 @@ class Space:
 
     @property
     def empty(self) -> bool:
-        """Whether budget or limits leave no configuration."""
         return bool((self.most < self.least).any()) or int((self.prices * self.least).sum()) > self.budget
 
 
@@ -66,7 +65,6 @@ def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
     prices = np.array([option.price for option in columns], dtype=np.int64)
     least = np.array([option.min_instances for option in columns], dtype=np.int64)
     least[0] = max(least[0], 1)
-    # Avoids an overflow.
     most = budget // prices
     for i, option in enumerate(columns):
         if option.max_instances is not None:

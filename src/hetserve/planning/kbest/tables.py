@@ -54,8 +54,6 @@ class Equals(NamedTuple):
 
 
 class ByColumn(NamedTuple):
-    """A leader's positions by column; greatest common divisor of the prices from each on."""
-
     order: Ints
     common: Ints
 
@@ -140,7 +138,6 @@ def _assembled(
     most: Ints,
     placed: Ints,
 ) -> Leaders:
-    """The table with sums and divisors."""
     # Whole numbers make differences exact; nothing beyond twice the scale matters.
     rates = np.minimum(most * weight, 2 * FINE).astype(np.int64)
     before, served, common = _running(most * price), _running(rates), _common(np.where(most > 0, price, 0))
@@ -148,14 +145,12 @@ def _assembled(
 
 
 def _running(values: Ints) -> Ints:
-    """Sums before each position of a row, and the total."""
     sums = np.zeros((values.shape[0], values.shape[1] + 1), np.int64)
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
 
 
 def _common(prices: Ints) -> Ints:
-    """Greatest common divisor of a row from each position on; 0 is neutral."""
     divisors = np.zeros((prices.shape[0], prices.shape[1] + 1), np.int64)
     divisors[:, -2::-1] = np.gcd.accumulate(prices[:, ::-1], axis=1)
     return divisors

@@ -93,7 +93,6 @@ def _before(one: Ints, other: Ints) -> bool:
 
 @njit_inner
 def _after(one: Ints, other: Ints, column: int) -> bool:
-    """Whether the fixed columns up to this one come after the other's."""
     for i in range(column + 1):
         if one[i] != other[i]:
             return bool(one[i] > other[i])
@@ -166,7 +165,6 @@ def _part(
     found: int,
     walk: Walk,
 ) -> int:
-    """Enters the configurations of one part; returns their number so far."""
     size, base = table.size[leader], u * best.rates[0]
     highest = key(best, base + saturation(best, table, leader, u))
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
@@ -184,7 +182,6 @@ def _part(
 
 @njit_inner
 def _in_order(best: Incumbents, table: Leaders, leader: int, rows: Rows, aim: Aim, walk: Walk, found: int) -> int:
-    """Depth first through one part, in the order of the counts."""
     size, order, level = len(aim.order), aim.order, 0
     left, rate, spare, now, top, counts = walk.left, walk.rate, walk.spare, walk.now, walk.most, walk.counts
     now[0] = -1

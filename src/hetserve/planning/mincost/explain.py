@@ -54,7 +54,6 @@ def explain(
 
 
 def all_counts(problem: Problem, model: CostModel, choice: Choice) -> Counts:
-    """Counts for every type of the problem, in its order."""
     held = {option.name: count for option, count in zip(model.types, choice.counts, strict=True)}
     return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
 
@@ -76,7 +75,6 @@ def unusable(problem: Problem, model: CostModel) -> tuple[TypeRefusal, ...]:
 
 
 def nothing_for_the_budget(problem: Problem, model: CostModel, planner: str) -> Plan:
-    """Infeasible plan without a load: the budget or the limits leave no instance."""
     cheapest = min(model.types, key=lambda option: (option.price, option.name))
     if problem.budget is not None and cheapest.price > problem.budget:
         message = (
@@ -151,7 +149,6 @@ def _why_not(best: Choice, other: Choice) -> str:
 
 
 def _unused(model: CostModel, best: Choice) -> tuple[TypeRefusal, ...]:
-    """Usable types that the plan does not hold, with their cost per query/s."""
     per_qps = [option.price / rate for option, rate in zip(model.types, model.rates, strict=True)]
     dearest = max(value for value, count in zip(per_qps, best.counts, strict=True) if count)
     return tuple(

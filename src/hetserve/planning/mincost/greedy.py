@@ -1,8 +1,7 @@
 """HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
 
-Each round adds the type that is cheapest per lacking query/s, launching included, in as many instances as the rest of
-the load needs and limits allow; the paper leaves open what happens if no type alone carries the rest. Running instances
-are not exchanged. The plan states its gap to the optimum.
+Each round adds the type that is cheapest per lacking query/s, launching included; the paper leaves open what happens if
+no type alone carries the rest. The plan states its gap to the optimum.
 """
 
 from __future__ import annotations
@@ -73,7 +72,6 @@ def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choic
 
 
 def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
-    """What the integer program finds if the heuristic finds nothing."""
     try:
         best = search.least_cost()
     except SolverError:
@@ -85,7 +83,6 @@ def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
 
 
 def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
-    """Next step from the heuristic's plan, and whether a solver answered."""
     try:
         return search.next_step(problem, made), True
     except SolverError:
@@ -105,7 +102,6 @@ def scale_out(model: CostModel, needed: float) -> Choice:
 
 
 def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
-    """Types that can be added: cost per lacking query/s, index, count."""
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
@@ -159,7 +155,6 @@ def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice |
 
 
 def _start(model: CostModel) -> Iterator[int]:
-    """Running instances within limits and the budget; the dearest per query/s go first."""
     kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
     for i, option in enumerate(model.types):
         if option.max_instances is not None:

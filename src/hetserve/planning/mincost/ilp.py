@@ -76,7 +76,6 @@ def plan_ilp(
 
 
 def model_of(problem: Problem, planner: str) -> CostModel | Plan:
-    """Model of a problem, or the infeasible plan."""
     if problem.load is None and problem.budget is None:
         message = (
             f"planner {planner} carries a load at least cost, or the most for a budget, and neither is known: set "
@@ -132,7 +131,6 @@ class LeastCostSearch:
             return None
         best = self.model.choice(first)
         second = self._other(best)
-        # Unique: every other choice costs more.
         if within_budget and (second is None or second.objective > best.objective):
             return best
         return self._unique(program, best)
@@ -145,7 +143,7 @@ class LeastCostSearch:
         rows = (*rows, Constraint((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
-                break  # all of this type
+                break
             unit = tuple(int(i == j) for j in range(2 * size))
             fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
             rows = (*rows, Constraint(unit, least=fewest.counts[i]))
@@ -154,7 +152,6 @@ class LeastCostSearch:
     def most_load(self, within_budget: bool) -> Choice:
         """Instances that carry most, up to the load, within limits, free resources and, if asked, the budget."""
         answer = self.chain.solve(most_load_program(self.model, within_budget))
-        # Without minima, zero instances are feasible.
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
     def alternatives(self, best: Choice) -> tuple[Choice, ...]:

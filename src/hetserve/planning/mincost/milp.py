@@ -58,7 +58,7 @@ class PulpSolver:
         problem, variables = _pulp_problem(program)
         try:
             problem.solve(self.make())
-        except Exception as error:  # solvers raise anything
+        except Exception as error:
             raise SolverError(f"{type(error).__name__}: {error}") from error
         if problem.status == pulp.LpStatusInfeasible:
             return None
@@ -71,7 +71,6 @@ class PulpSolver:
 
 
 def _cbc() -> Any:
-    """CBC: PuLP's bundled executable, else the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
     # With `threads`, CBC sometimes waits ten seconds for a thread that has ended.
     return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)

@@ -59,7 +59,6 @@ class CostModel:
         return Choice(counts, cost, cost + charges, QPS(capacity))
 
     def values(self, choice: Choice) -> tuple[int, ...]:
-        """Values of the program's variables: instances, then new instances."""
         new = (max(n - option.running, 0) for option, n in zip(self.types, choice.counts, strict=True))
         return (*choice.counts, *new)
 
@@ -82,12 +81,10 @@ class CostModel:
                 yield counts
 
     def within_reach(self) -> bool:
-        """Whether all allowed instances carry the load."""
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
         return most >= Fraction(self.needed) * (1 - TOLERANCE)
 
     def allowed(self, counts: tuple[int, ...]) -> bool:
-        """Whether limits, budget and free resources allow these instances."""
         caps = all(
             option.min_instances <= count <= option.most for option, count in zip(self.types, counts, strict=True)
         )
@@ -127,13 +124,11 @@ def build_model(problem: Problem) -> CostModel:
 
 
 def for_more(problem: Problem, best: Choice) -> CostModel:
-    """Model of the next step: NOTICEABLE more, without the budget."""
     load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
     return build_model(dataclasses.replace(problem, load=load, budget=None))
 
 
 def for_budget(model: CostModel) -> CostModel:
-    """The same types with `upper` by budget and limits."""
     uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
     return dataclasses.replace(model, upper=tuple(uppers))
 
@@ -191,7 +186,6 @@ def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
 
 
 def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple[float, ...]:
-    """Coefficients of (y, a); missing ones are zero."""
     size = max(len(on_counts), len(on_new))
     return (*(on_counts or (0,) * size), *(on_new or (0,) * size))
 
@@ -215,7 +209,6 @@ def _launch_charge(option: TypeOption, weight: float) -> int:
 
 
 def _fewest(needed: float, rate: float) -> int:
-    """Fewest instances at `rate` that carry `needed`, within the tolerance."""
     return max(math.ceil(Fraction(needed) / Fraction(rate) * (1 - TOLERANCE / 1000)), 1)
 
 

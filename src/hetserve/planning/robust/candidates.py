@@ -46,7 +46,6 @@ def is_homogeneous(counts: Counts) -> bool:
 
 
 def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfiguration | None:
-    """Largest allowed count of one type, by bisection."""
     rate = throughput(option.profile, problem.mix) or 0.0
     most = (problem.budget or 0) // option.price
     low, high = option.min_instances, min(most, option.most)
@@ -65,7 +64,6 @@ def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfigurat
 
 
 def _without_a_type(problem: Problem, paper: Plan) -> Iterator[RankedConfiguration]:
-    """The best bounds without each type of the pick in turn."""
     held = [name for name, count in paper.counts if count][:_MOST_POOLS]
     for name in held:
         if name == problem.base:
@@ -77,6 +75,6 @@ def _without_a_type(problem: Problem, paper: Plan) -> Iterator[RankedConfigurati
 
 def _allowed(problem: Problem, paper: Plan, entry: RankedConfiguration) -> bool:
     if problem.base is not None and not dict(entry.counts)[problem.base]:
-        return False  # a named base is required
+        return False
     plan = dataclasses.replace(paper, counts=entry.counts, cost=entry.cost, bound_qps=entry.qps)
     return not violations(problem, plan)

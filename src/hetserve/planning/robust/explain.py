@@ -65,7 +65,6 @@ def explain_robust(choice: RobustChoice) -> Plan:
 
 
 def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None:
-    """Next step among the types of a configuration: money should not buy an avoided type."""
     held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step

@@ -35,7 +35,6 @@ WORK: Final = 30_000_000
 """Limit on queries x (instances + STEP) of the quick simulation: 1 to 2 s (decision 0022)."""
 
 _ROOM: Final = 2.0
-"""Shortest SLO that may replace a longer one, in longest service times."""
 
 _FEWEST: Final = 3
 
@@ -56,7 +55,6 @@ CandidateEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[
 QUICK_ERROR: Final = 0.2
 """Against the compiled simulation: decision 0022."""
 SIMULATION_ERROR: Final = 0.01
-"""Two steps of the grid of allowable rates."""
 
 
 def quick(
@@ -70,7 +68,6 @@ def quick(
     queries, how = quick_queries(entries, problem.slo.latency), ""
     instances = sum(count for entry in entries for _, count in entry.counts)
     if queries * (instances + STEP) > WORK:
-        # A shortened simulation runs all passes.
         most = WORK // 2 // (instances + STEP)
         slo = Seconds(most / (SLOS * max(entry.qps for entry in entries)))
         if slo < _ROOM * _longest(problem, entries) or quick_queries(entries, slo) > most + 1:
@@ -86,15 +83,12 @@ def quick(
 
 
 def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
-    """Longest mean service time [s] within the SLO on any type of the candidates."""
     used = {name for entry in entries for name, count in entry.counts if count}
     means = (o.profile.mean(batch) for o in problem.types if o.name in used for batch in problem.mix.batches)
     return max((mean for mean in means if mean is not None and mean <= problem.slo.latency), default=0.0)
 
 
 def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> CandidateEvaluator:
-    """Evaluator that calls `evaluate` for each candidate."""
-
     def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
         held: list[float] = []
         for entry in entries:
@@ -122,9 +116,8 @@ def plan_by(
     """As `plan_robust`, by any evaluator.
 
     Another configuration replaces the paper's pick if it holds more and has the higher bound, holds more beyond the
-    evaluator's error, or is a single type that holds more. Without an evaluation, only a single type that serves more
-    than the pick's bound does. clock: seconds; None: no safety net. time_limit: seconds until the paper's pick is
-    taken.
+    evaluator's error, or is a single type that holds more. Without an evaluation only a single type that serves more
+    than the pick's bound does. clock: seconds; None: no safety net. time_limit: seconds.
     """
     decided = _decide(problem.by_name(), evaluate, _checkpoint(clock, time_limit), time_limit)
     return decided.in_order_of(problem)
@@ -156,7 +149,6 @@ def _evaluated(
     evaluate: CandidateEvaluator,
     checkpoint: Callable[[], None],
 ) -> tuple[tuple[RankedConfiguration, ...], CandidateEvaluation]:
-    """All candidates or, if they are too many, the paper's pick and the best single type."""
     try:
         return entries, evaluate(problem, entries, checkpoint)
     except TooMuchWorkError:

@@ -15,11 +15,7 @@ from hetserve.registry.search_methods import SEARCH_METHODS
 
 
 class Method(Protocol):
-    """A search method; `hetserve.registry.search_methods` lists them."""
-
-    def __call__(self, session: Session, seed: int, /) -> None:
-        """Tries configurations until the session is over."""
-        ...
+    def __call__(self, session: Session, seed: int, /) -> None: ...
 
 
 def search(

@@ -1,7 +1,7 @@
-"""Simulated annealing (Kairos, Fig. 2): a walk that accepts worse configurations ever less.
+"""Simulated annealing (Kairos, Fig. 2).
 
 A step changes one instance. A worse configuration is accepted with probability exp(relative loss / temperature); every
-step multiplies the temperature by COOLING. A cold walk restarts from an open configuration.
+step multiplies the temperature by COOLING. A cold walk restarts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Genetic search: counts per type are the genes; children over the budget are repaired.
 
-Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive. A brood
-without a new configuration gets a random one.
+Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ def run(session: Session, seed: int) -> None:
 
 
 def _valued(session: Session, indices: list[int]) -> list[int]:
-    """Configurations with a known value, within the session's limit."""
     kept = []
     for index in indices:
         if session.known(index) or not session.over:

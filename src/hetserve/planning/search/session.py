@@ -20,7 +20,6 @@ class Session:
         self._limit = len(space) if limit is None else limit
         self._prune = prune
         self._open = np.ones(len(space), dtype=np.bool_)
-        # Upper limit of each configuration: its value once evaluated.
         self._at_most = np.full(len(space), math.inf)
         self._measured = np.zeros(len(space), dtype=np.bool_)
 
@@ -34,7 +33,6 @@ class Session:
 
     @property
     def candidates(self) -> NDArray[np.int64]:
-        """Configurations neither evaluated nor pruned."""
         return np.flatnonzero(self._open).astype(np.int64)
 
     @property

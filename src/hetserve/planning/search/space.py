@@ -14,7 +14,6 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 
 LARGEST_SPACE: Final = 1_000_000
-"""Most configurations in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +39,6 @@ class SearchSpace:
         return tuple(zip(self.types, self.counts[index].tolist(), strict=True))
 
     def find(self, counts: tuple[int, ...]) -> int | None:
-        """Index of a configuration; None if absent."""
         return self._index.get(counts)
 
     def below(self, index: int) -> NDArray[np.bool_]:

@@ -31,7 +31,6 @@ class SearchTrace:
 
     @property
     def best(self) -> Evaluation:
-        """The highest queries/s; ties go to the first."""
         return max(self.evaluations, key=lambda e: e.qps)
 
     def best_so_far(self) -> tuple[float, ...]:
@@ -41,7 +40,6 @@ class SearchTrace:
         return tuple(out)
 
     def evaluations_until(self, qps: float) -> int | None:
-        """Evaluations until one held at least this rate; None: none did."""
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
 
     def as_json(self) -> dict[str, object]:
