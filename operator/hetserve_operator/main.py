@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,9 @@ from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
+from hetserve_operator.plan_book import PlanBook
+from hetserve_operator.planning_pool import Planning, PlanningPool
+from hetserve_operator.planning_process import PlanningProcess
 from hetserve_operator.probes import start_probes
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
@@ -68,9 +71,15 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
 
 
 class Operator:
-    """Wires cache, queue, handlers, observer, controller and probes."""
+    """Wires cache, queue, handlers, observer, planners, controller and probes."""
 
-    def __init__(self, settings: OperatorSettings, api: ApiServer, kubeconfig: Path | None) -> None:
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        api: ApiServer,
+        kubeconfig: Path | None,
+        start_planning: Callable[[], Awaitable[Planning]] = PlanningProcess.start,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
@@ -84,7 +93,16 @@ class Operator:
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
         self.observer = Observer(api, self.cache, settings.planning, now)
-        self.controller = Controller(self.observer, Writer(api, socket.gethostname(), now), self.metrics, self.clock)
+        self.book = PlanBook(self.clock, self.queue.add)
+        self.planners = PlanningPool(
+            self.book,
+            self.metrics,
+            processes=settings.planner_processes,
+            deadline=settings.planner_deadline,
+            start=start_planning,
+        )
+        writer = Writer(api, socket.gethostname(), now)
+        self.controller = Controller(self.observer, writer, self.metrics, self.clock, self.book)
 
     def ready(self) -> bool:
         return self.synced.is_set() and self.watching.is_set()
@@ -119,9 +137,9 @@ class Operator:
             await probes.stop()
 
     def start(self) -> list[asyncio.Task[object]]:
-        """Starts the tasks that list and work, without kopf's watches."""
+        """Starts the tasks that list, plan and work, without kopf's watches."""
         workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
-        return [*workers, asyncio.create_task(self._resync(), name="resync")]
+        return [*workers, *self.planners.start(), asyncio.create_task(self._resync(), name="resync")]
 
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
