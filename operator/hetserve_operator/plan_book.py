@@ -154,12 +154,13 @@ class PlanBook:
             self._pages[ticket.key].lane = Lane.SLOW
             self._enqueue(ticket.key, ticket.question)
 
-    def settle(self, ticket: Ticket, answer: Plan | PlannerTimedOut) -> None:
-        """Ends a ticket and wakes its service; a dropped ticket's answer is ignored."""
+    def settle(self, ticket: Ticket, answer: Plan | PlannerTimedOut, lane: Lane) -> None:
+        """Ends a ticket and wakes its service, but ignores a dropped one. lane: where the next ticket starts."""
         if not self.is_planned(ticket):
             return
         del self._planned[ticket.key]
         page, question = self._pages[ticket.key], ticket.question
+        page.lane = lane
         if isinstance(answer, PlannerTimedOut) or answer.reason == Reason.PLANNER_FAILED:
             page.stopped[question.exact] = (self._clock() + RETRY_AFTER, answer)
         else:

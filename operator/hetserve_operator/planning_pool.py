@@ -32,6 +32,9 @@ _START_RETRY: Final = 1.0
 class Planning(Protocol):
     """A process that plans one problem at a time."""
 
+    @property
+    def alive(self) -> bool: ...
+
     async def plan(self, problem: Problem, /) -> Plan:
         """Raises ProcessDiedError."""
         ...
@@ -75,7 +78,8 @@ class PlanningPool:
                 if process is None and lane is Lane.QUICK:
                     process = await self._started()
                 ticket = await self._next(lane)
-                process = process or await self._started()
+                if process is None or not process.alive:
+                    process = await self._started()
                 if self._book.is_planned(ticket) and not await self._plan(process, ticket):
                     used, process = process, None
                     await used.end()
@@ -110,7 +114,7 @@ class PlanningPool:
         except ProcessDiedError as error:
             outcome = self._failed(ticket, error)
         else:
-            outcome = self._planned(ticket, plan)
+            outcome = self._planned(ticket, plan, self._clock() - begun)
         finally:
             del self._under_way[ticket]
         self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
@@ -119,16 +123,18 @@ class PlanningPool:
     def _limit(self, ticket: Ticket) -> float:
         return QUICK_TIME if ticket.lane is Lane.QUICK else self._deadline
 
-    def _planned(self, ticket: Ticket, plan: Plan) -> str:
+    def _planned(self, ticket: Ticket, plan: Plan, seconds: float) -> str:
         self._metrics.plans.labels(plan.planner, str(plan.feasible).lower()).inc()
-        self._book.settle(ticket, plan)
+        # The first large problem is slow only once: code is compiled for it.
+        self._book.settle(ticket, plan, Lane.QUICK if seconds < QUICK_TIME else Lane.SLOW)
         return "planned"
 
     def _failed(self, ticket: Ticket, error: ProcessDiedError) -> str:
         planner = _planner_of(ticket)
         log.warning("%s: planner %s failed: %s", ticket.key, planner, error)
         message = f"planner {planner} failed: {error}"
-        self._book.settle(ticket, infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message))
+        plan = infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message)
+        self._book.settle(ticket, plan, ticket.lane)
         return "failed"
 
     def _late(self, ticket: Ticket) -> str:
@@ -139,7 +145,7 @@ class PlanningPool:
             return "deferred"
         planner = _planner_of(ticket)
         log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
-        self._book.settle(ticket, PlannerTimedOut(planner, self._deadline))
+        self._book.settle(ticket, PlannerTimedOut(planner, self._deadline), Lane.SLOW)
         return "timed-out"
 
     def _wake_lanes(self) -> None:

@@ -43,6 +43,11 @@ class PlanningProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """False once it has ended."""
+        return self._process.returncode is None
+
     async def plan(self, problem: Problem) -> Plan:
         """Its plan. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""
         assert self._process.stdin is not None  # noqa: S101  a pipe

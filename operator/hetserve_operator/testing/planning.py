@@ -50,6 +50,11 @@ class PlanningInLoop:
         """A process that is ready."""
         return cls()
 
+    @property
+    def alive(self) -> bool:
+        """Always."""
+        return True
+
     async def plan(self, problem: Problem) -> Plan:
         """Its plan."""
         if self._seconds is not None:

@@ -43,7 +43,7 @@ class SimulatedOperator:
         self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
-        self._plans = plans or PlansAtOnce(planner)
+        self._plans = PlansAtOnce(planner) if plans is None else plans
         self.metrics = OperatorMetrics()
         self.restart()
 
