@@ -13,6 +13,7 @@ from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.plan import WIDEST_BUDGET
 from hetserve.registry.planners import default_planner
 from hetserve.testing.planning_strategies import cost_problems, throughput_problems
+from hetserve.units import MicroDollarsPerHour
 
 
 @st.composite
@@ -20,7 +21,8 @@ def observed(draw: st.DrawFn) -> tuple[Problem, Problem]:
     """A declared problem, and the same with what a cluster has: running instances and caps, many of them generous."""
     declared = draw(throughput_problems())
     declared = replace(declared, types=tuple(replace(option, running=0) for option in declared.types))
-    budget = int(declared.budget or 0)
+    budget = draw(st.sampled_from([declared.budget or 0, declared.budget or 0, 5_000, 1_000]))  # less than one costs
+    declared = replace(declared, budget=MicroDollarsPerHour(budget))
     options = []
     for option in declared.types:
         edge = int(budget * WIDEST_BUDGET) // option.price
@@ -31,7 +33,7 @@ def observed(draw: st.DrawFn) -> tuple[Problem, Problem]:
 
 
 @pytest.mark.parametrize("planner", [default_planner("MaxThroughput"), "kairos", "kairos-plus"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pair=observed())
 def test_a_cap_that_cannot_bind_changes_nothing_of_a_plan(planner: str, pair: tuple[Problem, Problem]) -> None:
     declared, problem = pair

@@ -135,10 +135,10 @@ async def test_after_an_edit_the_planner_of_before_is_ended(scene: PlanningScene
     scene.seconds = lambda problem: NEVER if problem.budget == 2_500_000 else 0.1
     scene.sim.add(*rm2_scene())
     await scene.look()
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(0.2)
     scene.sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.2"))
     await scene.look()
-    await scene.planned()
+    await scene.planned(0.5)
     assert scene.sim.service()["status"]["plan"]["summary"] != "none"
     assert tried(scene, "dropped") == 1
     assert sum(process.ended for process in scene.processes) == 1
