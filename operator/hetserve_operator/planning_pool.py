@@ -1,7 +1,8 @@
 """Plans what the plan book waits for: a few processes for all problems, and one for those that take long.
 
-A process can be ended at a deadline, a thread cannot. A problem gets QUICK_TIME in one of the quick processes. If that
-is not enough it waits for the slow one, which gives it the whole deadline, while the quick ones go on.
+A process can be ended at a deadline, a thread cannot. A problem gets QUICK_TIME of processor time in one of the quick
+processes. If that is not enough it waits for the slow one, which gives it the whole deadline, while the quick ones go
+on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from hetserve_operator.planning_process import ProcessDiedError
 log = logging.getLogger(__name__)
 
 QUICK_TIME: Final = 2.0
-"""Seconds for a problem in a quick process; a plan usually takes 0.02 to 0.2."""
+"""Seconds of processor time for a problem in a quick process; a plan usually takes 0.02 to 0.2."""
+QUICK_DEADLINE: Final = 10.0
+"""Seconds in all; on a full machine a plan waits for a processor most of the time."""
 _START_RETRY: Final = 1.0
 
 
@@ -34,6 +37,10 @@ class Planning(Protocol):
 
     @property
     def alive(self) -> bool: ...
+
+    def processor_time(self) -> float:
+        """Seconds of processor time that it has used."""
+        ...
 
     async def plan(self, problem: Problem, /) -> Plan:
         """Raises ProcessDiedError."""
@@ -105,34 +112,45 @@ class PlanningPool:
 
     async def _plan(self, process: Planning, ticket: Ticket) -> bool:
         """Plans a ticket; False if the process cannot be used again."""
-        begun = self._clock()
+        begun, used = self._clock(), process.processor_time()
         try:
-            async with asyncio.timeout(self._limit(ticket)) as self._under_way[ticket]:
+            async with asyncio.timeout(self._limit(ticket)) as limit:
+                self._under_way[ticket] = limit
+                if ticket.lane is Lane.QUICK:
+                    self._check_quick(process, ticket, used + QUICK_TIME)
                 plan = await process.plan(ticket.question.problem)
         except TimeoutError:
             outcome = self._late(ticket)
-        except ProcessDiedError as error:
+        except Exception as error:  # whatever it is, this problem fails and the lane goes on
             outcome = self._failed(ticket, error)
         else:
-            outcome = self._planned(ticket, plan, self._clock() - begun)
+            outcome = self._planned(ticket, plan, process.processor_time() - used)
         finally:
             del self._under_way[ticket]
         self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
         return outcome == "planned"
 
     def _limit(self, ticket: Ticket) -> float:
-        return QUICK_TIME if ticket.lane is Lane.QUICK else self._deadline
+        return QUICK_DEADLINE if ticket.lane is Lane.QUICK else self._deadline
 
-    def _planned(self, ticket: Ticket, plan: Plan, seconds: float) -> str:
+    def _check_quick(self, process: Planning, ticket: Ticket, end: float) -> None:
+        """Ends the work on a ticket once its process has used this processor time."""
+        left = end - process.processor_time()
+        if left <= 0:
+            self._cancel(ticket)
+        elif ticket in self._under_way:
+            asyncio.get_running_loop().call_later(left, self._check_quick, process, ticket, end)
+
+    def _planned(self, ticket: Ticket, plan: Plan, used: float) -> str:
         self._metrics.plans.labels(plan.planner, str(plan.feasible).lower()).inc()
         # The first large problem is slow only once: code is compiled for it.
-        self._book.settle(ticket, plan, Lane.QUICK if seconds < QUICK_TIME else Lane.SLOW)
+        self._book.settle(ticket, plan, Lane.QUICK if used < QUICK_TIME else Lane.SLOW)
         return "planned"
 
-    def _failed(self, ticket: Ticket, error: ProcessDiedError) -> str:
-        planner = _planner_of(ticket)
-        log.warning("%s: planner %s failed: %s", ticket.key, planner, error)
-        message = f"planner {planner} failed: {error}"
+    def _failed(self, ticket: Ticket, error: Exception) -> str:
+        planner, died = _planner_of(ticket), isinstance(error, ProcessDiedError)
+        message = f"planner {planner} failed: " + (str(error) if died else f"{type(error).__name__}: {error}")
+        log.warning("%s: %s", ticket.key, message, exc_info=None if died else error)
         plan = infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message)
         self._book.settle(ticket, plan, ticket.lane)
         return "failed"
@@ -154,7 +172,7 @@ class PlanningPool:
 
     def _cancel(self, ticket: Ticket) -> None:
         limit = self._under_way.get(ticket)
-        if limit is not None:
+        if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time())
 
 

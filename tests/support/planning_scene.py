@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plan_book import PlanBook
@@ -19,12 +18,27 @@ DEADLINE = 30.0
 RM2 = Key("default", "rm2")
 
 
+class SharedProcessor(PlanningInLoop):
+    """A process that gets every so-manieth second of a processor."""
+
+    def __init__(self, scene: PlanningScene) -> None:
+        super().__init__(decided, scene.begin)
+        self._scene = scene
+
+    def processor_time(self) -> float:
+        return super().processor_time() / self._scene.busy
+
+
 class PlanningScene:
-    """seconds: how long each problem takes; asked: all that were begun; dead: services whose problems end a process."""
+    """seconds: how long each problem takes; asked: all that were begun; dead: services whose problems end a process.
+
+    busy: how many share a processor.
+    """
 
     def __init__(self) -> None:
         self.seconds: Callable[[Problem], float] = lambda _: 0.1
         self.asked: list[Problem] = []
+        self.busy = 1.0
         self.dead: set[str] = set()
         self.processes: list[PlanningInLoop] = []
         self.refused_starts = 0
@@ -75,17 +89,15 @@ class PlanningScene:
         if self.refused_starts:
             self.refused_starts -= 1
             raise OSError("out of memory")
-        self.processes.append(PlanningInLoop(self._answer, self._begin))
+        self.processes.append(SharedProcessor(self))
         return self.processes[-1]
 
-    def _begin(self, problem: Problem) -> float:
+    def begin(self, problem: Problem) -> float:
+        """Seconds of a problem that a process begins."""
         self.asked.append(problem)
         if problem.service in self.dead:
             raise ProcessDiedError("its process was ended by SIGKILL")
         return self.seconds(problem)
-
-    def _answer(self, problem: Problem) -> Plan:
-        return decided(problem)
 
 
 def story(tell: Callable[[PlanningScene], object]) -> None:

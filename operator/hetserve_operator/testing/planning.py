@@ -55,6 +55,10 @@ class PlanningInLoop:
         """Always."""
         return True
 
+    def processor_time(self) -> float:
+        """The loop's time, as if it used a processor all the time."""
+        return asyncio.get_running_loop().time()
+
     async def plan(self, problem: Problem) -> Plan:
         """Its plan."""
         if self._seconds is not None:

@@ -12,7 +12,7 @@ from hetserve.planning.problem import Problem
 from hetserve.testing.builders import model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.plan_book import RETRY_AFTER
-from hetserve_operator.planning_pool import QUICK_TIME
+from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME
 from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
@@ -170,6 +170,17 @@ async def test_slow_plans_do_not_stop_the_rest(scene: PlanningScene) -> None:
     for _ in range(8):
         await scene.planned(21.0)
     assert all("plan" in scene.sim.service(name)["status"] for name in names)
+
+
+@in_scene
+async def test_on_a_full_machine_a_plan_waits_for_a_processor_and_is_not_begun_again(scene: PlanningScene) -> None:
+    scene.seconds = lambda _: QUICK_DEADLINE - 1.0
+    scene.busy = QUICK_DEADLINE / QUICK_TIME
+    scene.sim.add(*rm2_scene())
+    await scene.look()
+    await scene.planned(QUICK_DEADLINE)
+    assert "plan" in scene.sim.service()["status"]
+    assert tried(scene, "deferred") == 0
 
 
 @in_scene

@@ -100,6 +100,16 @@ async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
     os.close(pidfd)
 
 
+async def test_a_process_tells_its_processor_time() -> None:
+    process = await PlanningProcess.start()
+    before = process.processor_time()
+    await process.plan(SMALL)
+    used = process.processor_time() - before
+    assert 0.0 < used < 5.0
+    await process.end()
+    assert process.processor_time() == 0.0
+
+
 async def test_a_process_that_is_killed_says_so() -> None:
     process = await PlanningProcess.start()
     os.kill(process.pid, signal.SIGKILL)
