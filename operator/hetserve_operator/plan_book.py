@@ -24,6 +24,8 @@ RETRY_AFTER: Final = 300.0
 """Seconds after which a planner that failed or was stopped is asked again about the same declared problem."""
 _MOST_PLANS: Final = 4
 """Plans kept per service: the one without facts of the cluster, and the latest with them."""
+_MOST_SHARED: Final = 512
+"""Plans kept for services with equal problems."""
 
 
 class Lane(Enum):
@@ -100,6 +102,7 @@ class PlanBook:
             (lane, needed): {} for lane in Lane for needed in (True, False)
         }
         self._planned: dict[Key, Ticket] = {}
+        self._shared: dict[Problem, Plan] = {}
 
     def __len__(self) -> int:
         """Tickets that wait for a process."""
@@ -134,13 +137,19 @@ class PlanBook:
         self._pages.pop(key, None)
 
     def take(self, lane: Lane) -> Ticket | None:
-        """The next ticket of a lane: services without a plan first, then by age."""
+        """The next ticket of a lane: services without a plan first, then by age.
+
+        A ticket whose problem was planned for another service meanwhile is settled instead.
+        """
         for needed in (True, False):
             tickets = self._waiting[lane, needed]
-            if tickets:
+            while tickets:
                 ticket = tickets.pop(next(iter(tickets)))
                 self._planned[ticket.key] = ticket
-                return ticket
+                plan = self._shared.get(_nameless(ticket.question.problem))
+                if plan is None:
+                    return ticket
+                self.settle(ticket, plan, lane)
         return None
 
     def is_planned(self, ticket: Ticket) -> bool:
@@ -166,6 +175,7 @@ class PlanBook:
         else:
             page.stopped.pop(question.exact, None)
             page.keep(question.problem, answer)
+            self._share(question.problem, answer)
         self._wake(ticket.key)
 
     def _answer(self, key: Key, question: PlanQuestion) -> tuple[PlannerAnswer, PlanQuestion | None]:
@@ -205,9 +215,19 @@ class PlanBook:
         self._waiting[place][key] = Ticket(key, question, place[0])
         self.wanted()
 
+    def _share(self, problem: Problem, plan: Plan) -> None:
+        self._shared.setdefault(_nameless(problem), plan)
+        while len(self._shared) > _MOST_SHARED:
+            del self._shared[next(iter(self._shared))]
+
     def _drop(self, key: Key) -> None:
         for tickets in self._waiting.values():
             tickets.pop(key, None)
         planned = self._planned.pop(key, None)
         if planned is not None:
             self.dropped(planned)
+
+
+def _nameless(problem: Problem) -> Problem:
+    """The problem without the name of its service, on which no plan depends."""
+    return replace(problem, service="")

@@ -44,22 +44,28 @@ class PlanningScene:
         self.refused_starts = 0
         self.woken: list[Key] = []
         self.metrics = OperatorMetrics()
-        self.book = PlanBook(asyncio.get_running_loop().time, self.woken.append)
-        self.pool = PlanningPool(
-            self.book,
-            self.metrics,
-            processes=2,
-            deadline=DEADLINE,
-            start=self._start,
-            clock=asyncio.get_running_loop().time,
-        )
-        self.sim = SimulatedOperator(plans=self.book)
+        self.sim = SimulatedOperator()
 
     async def __aenter__(self) -> PlanningScene:
-        self._tasks = self.pool.start()
+        self._begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def restart(self) -> None:
+        """A new operator process, which knows no plan."""
+        await self._end()
+        self._begin()
+
+    def _begin(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self.book = PlanBook(clock, self.woken.append)
+        pool = PlanningPool(self.book, self.metrics, processes=2, deadline=DEADLINE, start=self._start, clock=clock)
+        self.sim.restart(self.book)
+        self._tasks = pool.start()
+
+    async def _end(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -47,8 +47,9 @@ class SimulatedOperator:
         self.metrics = OperatorMetrics()
         self.restart()
 
-    def restart(self) -> None:
-        """Starts a new operator process, with empty memory and cache."""
+    def restart(self, plans: Plans | None = None) -> None:
+        """Starts a new operator process, with empty memory and cache. plans: None: those of before."""
+        self._plans = self._plans if plans is None else plans
         self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
         writer = Writer(self.api, "simulated", self._now)
         self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._plans)

@@ -55,7 +55,7 @@ async def test_a_new_service_gets_no_write_before_its_plan_and_then_its_deployme
 async def test_a_recorded_plan_is_repaired_while_a_better_one_is_looked_for(scene: PlanningScene) -> None:
     await rolled_out(scene)
     scene.seconds = lambda _: NEVER
-    scene.book.forget(Key("default", "rm2"))  # as after a restart
+    await scene.restart()
     scene.sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(replicas=2))
     scene.sim.api.writes.clear()
     await scene.look()
@@ -111,7 +111,7 @@ async def test_a_planner_that_is_stopped_is_said_and_tried_again_later(scene: Pl
 async def test_a_plan_that_runs_stays_when_the_look_for_a_better_one_is_stopped(scene: PlanningScene) -> None:
     await rolled_out(scene)
     scene.seconds = lambda _: NEVER
-    scene.book.forget(Key("default", "rm2"))
+    await scene.restart()
     await scene.look()
     for _ in range(3):  # the ideal plan, then the one for this cluster
         await scene.planned(QUICK_TIME + DEADLINE + 1)
@@ -157,11 +157,16 @@ async def test_a_deleted_service_ends_its_planner(scene: PlanningScene) -> None:
     assert (tried(scene, "dropped"), len(scene.book)) == (1, 0)
 
 
+def _rm2(name: str, cents: int) -> dict[str, object]:
+    """A service with a budget of its own, so that its problem is."""
+    return service(name, {"spec.model.name": "rm2", "spec.budget.hourly": f"2.{cents:02d}"})
+
+
 @in_scene
 async def test_slow_plans_do_not_stop_the_rest(scene: PlanningScene) -> None:
     names = [f"{kind}-{n}" for n in range(8) for kind in ("slow", "quick")]
     scene.seconds = lambda problem: 20.0 if problem.service.startswith("slow") else 0.1
-    scene.sim.add(*rm2_scene(), *(service(name, {"spec.model.name": "rm2"}) for name in names))
+    scene.sim.add(*rm2_scene(), *(_rm2(name, n) for n, name in enumerate(names)))
     for name in names:
         await scene.look(Key("default", name))
     await scene.planned(8 * QUICK_TIME / 2 + 2.0)

@@ -140,8 +140,8 @@ def test_a_plan_for_other_facts_is_taken_if_it_fits_and_the_exact_one_is_a_check
     bench.settle()
     most = max(count for _, count in plan(DECLARED).counts)
     assert bench.ask(A, capped(DECLARED, most)) == plan(DECLARED)
-    bench.ask(B)
-    assert bench.settle() == DECLARED, "a check goes before a service that has no plan"
+    bench.ask(B, OTHER, OTHER)
+    assert bench.settle() == OTHER, "a check goes before a service that has no plan"
     assert bench.settle() == capped(DECLARED, most)
 
 
@@ -240,6 +240,23 @@ def test_few_plans_are_kept_and_the_ideal_one_among_them(bench: Bench) -> None:
     assert bench.ideal(A) == plan(DECLARED)
     bench.ask(A, capped(DECLARED, 20))
     assert len(bench.book) == 1, "the memory grows with every change of the cluster"
+
+
+def test_services_with_equal_problems_are_planned_once(bench: Bench) -> None:
+    for key in (A, B, C):
+        bench.ask(key, replace(DECLARED, service=key.name), replace(DECLARED, service=key.name))
+    bench.settle()
+    assert bench.book.take(Lane.QUICK) is None, "three hundred services of one template are planned one by one"
+    assert bench.woken == [A, B, C]
+    named = replace(DECLARED, service="b")
+    assert bench.ask(B, named, named) == plan(named) == plan(DECLARED)
+
+
+def test_a_failure_is_not_shared(bench: Bench) -> None:
+    bench.ask(A)
+    bench.ask(B)
+    bench.settle(infeasible(DECLARED, "robust", Reason.PLANNER_FAILED, "it died"))
+    assert bench.take().key == B
 
 
 def test_a_step_that_fails_leaves_a_consistent_book(bench: Bench) -> None:
