@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 from hetserve.api import names
-from hetserve.planning import plan
-from hetserve.planning.plan import Plan
-from hetserve.planning.problem import Problem
 from hetserve.reconcile import (
     Announcement,
     Apply,
     Create,
     Delete,
+    Planner,
     Render,
     Rendered,
     Replace,
@@ -39,6 +36,7 @@ from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
@@ -50,6 +48,22 @@ class StuckError(Exception):
     """A write did not persist; retrying at once could loop for ever."""
 
 
+class Plans(Protocol):
+    """Answers the questions of steps; a `PlanBook`."""
+
+    def look(self, key: Key, step: Callable[[Planner], T], /) -> T:
+        """Takes a step of a service with its planner."""
+        ...
+
+    def retry_after(self, key: Key, /) -> float | None:
+        """Seconds until a planner that failed or was stopped may be asked again."""
+        ...
+
+    def forget(self, key: Key, /) -> None:
+        """Drops what a deleted service has asked for."""
+        ...
+
+
 class Controller:
     """Reconciles services by key."""
 
@@ -59,21 +73,14 @@ class Controller:
         writer: Writer,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
-        planner: Callable[[Problem], Plan] = plan,
+        plans: Plans,
     ) -> None:
         self._observer = observer
         self._writer = writer
         self._metrics = metrics
         self._clock = clock
+        self._plans = plans
         self._memories: dict[Key, Memory] = {}
-
-        @lru_cache(maxsize=512)
-        def counted(problem: Problem) -> Plan:
-            decided = planner(problem)
-            metrics.plans.labels(decided.planner, str(decided.feasible).lower()).inc()
-            return decided
-
-        self._planner = counted
 
     @property
     def remembered(self) -> frozenset[Key]:
@@ -93,11 +100,11 @@ class Controller:
             if world.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(world)
+            request = await self._step(key, world)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
-                waits = [w for w in (request.wake_after, memory.wake_after(self._clock())) if w is not None]
-                return min(waits) if waits else None
+                waits = (request.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
+                return min((wait for wait in waits if wait is not None), default=None)
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
             done = request if await self._perform(request, world, memory) else None
@@ -109,11 +116,10 @@ class Controller:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
 
-    async def _step(self, world: World) -> Request | Settled:
+    async def _step(self, key: Key, world: World) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
-            # In a thread: a planner may take seconds, and the loop must answer probes meanwhile.
-            return await asyncio.to_thread(step, world, self._planner)
+            return self._plans.look(key, partial(step, world))
         except Exception as error:
             log.exception("reconciling failed")
             failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
@@ -196,6 +202,7 @@ class Controller:
 
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
+        self._plans.forget(key)
         self._metrics.forget(key)
 
 

@@ -22,6 +22,9 @@ from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
+from hetserve_operator.plan_book import PlanBook
+from hetserve_operator.planning_pool import Planning, PlanningPool
+from hetserve_operator.planning_process import PlanningProcess
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
@@ -71,9 +74,15 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
 
 
 class Operator:
-    """Wires cache, queue, handlers, observer, controller and probes."""
+    """Wires cache, queue, handlers, observer, planners, controller and probes."""
 
-    def __init__(self, settings: OperatorSettings, api: ApiServer, kubeconfig: Path | None) -> None:
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        api: ApiServer,
+        kubeconfig: Path | None,
+        start_planning: Callable[[], Awaitable[Planning]] = PlanningProcess.start,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
@@ -87,7 +96,16 @@ class Operator:
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
         self.observer = Observer(api, self.cache, settings.planning, now)
-        self.controller = Controller(self.observer, Writer(api, socket.gethostname(), now), self.metrics, self.clock)
+        self.book = PlanBook(self.clock, self.queue.add)
+        self.planners = PlanningPool(
+            self.book,
+            self.metrics,
+            processes=settings.planner_processes,
+            deadline=settings.planner_deadline,
+            start=start_planning,
+        )
+        writer = Writer(api, socket.gethostname(), now)
+        self.controller = Controller(self.observer, writer, self.metrics, self.clock, self.book)
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
@@ -123,8 +141,8 @@ class Operator:
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
-        """Starts the tasks that list and work, without kopf's watches."""
-        loops = [("worker", self._work)] * self.settings.workers + [("resync", self._resync)]
+        """Starts the tasks that list, plan and work, without kopf's watches."""
+        loops = [("worker", self._work)] * self.settings.workers + [("resync", self._resync), *self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
 
     async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:

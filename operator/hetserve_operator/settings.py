@@ -12,7 +12,8 @@ class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
     probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
-    full lists. launch_weight: HetSev's lambda, per second of launch time.
+    full lists. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan;
+    problems that take long have one more. planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)
@@ -22,6 +23,8 @@ class OperatorSettings(SettingsModel):
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
     workers: int = Field(default=4, ge=1, le=64)
+    planner_processes: int = Field(default=2, ge=1, le=64)
+    planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
     log_level: LogLevel = "info"
 
     @property

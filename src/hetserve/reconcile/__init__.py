@@ -1,6 +1,7 @@
 """Computes the next request from what is declared and what exists: pure, one request per step."""
 
 from hetserve.reconcile.events import Announcement, announcements
+from hetserve.reconcile.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
@@ -22,6 +23,11 @@ __all__ = [
     "Create",
     "Delete",
     "HandOver",
+    "PlanPending",
+    "PlanQuestion",
+    "Planner",
+    "PlannerAnswer",
+    "PlannerTimedOut",
     "Render",
     "Rendered",
     "Replace",
@@ -31,5 +37,6 @@ __all__ = [
     "WriteStatus",
     "announcements",
     "failure_status",
+    "fits",
     "step",
 ]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, Planner, decide, read_status
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
 from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
+from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
 from hetserve.reconcile.staging import Instances, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
@@ -21,13 +22,16 @@ from hetserve.reconcile.world import RawObject, Render, Request, Settled, World,
 def step(world: World, planner: Planner) -> Request | Settled:
     """Next request for the service of a world; planner: as in `decide`.
 
-    A deleted service gets no writes: the garbage collector removes its Deployments.
+    A deleted service gets no writes: the garbage collector removes its Deployments. Nor does one that has no plan to
+    follow while the planner works.
     """
     raw = world.service
     if raw is None or is_deleting(raw):
         return Settled()
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
+    if decision.waits:
+        return Settled()
     held = holdings(world, decision, uid)
     targets, template = _targets(decision, held)
     work = NextWrite()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.testing import STATUSES, path_of
+from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -28,15 +27,6 @@ RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
 """Seconds in which an event is followed, whatever waits for the next full list."""
-
-
-class InPlace(ThreadPoolExecutor):
-    """Runs at once what is given to it: virtual time does not wait for threads."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
 
 
 class Cluster(FakeApiServer):
@@ -61,9 +51,8 @@ class Running:
     """An operator at work over a cluster, its watches in our hands."""
 
     async def __aenter__(self) -> Running:
-        asyncio.get_running_loop().set_default_executor(InPlace())
         self.cluster = Cluster()
-        self.operator = Operator(OperatorSettings(), self.cluster, None)
+        self.operator = Operator(OperatorSettings(), self.cluster, None, PlanningInLoop.start)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self

@@ -180,6 +180,8 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     [
         ("portt: 1", "portt: unknown setting"),
         ("debounce: 5", "debounce: 5: a duration is a text"),
+        ("plannerDeadline: 0s", "plannerDeadline: 0.0: Input should be greater"),
+        ("plannerProcesses: 0", "plannerProcesses: 0"),
         ("saturationThreshold: 0", "saturationThreshold: 0"),
         ("- a", "settings are a mapping such as logLevel: info"),
     ],
