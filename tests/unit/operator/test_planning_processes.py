@@ -124,7 +124,8 @@ async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> No
         first = pool.started[0]
         os.kill(first.pid, signal.SIGKILL)
         await first.end()  # waits for it
-        other = replace(SMALL, service="other")
+        assert SMALL.budget is not None
+        other = replace(SMALL, budget=MicroDollarsPerHour(SMALL.budget + 1))
         assert await pool.answer(other) == plan(other), "a problem fails since a process died before it"
         last = os.pidfd_open(pool.started[-1].pid)
     assert ended(last, 0.0), "a process outlives the operator"
