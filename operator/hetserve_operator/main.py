@@ -25,20 +25,23 @@ from hetserve_operator.observe import Observer
 from hetserve_operator.plan_book import PlanBook
 from hetserve_operator.planning_pool import Planning, PlanningPool
 from hetserve_operator.planning_process import PlanningProcess
-from hetserve_operator.probes import start_probes
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.http.guard import GuardLimits
+from hetserve_shell.http.listener import listen
+from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
 """Seconds for which changes of capacity are gathered; every bound pod affects all services."""
 SYNC_RETRY: Final = 1.0
+PROBES_DRAIN_WITHIN: Final = 3.0
+NOT_SYNCED: Final = "caches are not synced"
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
 
@@ -104,17 +107,18 @@ class Operator:
         writer = Writer(api, socket.gethostname(), now)
         self.controller = Controller(self.observer, writer, self.metrics, self.clock, self.book)
 
-    def ready(self) -> bool:
-        return self.synced.is_set() and self.watching.is_set()
+    def not_ready(self) -> str:
+        """Why /readyz fails; empty if it does not."""
+        return "" if self.synced.is_set() and self.watching.is_set() else NOT_SYNCED
 
     async def run(self) -> None:
         """Serves probes, fills the cache, then watches and works until a signal."""
         process.stop_on_signals(self.stop)
-        settings = self.settings
-        limits = GuardLimits()
-        limits = replace(limits, connections=allotted({"probes": limits.connections})["probes"])
-        probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
-        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
+        limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
+        probes = probe_server(self.metrics.text, self.not_ready, limits=limits)
+        listener = listen(self.settings.host, self.settings.probe_port)
+        log.info("probes on %s:%d", *listener.getsockname()[:2])
+        await probes.start(listener)
         registry = build_registry(self.feed, self._login)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
@@ -134,12 +138,18 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await probes.stop()
+            await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
-        workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
-        return [*workers, *self.planners.start(), asyncio.create_task(self._resync(), name="resync")]
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("worker", self._work)] * self.settings.workers + [
+            ("resync", self._resync)
+        ]
+        loops += [("planner", loop) for loop in self.planners.loops()]
+        return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
+
+    async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        await supervise(name, loop, self.metrics.task_failures.labels(name).inc, clock=self.clock)
 
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)

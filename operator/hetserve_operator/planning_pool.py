@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 from hetserve.api.conditions import Reason
@@ -74,9 +75,9 @@ class PlanningPool:
         book.dropped = self._cancel
         metrics.planning_waiting.set_function(lambda: len(book))
 
-    def start(self) -> list[asyncio.Task[object]]:
-        """Starts the lanes; each ends its process when its task is cancelled."""
-        return [asyncio.create_task(self._serve(lane), name=f"planner {n}") for n, lane in enumerate(self._lanes)]
+    def loops(self) -> list[Callable[[], Awaitable[None]]]:
+        """What to run until it is cancelled: one loop for each process, which it ends with itself."""
+        return [partial(self._serve, lane) for lane in self._lanes]
 
     async def _serve(self, lane: Lane) -> None:
         process: Planning | None = None
@@ -98,8 +99,9 @@ class PlanningPool:
         while True:
             try:
                 return await self._start()
-            except (OSError, ProcessDiedError) as error:
-                log.warning("cannot start a process that plans: %s", error)
+            except Exception as error:
+                expected = isinstance(error, OSError | ProcessDiedError)
+                log.warning("cannot start a process that plans: %s", error, exc_info=not expected)
                 await asyncio.sleep(_START_RETRY)
 
     async def _next(self, lane: Lane) -> Ticket:

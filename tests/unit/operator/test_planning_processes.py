@@ -81,7 +81,7 @@ class Pool:
 @asynccontextmanager
 async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
     pool = Pool(deadline)
-    tasks = pool.pool.start()
+    tasks = [asyncio.ensure_future(loop()) for loop in pool.pool.loops()]
     try:
         yield pool
     finally:
