@@ -142,7 +142,10 @@ class Operator:
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
-        loops = [("worker", self._work)] * self.settings.workers + [("resync", self._resync), *self.planners.loops()]
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("worker", self._work)] * self.settings.workers + [
+            ("resync", self._resync)
+        ]
+        loops += [("planner", loop) for loop in self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
 
     async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:

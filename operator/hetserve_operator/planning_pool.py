@@ -75,9 +75,9 @@ class PlanningPool:
         book.dropped = self._cancel
         metrics.planning_waiting.set_function(lambda: len(book))
 
-    def loops(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
-        """The lanes, each a name and a loop to supervise; a loop ends its process when it is cancelled."""
-        return [("planner", partial(self._serve, lane)) for lane in self._lanes]
+    def loops(self) -> list[Callable[[], Awaitable[None]]]:
+        """What to run until it is cancelled: one loop for each process, which it ends with itself."""
+        return [partial(self._serve, lane) for lane in self._lanes]
 
     async def _serve(self, lane: Lane) -> None:
         process: Planning | None = None
@@ -99,8 +99,9 @@ class PlanningPool:
         while True:
             try:
                 return await self._start()
-            except (OSError, ProcessDiedError) as error:
-                log.warning("cannot start a process that plans: %s", error)
+            except Exception as error:
+                expected = isinstance(error, OSError | ProcessDiedError)
+                log.warning("cannot start a process that plans: %s", error, exc_info=not expected)
                 await asyncio.sleep(_START_RETRY)
 
     async def _next(self, lane: Lane) -> Ticket:

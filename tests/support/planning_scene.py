@@ -63,7 +63,7 @@ class PlanningScene:
         self.book = PlanBook(clock, self.woken.append)
         pool = PlanningPool(self.book, self.metrics, processes=2, deadline=DEADLINE, start=self._start, clock=clock)
         self.sim.restart(self.book)
-        self._tasks = [asyncio.ensure_future(loop()) for _, loop in pool.loops()]
+        self._tasks = [asyncio.ensure_future(loop()) for loop in pool.loops()]
 
     async def _end(self) -> None:
         for task in self._tasks:

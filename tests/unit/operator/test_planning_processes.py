@@ -18,6 +18,7 @@ import pytest
 from hetserve.planning import Plan, Problem, plan
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
+from hetserve.units import MicroDollarsPerHour
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plan_book import PlanBook
 from hetserve_operator.planning_pool import PlanningPool
@@ -81,7 +82,7 @@ class Pool:
 @asynccontextmanager
 async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
     pool = Pool(deadline)
-    tasks = [asyncio.ensure_future(loop()) for _, loop in pool.pool.loops()]
+    tasks = [asyncio.ensure_future(loop()) for loop in pool.pool.loops()]
     try:
         yield pool
     finally:

@@ -29,6 +29,7 @@ MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""
 
 _WIDER: Final = (1.1, 2.0, WIDEST_BUDGET)
+"""Factors of the budget up to which a next step is searched."""
 
 
 @dataclass(frozen=True, slots=True)
