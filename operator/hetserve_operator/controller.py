@@ -15,8 +15,10 @@ from hetserve.planning.problem import Problem
 from hetserve.reconcile import (
     Announcement,
     Apply,
+    Change,
     Create,
     Delete,
+    Fence,
     Render,
     Rendered,
     Replace,
@@ -31,6 +33,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
+from hetserve_operator.leadership import Leadership, NotLeadingError, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -60,11 +63,14 @@ class Controller:
         metrics: OperatorMetrics,
         clock: Callable[[], float],
         planner: Callable[[Problem], Plan] = plan,
+        *,
+        leadership: Leadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
         self._metrics = metrics
         self._clock = clock
+        self._leadership = leadership
         self._memories: dict[Key, Memory] = {}
 
         @lru_cache(maxsize=512)
@@ -84,23 +90,31 @@ class Controller:
         """Reconciles a service until it is settled; returns seconds until the next look, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
+        Raises NotLeadingError if the term in which the look began is over.
         """
+        term = self._leadership.term()
+        if term is None:
+            raise NotLeadingError(self._leadership.refusal())
+        permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
+            memory.fence.begin(term, self._leadership.new_stamp)
             world = await self._observer.world(key, memory, self._clock())
+            if words := permit():
+                raise NotLeadingError(words)
             if world.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(world)
+            request = await self._step(world, permit)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
                 waits = [w for w in (request.wake_after, memory.wake_after(self._clock())) if w is not None]
                 return min(waits) if waits else None
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
-            done = request if await self._perform(request, world, memory) else None
+            done = request if await self._perform(request, world, memory, permit) else None
             conflicts = 0 if done is not None else conflicts + 1
             if isinstance(done, WriteStatus) and not done.intent:
                 # Pods start in bursts; an immediate look would write a status for each.
@@ -109,7 +123,7 @@ class Controller:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
 
-    async def _step(self, world: World) -> Request | Settled:
+    async def _step(self, world: World, permit: Permit) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
             # In a thread: a planner may take seconds, and the loop must answer probes meanwhile.
@@ -118,32 +132,40 @@ class Controller:
             log.exception("reconciling failed")
             failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
             if failure is not None:
-                await self._writer.perform(failure)
+                await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: World, memory: Memory) -> bool:
+    async def _perform(self, request: Request, world: World, memory: Memory, permit: Permit) -> bool:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
-            answer = await self._writer.perform(request)
+            answer = await self._writer.perform(request, permit)
         except NameTakenError as error:
             memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
+            if error.status >= 500 and not is_of_the_content(error.status, error.message):
+                self._may_still_land(request, memory)
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
+            self._may_still_land(request, memory)
             if self._is_told(request, error, memory):
                 return True
             raise
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
         if isinstance(request, WriteStatus):
-            await self._announce(announcements(request.previous, request.status), world)
+            await self._announce(announcements(request.previous, request.status), world, permit)
         elif isinstance(request, Apply | Delete) and request.news is not None:
-            await self._announce([request.news], world)
+            await self._announce([request.news], world, permit)
         return True
+
+    def _may_still_land(self, request: Request, memory: Memory) -> None:
+        """Notes that the outcome of a request is unknown; a creation is without replicas, a status is only a record."""
+        if isinstance(request, Change):
+            memory.fence.lapse()
 
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
         """Remembers what later steps need of a performed request."""
@@ -157,9 +179,13 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
+        if isinstance(request, Create | Fence):
+            memory.fence.clear(str(answer["metadata"]["uid"]))
 
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
+            if isinstance(request, Create):  # it was there without its labels
+                memory.note_repair(request.name, self._clock())
             return False
         of_the_content = is_of_the_content(error.status, error.message)
         if isinstance(request, WriteStatus) or not (error.status == 403 or of_the_content):
@@ -174,6 +200,8 @@ class Controller:
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
             memory.keep_refused(request.key, ApiRefusal(message), self._clock())
+            if isinstance(request, Fence):
+                memory.fence.refuse(request.uid, self._clock())
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
@@ -185,14 +213,19 @@ class Controller:
         memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
-    async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
+    async def _announce(self, all_news: Iterable[Announcement], world: World, permit: Permit) -> None:
         assert world.service is not None  # noqa: S101
         for news in all_news:
             try:
-                await self._writer.announce(dict(world.service), news)
+                await self._writer.announce(dict(world.service), news, permit)
             except (ApiStatusError, ApiUnreachableError) as error:
                 # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)
+
+    def forget_all(self) -> None:
+        """Forgets everything at the end of a term: another leader writes now, and exports the metrics of services."""
+        for key in list(self._memories):
+            self._forget(key)
 
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)

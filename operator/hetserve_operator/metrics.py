@@ -30,6 +30,9 @@ class OperatorMetrics:
         self.seconds = Histogram(
             "hetserve_operator_reconcile_seconds", "Time of one look at a service.", registry=self.registry
         )
+        self.leader = Gauge(
+            "hetserve_operator_leader", "1 while this process leads and writes.", registry=self.registry
+        )
         labels = ["namespace", "service"]
         self.cost = Gauge(
             "hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels, registry=self.registry

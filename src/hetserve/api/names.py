@@ -8,6 +8,8 @@ GROUP: Final = "hetserve.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = "hetserve.io/v1alpha1"
 FIELD_MANAGER: Final = "hetserve-operator"
+FENCE_MANAGER: Final = "hetserve-fence"
+"""Holds the fence label of Deployments, so that no apply of the operator removes it."""
 SYSTEM_NAMESPACE: Final = "hetserve-system"
 SCHEDULER_NAME: Final = "hetserve-scheduler"
 QUEUE_GATE: Final = f"{GROUP}/queue"
@@ -18,9 +20,9 @@ LABEL_INSTANCE_TYPE: Final = f"{GROUP}/instance-type"
 LABEL_LEADER: Final = f"{GROUP}/leader"
 """Value "true" on the leader's pod; the extender's Service selects it."""
 LABEL_FENCE: Final = f"{GROUP}/fence"
-"""Written by a new leader on pods without a node, so that binds of an earlier leader fail.
+"""Written by a new leader on pods without a node, so that binds of an earlier leader fail, and on Deployments.
 
-A label, because a pod's annotations can be full (256 KiB in all)."""
+A label, because a pod's annotations can be full (256 KiB in all), and a Deployment's are copied to its ReplicaSets."""
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "hetserve"
 

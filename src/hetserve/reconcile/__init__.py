@@ -4,8 +4,11 @@ from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
+    Change,
     Create,
     Delete,
+    Fence,
+    Fenced,
     HandOver,
     Render,
     Rendered,
@@ -19,8 +22,11 @@ from hetserve.reconcile.world import (
 __all__ = [
     "Announcement",
     "Apply",
+    "Change",
     "Create",
     "Delete",
+    "Fence",
+    "Fenced",
     "HandOver",
     "Render",
     "Rendered",
