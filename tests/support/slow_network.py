@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from hetserve.api import names
@@ -19,6 +20,16 @@ from hetserve_shell.testing.apiserver import FakeApiServer
 
 PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
 KEY = Key("default", "rm2")
+
+
+class Hold(Enum):
+    """Which write of a process is late."""
+
+    NOTHING = auto()
+    GROWTH = auto()
+    """The next one that adds replicas."""
+    CHANGE = auto()
+    """The next one to any Deployment."""
 
 
 @dataclass(eq=False)
@@ -41,6 +52,7 @@ class Network:
     api: FakeApiServer
     sent: int = 0
     late: list[Late] = field(default_factory=list)
+    sent_late: list[Late] = field(default_factory=list)
     landed: list[tuple[Late, Answer]] = field(default_factory=list)
 
     def step(self) -> None:
@@ -63,13 +75,10 @@ class Network:
 
 @dataclass
 class Connection:
-    """One process's way to the server.
-
-    After `hold_after` more writes to Deployments one is late by `delay` requests.
-    """
+    """One process's way to the server: the next write of the kind `hold` is late by `delay` requests."""
 
     network: Network
-    hold_after: int | None = None
+    hold: Hold = Hold.NOTHING
     delay: int = 0
     answered: bool = True
     """Whether the process waits for the late answer; else it takes the write for lost."""
@@ -89,18 +98,25 @@ class Connection:
         self.network.step()
         if unless is not None and (words := unless()):
             return Answer(NOT_SENT, f'{{"message": "{words}"}}'.encode())
-        if self.hold_after is not None and _is_of_a_deployment(method, path, query or {}):
-            self.hold_after -= 1
-            if self.hold_after < 0:
-                self.hold_after = None
-                due = self.network.sent + self.delay
-                late = Late(method, path, query or {}, body, content_type, due)
-                self.network.late.append(late)
-                if not self.answered:
-                    raise ApiUnreachableError("no answer")
-                self.waits.set()
-                return await late.answer
+        if self._is_held(method, path, query or {}, body):
+            self.hold = Hold.NOTHING
+            late = Late(method, path, query or {}, body, content_type, self.network.sent + self.delay)
+            self.network.late.append(late)
+            self.network.sent_late.append(late)
+            if not self.answered:
+                raise ApiUnreachableError("no answer")
+            self.waits.set()
+            return await late.answer
         return await self.network.api.request(method, path, query=query, body=body, content_type=content_type)
+
+    def _is_held(self, method: str, path: str, query: Mapping[str, str], body: Any) -> bool:
+        if method == "GET" or "/deployments" not in path or "dryRun" in query or self.hold is Hold.NOTHING:
+            return False
+        if self.hold is Hold.CHANGE:
+            return True
+        found = self.network.api.objects.get(path) or {"spec": {}}
+        wanted = body["spec"].get("replicas", 0) if isinstance(body, dict) and "spec" in body else 0
+        return bool(wanted > found["spec"].get("replicas", 0))
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         return self.network.api.watch(path, query)
@@ -165,10 +181,6 @@ class Succession(SimulatedOperator):
         if self.budget is not None and "/deployments" in path and "dryRun" not in query:
             paid = self.paid()
             assert paid <= max(self.budget, self._before), f"{method} {path}: {paid} of {self.budget}"
-
-
-def _is_of_a_deployment(method: str, path: str, query: Mapping[str, str]) -> bool:
-    return method != "GET" and "/deployments" in path and "dryRun" not in query
 
 
 async def _look(sim: SimulatedOperator) -> None:
