@@ -140,7 +140,7 @@ class Operator:
                     ready_flag=self.watching,
                 )
         finally:
-            await self._hand_over()
+            await self.hand_over()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -166,7 +166,7 @@ class Operator:
             self.queue.renew(key)
             self._add(key)
 
-    async def _hand_over(self) -> None:
+    async def hand_over(self) -> None:
         """Ends all work: answers to what is under way are awaited, then another leads at once."""
         self.leadership.end()
         with contextlib.suppress(TimeoutError):

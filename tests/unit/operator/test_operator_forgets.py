@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -22,21 +21,12 @@ from hetserve_operator.testing import STATUSES, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer
-from virtual_time import virtually
+from virtual_time import InPlace, virtually
 
 RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
 """Seconds in which an event is followed, whatever waits for the next full list."""
-
-
-class InPlace(ThreadPoolExecutor):
-    """Runs at once what is given to it: virtual time does not wait for threads."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
 
 
 class Cluster(FakeApiServer):
