@@ -104,6 +104,7 @@ class Controller:
             world = await self._observer.world(key, memory, self._clock())
             if words := permit():
                 raise NotLeadingError(words)
+            memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
             if world.service is None:
                 self._forget(key)
                 return None
@@ -223,7 +224,7 @@ class Controller:
                 log.warning("event %s not posted: %s", news.reason, error)
 
     def forget_all(self) -> None:
-        """Forgets everything at the end of a term: another leader writes now, and exports the metrics of services."""
+        """Forgets every service, since another leader has written meanwhile."""
         for key in list(self._memories):
             self._forget(key)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +34,10 @@ class ServiceFence:
     def clear(self, uid: str) -> None:
         """Notes a Deployment that no earlier request can change: it was fenced, or created in this term."""
         self._cleared.add(uid)
+
+    def keep(self, uids: Iterable[str]) -> None:
+        """Forgets the Deployments that are gone."""
+        self._cleared.intersection_update(uids)
 
     def refuse(self, uid: str, now: float) -> None:
         """Notes that the API server refuses to fence a Deployment; after LANDED_BY it counts as cleared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import secrets
@@ -62,18 +63,26 @@ class Leadership:
 
     async def won(self) -> int:
         """Waits until this process leads; returns the term. Never returns in a process that is ending."""
+        if self._ending:
+            await asyncio.Future()
         return ONLY_TERM if self._elector is None else await self._elector.won()
 
-    async def run(self, on_won: Callable[[], None], on_lost: Callable[[], None]) -> None:
-        """Follows the election; calls `on_won` and `on_lost` at the beginning and the end of each term."""
+    async def run(self, on_won: Callable[[bool], None], on_lost: Callable[[], None]) -> None:
+        """Follows the election. Never returns.
+
+        on_won: called at the beginning of each term, with whether nobody else can have led since the last one.
+        on_lost: called at the end of each term.
+        """
         if self._elector is None:
-            on_won()
+            on_won(False)
+            await asyncio.Future()
             return
-        elector = self._elector
+        elector, last = self._elector, 0
         while True:
             term = await elector.won()
             log.info("leading: term %d", term)
-            on_won()
+            on_won(last > 0 and elector.continues(last))
+            last = term
             await elector.lost(term)
             on_lost()
             log.warning("no longer leading: the leader is %s", elector.leader())

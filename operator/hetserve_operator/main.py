@@ -33,6 +33,7 @@ from hetserve_shell.http.guard import GuardLimits
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.leader.elector import Elector, boot_clock
+from hetserve_shell.tasks.supervisor import kept_up
 
 log = logging.getLogger(__name__)
 
@@ -150,19 +151,22 @@ class Operator:
         """Starts the tasks that list and work, without kopf's watches."""
         workers = [asyncio.create_task(self.workers.work(), name=f"worker {n}") for n in range(self.settings.workers)]
         resync = asyncio.create_task(self._resync(), name="resync")
-        return [*workers, resync, asyncio.create_task(self._lead(), name="lead")]
+        count = lambda name: self.metrics.errors.labels(name).inc()  # noqa: E731
+        return [*workers, resync, asyncio.create_task(kept_up("lead", self._lead, count), name="lead")]
 
     async def _lead(self) -> None:
         """Contends when the lists are known: a leader that has not listed would keep one that has from leading."""
         await self.synced.wait()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.leadership.run(self._queue_all, self.controller.forget_all))
+            group.create_task(self.leadership.run(self._begin_term, self.metrics.forget_all))
             if self.elector is not None:
                 group.create_task(self.elector.run())
 
-    def _queue_all(self) -> None:
-        """Queues every service at the beginning of a term; the number of workers limits the load."""
-        for key in sorted({*self.cache.services, *self.controller.remembered}):
+    def _begin_term(self, resumed: bool) -> None:
+        """Queues every service; the number of workers limits the load. resumed: nobody else has led since we did."""
+        if not resumed:
+            self.controller.forget_all()
+        for key in sorted(self.cache.services):
             self.queue.renew(key)
             self._add(key)
 

@@ -69,6 +69,11 @@ class OperatorMetrics:
             for gauge in (self.cost, self.qps, self.ready):
                 gauge.remove(*key)
 
+    def forget_all(self) -> None:
+        """Removes the metrics of every service: another leader exports them now."""
+        for key in list(self._known):
+            self.forget(key)
+
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

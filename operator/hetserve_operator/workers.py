@@ -43,7 +43,8 @@ class Workers:
             raise
         except NotLeadingError as error:
             log.info("%s: %s", key, error)
-            self._queue.done(key)  # every service is queued when a term begins
+            self._queue.done(key)
+            self._queue.add(key)
             return
         except Exception as error:
             self._metrics.errors.labels(type(error).__name__).inc()

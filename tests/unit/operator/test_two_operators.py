@@ -99,6 +99,12 @@ def other(name: str) -> str:
     return "b" if name == "a" else "a"
 
 
+def exported(operator: Operator) -> set[str]:
+    """Services in the metrics of an operator."""
+    samples = [sample for metric in operator.metrics.registry.collect() for sample in metric.samples]
+    return {sample.labels["service"] for sample in samples if "service" in sample.labels}
+
+
 def smaller(raw: Json) -> None:
     raw["spec"]["budget"]["hourly"] = "1.0"
 
@@ -159,7 +165,8 @@ def test_a_leader_without_the_api_server_is_followed_and_follows_when_it_is_back
             pair.edit(smaller)
             await pair.until(lambda: pair.replicas() == SMALLER, 20)
             assert pair.lines[leader].sent == []
-            assert pair.operators[leader].controller.remembered == frozenset()
+            assert exported(pair.operators[leader]) == set(), "both would export the same service"
+            assert exported(pair.operators[other(leader)]) == {"rm2"}
 
     virtually(story())
 
