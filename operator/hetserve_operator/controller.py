@@ -11,8 +11,10 @@ from hetserve.api import names
 from hetserve.reconcile import (
     Announcement,
     Apply,
+    Change,
     Create,
     Delete,
+    Fence,
     Planner,
     Render,
     Rendered,
@@ -28,6 +30,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
+from hetserve_operator.leadership import Leadership, NotLeadingError, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -74,12 +77,15 @@ class Controller:
         metrics: OperatorMetrics,
         clock: Callable[[], float],
         plans: Plans,
+        *,
+        leadership: Leadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
         self._metrics = metrics
         self._clock = clock
         self._plans = plans
+        self._leadership = leadership
         self._memories: dict[Key, Memory] = {}
 
     @property
@@ -91,23 +97,32 @@ class Controller:
         """Reconciles a service until it is settled; returns seconds until the next look, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
+        Raises NotLeadingError if the term in which the look began is over.
         """
+        term = self._leadership.term()
+        if term is None:
+            raise NotLeadingError(self._leadership.refusal())
+        permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
+            memory.fence.begin(term, self._leadership.new_stamp)
             world = await self._observer.world(key, memory, self._clock())
+            if words := permit():
+                raise NotLeadingError(words)
+            memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
             if world.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(key, world)
+            request = await self._step(key, world, permit)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
                 waits = (request.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
                 return min((wait for wait in waits if wait is not None), default=None)
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
-            done = request if await self._perform(request, world, memory) else None
+            done = request if await self._perform(request, world, memory, permit) else None
             conflicts = 0 if done is not None else conflicts + 1
             if isinstance(done, WriteStatus) and not done.intent:
                 # Pods start in bursts; an immediate look would write a status for each.
@@ -116,7 +131,7 @@ class Controller:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
 
-    async def _step(self, key: Key, world: World) -> Request | Settled:
+    async def _step(self, key: Key, world: World, permit: Permit) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
             return self._plans.look(key, partial(step, world))
@@ -124,22 +139,25 @@ class Controller:
             log.exception("reconciling failed")
             failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
             if failure is not None:
-                await self._writer.perform(failure)
+                await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: World, memory: Memory) -> bool:
+    async def _perform(self, request: Request, world: World, memory: Memory, permit: Permit) -> bool:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
-            answer = await self._writer.perform(request)
+            answer = await self._writer.perform(request, permit)
         except NameTakenError as error:
             memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
+            if error.status >= 500 and not is_of_the_content(error.status, error.message):
+                self._may_still_land(request, memory)
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
+            self._may_still_land(request, memory)
             if self._is_told(request, error, memory):
                 return True
             raise
@@ -150,6 +168,11 @@ class Controller:
         elif isinstance(request, Apply | Delete) and request.news is not None:
             await self._announce([request.news], world)
         return True
+
+    def _may_still_land(self, request: Request, memory: Memory) -> None:
+        """Notes that the outcome of a request is unknown; a creation is without replicas, a status is only a record."""
+        if isinstance(request, Change):
+            memory.fence.lapse()
 
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
         """Remembers what later steps need of a performed request."""
@@ -163,9 +186,13 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
+        if isinstance(request, Create | Fence):
+            memory.fence.clear(str(answer["metadata"]["uid"]))
 
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
+            if isinstance(request, Create):  # it was there without its labels
+                memory.note_repair(request.name, self._clock())
             return False
         of_the_content = is_of_the_content(error.status, error.message)
         if isinstance(request, WriteStatus) or not (error.status == 403 or of_the_content):
@@ -180,6 +207,8 @@ class Controller:
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
             memory.keep_refused(request.key, ApiRefusal(message), self._clock())
+            if isinstance(request, Fence):
+                memory.fence.refuse(request.uid, self._clock())
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
@@ -199,6 +228,11 @@ class Controller:
             except (ApiStatusError, ApiUnreachableError) as error:
                 # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)
+
+    def forget_all(self) -> None:
+        """Forgets every service, since another leader has written meanwhile."""
+        for key in list(self._memories):
+            self._forget(key)
 
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)

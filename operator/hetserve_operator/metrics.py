@@ -48,6 +48,9 @@ class OperatorMetrics:
             "Problems that wait for a process to plan them.",
             registry=self.registry,
         )
+        self.leader = Gauge(
+            "hetserve_operator_leader", "1 while this process leads and writes.", registry=self.registry
+        )
         labels = ["namespace", "service"]
         self.cost = Gauge(
             "hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels, registry=self.registry
@@ -87,6 +90,11 @@ class OperatorMetrics:
             self._known.discard(key)
             for gauge in (self.cost, self.qps, self.ready):
                 gauge.remove(*key)
+
+    def forget_all(self) -> None:
+        """Removes the metrics of every service: another leader exports them now."""
+        for key in list(self._known):
+            self.forget(key)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -67,6 +67,7 @@ class Observer:
             held=memory.held(clock),
             cut_held=memory.cut_held(clock),
             written=memory.written,
+            fence=memory.fence.fenced(clock),
             settings=self._planning,
         )
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import Field
 
+from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
+from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+
+
+class LeaderElectionOptions(ElectionSettings):
+    """One of several replicas writes."""
+
+    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    lease_name: str = Field(default="hetserve-operator", min_length=1)
 
 
 class OperatorSettings(SettingsModel):
@@ -25,7 +36,12 @@ class OperatorSettings(SettingsModel):
     workers: int = Field(default=4, ge=1, le=64)
     planner_processes: int = Field(default=2, ge=1, le=64)
     planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
+    leader_election: LeaderElectionOptions = LeaderElectionOptions()
     log_level: LogLevel = "info"
+
+    def identified(self, identity: str) -> Self:
+        """The same under another name in the Lease."""
+        return self.model_copy(update={"leader_election": self.leader_election.identified(identity)})
 
     @property
     def planning(self) -> PlanSettings:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import time
-import uuid
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -37,7 +36,6 @@ from hetserve_shell.http.server import HttpServer
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.lease import Candidate
 from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
@@ -188,8 +186,7 @@ class Extender:
 
     def _leader(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
         options = self.settings.leader_election
-        who = options.identity or pod or socket.gethostname()
-        candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
+        candidate = options.candidate(pod)
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
         return Leader(elector, api, self.pods, self.revisions, self.placer)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from hetserve.api import names
 from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import Seconds, quantity_to_mib
-from hetserve_shell.leader.lease import Terms
+from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
@@ -49,28 +49,11 @@ class QueueOptions(SettingsModel):
         return QueueSettings(queues=self.queues, beta=self.beta, weights=self.weights)
 
 
-class LeaderElectionOptions(SettingsModel):
-    """Election by a Lease, and its times.
+class LeaderElectionOptions(ElectionSettings):
+    """One of several replicas serves."""
 
-    identity: name shown in the Lease; each process appends a part of its own.
-    """
-
-    enabled: bool = True
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
     lease_name: str = Field(default="hetserve-extender", min_length=1)
-    lease_duration: Duration = Field(default="3s")  # type: ignore[assignment]
-    renew_deadline: Duration = Field(default="2s")  # type: ignore[assignment]
-    retry_period: Duration = Field(default="500ms")  # type: ignore[assignment]
-    identity: str = ""
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(self.lease_duration, self.renew_deadline, self.retry_period)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _ = self.terms
-        return self
 
 
 class Settings(SettingsModel):
@@ -89,9 +72,8 @@ class Settings(SettingsModel):
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:
-        return self.model_copy(
-            update={"leader_election": self.leader_election.model_copy(update={"identity": identity})}
-        )
+        """The same under another name in the Lease."""
+        return self.model_copy(update={"leader_election": self.leader_election.identified(identity)})
 
     @property
     def hold(self) -> Seconds:

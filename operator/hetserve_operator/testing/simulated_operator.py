@@ -15,12 +15,13 @@ from hetserve.planning.problem import Problem
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, Plans, StuckError
+from hetserve_operator.leadership import Leadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.testing.controllers import Controllers
 from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.workqueue import Key
-from hetserve_shell.kube.client import ApiStatusError
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.testing.apiserver import FakeApiServer, path_of
 
@@ -50,9 +51,17 @@ class SimulatedOperator:
     def restart(self, plans: Plans | None = None) -> None:
         """Starts a new operator process, with empty memory and cache. plans: None: those of before."""
         self._plans = self._plans if plans is None else plans
-        self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
-        writer = Writer(self.api, "simulated", self._now)
-        self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._plans)
+        api = self.connection()
+        self.observer = Observer(api, Cache(), PlanSettings(), self._now)
+        writer = Writer(api, "simulated", self._now)
+        self.leadership = Leadership()
+        self.controller = Controller(
+            self.observer, writer, self.metrics, lambda: self.clock, self._plans, leadership=self.leadership
+        )
+
+    def connection(self) -> ApiServer:
+        """A new process's way to the API server; subclasses may put a bad network between."""
+        return self.api
 
     def add(self, *manifests: Mapping[str, Any]) -> None:
         """Creates or replaces objects as a user would."""

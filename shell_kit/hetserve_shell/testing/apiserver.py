@@ -204,7 +204,7 @@ class FakeApiServer:
         return body if dry else self.put(path, _held(body, manager, "Update"))
 
     def _replace(self, path: str, body: Json, manager: str, *, dry: bool) -> Answer:
-        created = path not in self.objects and _plural(path) == _CREATED_BY_PUT
+        created, changed = path not in self.objects and _plural(path) == _CREATED_BY_PUT, body
         if created and body["metadata"].get("resourceVersion") is not None:
             raise ApiStatusError(409, "Conflict", f"{path} was deleted")
         if not created:
@@ -212,8 +212,10 @@ class FakeApiServer:
             if _plural(path) == _CREATED_BY_PUT and body["metadata"].get("resourceVersion") is None:
                 raise ApiStatusError(409, "Conflict", f"{path}: metadata.resourceVersion must be specified")
             body["metadata"]["managedFields"] = found["metadata"].get("managedFields") or []
+            changed = _changed_notes(found, body)
         body = _admitted(path, body)
-        return _answer(201 if created else 200, body if dry else self.put(path, _held(body, manager, "Update")))
+        held = _held(body, manager, "Update", changed)
+        return _answer(201 if created else 200, body if dry else self.put(path, held))
 
     def _patch(self, path: str, body: Any, content_type: str, manager: str, *, dry: bool) -> Json:
         if content_type == APPLY_PATCH:
@@ -334,6 +336,15 @@ def _held(raw: Json, manager: str, operation: str, body: Json | None = None) -> 
     fields = as_fields({"metadata": said, "spec": written.get("spec")})
     entry = {"manager": manager, "operation": operation, "fieldsV1": fields}
     return {**raw, "metadata": {**raw["metadata"], "managedFields": [*others, entry]}}
+
+
+def _changed_notes(found: Json, body: Json) -> Json:
+    """The body with only those labels and annotations that it changes: an update takes no others over."""
+    meta = dict(body["metadata"])
+    for part in ("labels", "annotations"):
+        known = found["metadata"].get(part) or {}
+        meta[part] = {key: value for key, value in (meta.get(part) or {}).items() if known.get(key) != value}
+    return {**body, "metadata": meta}
 
 
 def _held_by(raw: Json, operation: str) -> Json | None:

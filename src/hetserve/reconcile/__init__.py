@@ -5,8 +5,11 @@ from hetserve.reconcile.planner import Planner, PlannerAnswer, PlannerTimedOut, 
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
+    Change,
     Create,
     Delete,
+    Fence,
+    Fenced,
     HandOver,
     Render,
     Rendered,
@@ -20,8 +23,11 @@ from hetserve.reconcile.world import (
 __all__ = [
     "Announcement",
     "Apply",
+    "Change",
     "Create",
     "Delete",
+    "Fence",
+    "Fenced",
     "HandOver",
     "PlanPending",
     "PlanQuestion",

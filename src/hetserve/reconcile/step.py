@@ -1,6 +1,6 @@
 """One step of reconciliation: from a snapshot to the next request, or to Settled.
 
-Order: record the plan, change Deployments, write the resulting status.
+Order: record the plan, change Deployments (each fenced before), write the resulting status.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
 from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
@@ -41,7 +42,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
         if template is None:
             work = next_write(world, targets, uid, over_budget=over)
         template = work.template_refusal
-        work = _cut_first(world, decision, held, work, uid)
+        work = fence_first(world, _cut_first(world, decision, held, work, uid), uid)
         if work.request is not None:
             return work.request
     if decision.fresh:

@@ -16,7 +16,7 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
@@ -52,7 +52,8 @@ class Running:
 
     async def __aenter__(self) -> Running:
         self.cluster = Cluster()
-        self.operator = Operator(OperatorSettings(), self.cluster, None, PlanningInLoop.start)
+        settings = OperatorSettings(leader_election=LeaderElectionOptions(enabled=False))
+        self.operator = Operator(settings, self.cluster, None, start_planning=PlanningInLoop.start)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self

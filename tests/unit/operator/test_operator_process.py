@@ -38,7 +38,7 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
 
     watching, begin = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, PlanningInLoop.start)
+    operator = Operator(OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start)
     running = asyncio.create_task(operator.run())
     async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
         await watching.wait()
@@ -79,7 +79,7 @@ def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: p
         fail_once(Operator, "_resync")
 
     async def story() -> None:
-        operator = Operator(OperatorSettings(workers=1), cluster(), None, PlanningInLoop.start)
+        operator = Operator(OperatorSettings(workers=1), cluster(), None, start_planning=PlanningInLoop.start)
         operator.controller.reconcile = noted  # type: ignore[method-assign]
         tasks = operator.start()
         await asyncio.sleep(5.0)
