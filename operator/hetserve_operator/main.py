@@ -142,9 +142,8 @@ class Operator:
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
-        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("worker", self._work)] * self.settings.workers + [
-            ("resync", self._resync)
-        ]
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("resync", self._resync)]
+        loops += [("worker", self._work) for _ in range(self.settings.workers)]
         loops += [("planner", loop) for loop in self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
 

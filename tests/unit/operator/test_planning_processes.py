@@ -124,7 +124,7 @@ async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> No
         first = pool.started[0]
         os.kill(first.pid, signal.SIGKILL)
         await first.end()  # waits for it
-        other = replace(SMALL, service="other")
+        other = problem(kairos_types(), budget="2")
         assert await pool.answer(other) == plan(other), "a problem fails since a process died before it"
         last = os.pidfd_open(pool.started[-1].pid)
     assert ended(last, 0.0), "a process outlives the operator"
