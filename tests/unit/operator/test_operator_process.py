@@ -38,7 +38,9 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
 
     watching, begin = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start)
+    operator = Operator(
+        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+    )
     running = asyncio.create_task(operator.run())
     async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
         await watching.wait()

@@ -18,7 +18,6 @@ import pytest
 from hetserve.planning import Plan, Problem, plan
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
-from hetserve.units import MicroDollarsPerHour
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plan_book import PlanBook
 from hetserve_operator.planning_pool import PlanningPool
@@ -125,8 +124,7 @@ async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> No
         first = pool.started[0]
         os.kill(first.pid, signal.SIGKILL)
         await first.end()  # waits for it
-        assert SMALL.budget is not None
-        other = replace(SMALL, budget=MicroDollarsPerHour(SMALL.budget + 1))
+        other = problem(kairos_types(), budget="2")
         assert await pool.answer(other) == plan(other), "a problem fails since a process died before it"
         last = os.pidfd_open(pool.started[-1].pid)
     assert ended(last, 0.0), "a process outlives the operator"
