@@ -15,7 +15,7 @@ from benchmarks.operator.fleet import CHURN, FOREIGN_NAMESPACE, LABEL_BATCH, Fle
 from benchmarks.operator.installation import SERVICES, is_true
 from benchmarks.operator.process import OperatorProcess
 from benchmarks.operator.scrape import Scrape
-from benchmarks.placement.load import Processors
+from benchmarks.placement.cluster.load import Processors
 
 from harness.cluster import Cluster
 from harness.controlplane import component_log

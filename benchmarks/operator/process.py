@@ -13,7 +13,7 @@ from typing import Final
 import httpx
 import yaml
 from benchmarks.operator.scrape import Scrape
-from benchmarks.placement.load import cpu_seconds
+from benchmarks.placement.cluster.load import cpu_seconds
 
 from harness import components, controlplane
 from harness.cluster import Cluster
