@@ -67,8 +67,9 @@ class Document:
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
-    """Objects of files; of a folder its .yaml, .yml and .json by name; `-`: stdin. Raises ManifestError with all
-    errors.
+    """Objects of files; of a folder its .yaml, .yml and .json by name; `-`: stdin.
+
+    Raises ManifestError with all errors.
     """
     errors: list[str] = []
     texts = _texts(paths, stdin, errors)
