@@ -106,7 +106,6 @@ def _of(objects: Iterable[ApiObject], model: type[_Model]) -> tuple[_Model, ...]
 
 
 def _namespace(parsed: ApiObject) -> str:
-    # Cluster scope ignores a namespace.
     return (parsed.metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[parsed.kind].namespaced else ""
 
 
@@ -141,7 +140,6 @@ def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document, or the items of a List."""
     content = document.content
     if isinstance(content, dict) and str(content.get("kind", "")).endswith("List") and "items" in content:
         fields = None if document.fields is None else document.fields.child("items")
