@@ -19,7 +19,7 @@ COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
 class Steps:
-    """No output."""
+    """Progress without output."""
 
     def at_most(self, most: int) -> None:
         """Sets the most steps."""
@@ -36,7 +36,7 @@ class Steps:
 
 @dataclass(slots=True)
 class _Shown(Steps):
-    """On a terminal; `bar`, `task`: of rich."""
+    """Progress on a terminal; `bar`, `task`: of rich."""
 
     label: str
     bar: Progress
