@@ -1,7 +1,7 @@
-"""Promise: a scheduler that keeps its connections finds the next leader, though the last one lives on.
+"""Promise: a scheduler that keeps its connections finds the next leader, even if the previous one lives on.
 
-A Service moves no connection that stands, and the scheduler's stand for as long as pods wait: a leader of before
-must end them, or nothing is placed any more while every probe is well.
+A Service moves no open connection, and the scheduler keeps its own while pods wait: the previous leader must close
+them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Scene:
         return seconds
 
     def depose(self) -> tuple[Replica, Replica]:
-        """Pause the leader until the other serves, and let it go on; (leader of before, leader)."""
+        """Pauses the leader until the other serves, and resumes it; (previous leader, leader)."""
         before, other = self.leader_and_other()
         os.kill(before.record.pid, signal.SIGSTOP)
         try:
@@ -96,7 +96,7 @@ def test_the_next_pod_is_bound_by_the_new_leader_over_a_new_connection(own_clust
 
             before, leader = scene.depose()
             scene.wait_until_left(before)
-            late.append(before)  # the network's rules follow the label a moment later
+            late.append(before)  # the label's effect comes a moment later
             led_astray = scene.place("led-to-the-leader-of-before")
             assert between.made[-2:] == [before.pod, leader.pod]
 

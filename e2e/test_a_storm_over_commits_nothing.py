@@ -1,8 +1,8 @@
-"""Promise: whatever dies, and whenever, no GPU is over-committed, no model shares one, and all is placed in the end.
+"""Promise: whatever dies, no GPU is over-committed, no model shares one, and every pod is placed in the end.
 
-300 pods of 20 models: slices of a GPU, slices of several, whole GPUs, several whole ones. Pods are deleted at random
-(those of StatefulSets come back under their names), GPUs turn unhealthy and well again, extenders are killed every few
-seconds. HETSERVE_STORM_SECONDS makes it longer, HETSERVE_STORM_SEED another one.
+300 pods of 20 models: slices of one or several GPUs, whole GPUs. Pods are deleted at random, GPUs turn unhealthy and
+well again, extenders are killed every few seconds. HETSERVE_STORM_SECONDS makes it longer, HETSERVE_STORM_SEED another
+one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ SEED: Final = int(os.environ.get("HETSERVE_STORM_SEED", "1"))
 SIZES: Final = (1024, 2048, 3072, 4096, 6144)
 EXTENDERS: Final = ("extender", "extender-standby")
 KFAULT_EVERY: Final = 3.0
-"""Seconds; a new leader needs three to know that the old one is gone."""
+"""Seconds; a new leader needs three to notice the end of the old one."""
 DELETE_EVERY: Final = 0.25
 FAULT_EVERY: Final = 1.0
 FAULT_SECONDS: Final = 6.0
 KILLS: Final = SECONDS / KFAULT_EVERY / 2
 FAULTS: Final = SECONDS / FAULT_EVERY / 2
-"""How many at least: on a busy machine the storm lasts until there were so many."""
+"""Least number; on a busy machine the storm lasts until then."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A workload: pods that each ask for `mib` of each of `gpus` GPUs (0: all of it), on nodes of one type."""
+    """Pods that each ask for `mib` of `gpus` GPUs (0: all of it), on nodes of one type."""
 
     name: str
     nodes: str
@@ -60,25 +60,25 @@ SLICES: Final = tuple(
     Model(f"model-{number:02}", "slices", 17, SIZES[number % len(SIZES)], stateful=number % 2 == 1)
     for number in range(16)
 )
-"""On 10 nodes of 8 GPUs, of whose memory they take two thirds."""
+"""On 10 nodes of 8 GPUs; they take two thirds of the memory."""
 MIXED: Final = (
     Model("pairs", "mixed", 8, 6144, 2, stateful=True),
     Model("triples", "mixed", 6, 4096, 3),
     Model("whole", "mixed", 8, 0, 1),
     Model("whole-pairs", "mixed", 6, 0, 2, stateful=True),
 )
-"""On 8 nodes of 8 GPUs: wherever all others lie, some node has room for any one, so in the end all are placed.
+"""On 8 nodes of 8 GPUs, so that some node always has room for any pod.
 
-The tightest is a whole pair: the others touch at most 52 of 64 GPUs, and 12 free ones on 8 nodes are two on one.
+The tightest is a whole pair: the others touch at most 52 of 64 GPUs.
 """
 CROWD: Final = Model("crowd", "mixed", 12, 0, gated=False)
-"""More whole GPUs than are left: as long as it stays somebody waits, and what frees up is fought for."""
+"""More whole GPUs than remain: somebody always waits."""
 MODELS: Final = SLICES + MIXED
 PODS: Final = sum(model.replicas for model in MODELS)
 
 
 def workload(model: Model, nodes: str) -> Manifest:
-    """A Deployment or a StatefulSet, whose pods come back under their old names."""
+    """Pods of a StatefulSet come back under their old names."""
     labels = {"app": model.name, LABEL_MODEL: model.name}
     pod: dict[str, Any] = {
         "schedulerName": SCHEDULER_NAME,
@@ -100,7 +100,7 @@ def workload(model: Model, nodes: str) -> Manifest:
 
 @dataclass
 class Storm:
-    """What is done to a cluster until the time is over, by chance alone."""
+    """Random faults until the time is over."""
 
     cluster: Cluster
     namespace: str
@@ -130,7 +130,7 @@ class Storm:
         return self.killed < KILLS or len(self.faults.history) < FAULTS
 
     def delete_some(self) -> None:
-        """One to three of all pods, and every other time one that asks for several GPUs or whole ones."""
+        """One to three pods, and every other time one with several or whole GPUs."""
         pods = self.cluster.pods(self.namespace)
         few = {model.name for model in MIXED}
         mixed = [pod for pod in pods if pod["metadata"]["labels"]["app"] in few]
@@ -146,9 +146,8 @@ class Storm:
         self.deleted += 1
 
     def change_health(self) -> None:
-        """Heals old faults, then makes a GPU of another node unhealthy and evicts its pods.
-
-        So it is the emptiest of all: nothing but its health keeps pods away.
+        """Heals old faults, then makes a GPU of another node unhealthy and evicts its pods: only its health keeps pods
+        away.
         """
         for fault in self.faults.active:
             if self.faults.clock() - fault.since > FAULT_SECONDS:
@@ -169,7 +168,7 @@ class Storm:
 
 
 def ledgers_equal_pods(cluster: Cluster) -> bool | Unmet:
-    """Compare the ledgers of leader and standby with the shares in the pods' annotations."""
+    """The ledgers of leader and standby equal the pods' annotations."""
     held = set(shares(cluster.pods()))
     ledger: set[tuple[str, str, str, int]] = set()
     for port in (cluster.ports.extender_probe, cluster.ports.standby_probe):
@@ -189,7 +188,7 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespa
     cluster = own_cluster
     cluster.install_hetserve()
     cluster.start_component("extender-standby")
-    sandbox = Sandbox(cluster, namespace)  # the cluster is the test's own: its nodes end with it
+    sandbox = Sandbox(cluster, namespace)  # nodes end with the test's own cluster
     sandbox.nodes("slices", count=10, gpus=8)
     sandbox.nodes("mixed", count=8, gpus=8)
     nodes, faults = cluster.kube.list("nodes"), GpuFaults(cluster.kube)

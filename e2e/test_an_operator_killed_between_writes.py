@@ -1,4 +1,4 @@
-"""Promise: an operator that dies between two writes leaves nothing that its successor does not finish."""
+"""Promise: the next operator finishes what one that dies between two writes has begun."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refusal(name: str, namespace: str, kind: str) -> list[dict[str, Any]]:
             },
             "validations": [
                 {
-                    # The operator asks by dry run what the apiserver makes of a manifest: that may pass.
+                    # Dry runs may pass.
                     "expression": f"has(request.dryRun) && request.dryRun"
                     f" || object.metadata.labels['hetserve.io/instance-type'] != '{kind}'",
                     "message": f"no {kind} now",
@@ -52,7 +52,7 @@ def refusal(name: str, namespace: str, kind: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator[None]:
-    """The apiserver refuses Deployments of one instance type, so that the writes before it can be told apart."""
+    """The apiserver refuses Deployments of one instance type, which separates the writes before from those after."""
     name = f"refuse-{namespace}"
     cluster.apply(refusal(name, namespace, kind))
     wait_until(lambda: probe_is_refused(cluster, namespace, kind), 20, "the refusal to be in force")
@@ -64,7 +64,7 @@ def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator
 
 
 def probe_is_refused(cluster: Cluster, namespace: str, kind: str) -> bool:
-    """Whether a Deployment without replicas is refused; one that slips through is taken away again."""
+    """Whether a Deployment without replicas is refused; an accepted one is deleted."""
     labels = {"hetserve.io/instance-type": kind}
     spec = {
         "replicas": 0,

@@ -18,7 +18,7 @@ WORDS = (
 
 
 def advertise(cluster: Cluster, node: str, gpus: int) -> None:
-    """What the device plugin makes the kubelet say."""
+    """As the device plugin does."""
     amounts = {RESOURCE_NVIDIA_GPU: str(gpus)}
     status = {"status": {"capacity": amounts, "allocatable": amounts}}
     cluster.kube.patch("nodes", node, status, subresource="status")
@@ -49,7 +49,7 @@ def open_gpus(cluster: Cluster, node: str) -> list[bool]:
 
 
 def told_of(cluster: Cluster, namespace: str) -> list[str]:
-    """What the extender finds wrong with the pod."""
+    """The extender's problems with the pod."""
     return [problem for problem in cluster.ledger()["problems"] if f"{namespace}/cuda " in problem]
 
 

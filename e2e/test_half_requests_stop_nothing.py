@@ -1,7 +1,6 @@
 """Promise: half requests on the probe ports stop neither placement nor planning, and fill no log.
 
-Each of both components may open few descriptors, and more connections than that are held open on its probe port:
-were they all accepted, nothing else could be, and the API server could not be called.
+Each component may open few descriptors; more connections than that are held open on its probe port.
 """
 
 from __future__ import annotations

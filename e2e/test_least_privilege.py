@@ -19,14 +19,14 @@ from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, S
 
 OURS: Final = ("hetserve-operator", "hetserve-extender")
 STOCK: Final = "hetserve-scheduler"
-"""Runs the stock binary under the stock roles of a scheduler: what they hold is Kubernetes' own choice."""
+"""The stock binary under a scheduler's stock roles."""
 UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {
     "hetserve-operator": {
         ("hetserve.io", "inferenceservices/finalizers", "update"): "asked for by an admission plugin, never a request",
     },
     "hetserve-extender": {},
 }
-"""By account: (group, resource, verb) that this life does not use, each with the reason for which it is granted."""
+"""By account: (group, resource, verb) that this life does not use, and why it is granted."""
 
 Permission = tuple[str, str, str]
 
@@ -46,7 +46,7 @@ def account(name: str) -> str:
 
 
 def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
-    """What an account asked of the API, without discovery, which every account may read."""
+    """An account's requests, without discovery."""
     with component_log(cluster.folder, "audit").open() as log:
         for line in log:
             event = json.loads(line)
@@ -57,12 +57,12 @@ def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
             verb, code = event["verb"], event.get("responseStatus", {}).get("code", 0)
             group = reference.get("apiGroup", "")
             yield Entry((group, resource, verb), code, event["requestURI"], reference.get("name", ""))
-            if code == 201 and verb in ("patch", "update"):  # it made the object, which takes the verb create too
+            if code == 201 and verb in ("patch", "update"):  # it created the object, which takes the verb create too
                 yield Entry((group, resource, "create"), code, event["requestURI"], reference.get("name", ""))
 
 
 def granted(cluster: Cluster, name: str) -> set[Permission]:
-    """What the roles bound to an account grant, one entry per group, resource and verb."""
+    """Rights of an account's roles, one entry per group, resource and verb."""
     found: set[Permission] = set()
     for kind, namespace in (("clusterrolebindings", None), ("rolebindings", SYSTEM_NAMESPACE)):
         for binding in cluster.kube.list(kind, namespace):
@@ -92,7 +92,7 @@ def permissions(role: Manifest) -> set[Permission]:
 
 
 def live(cluster: Cluster, sandbox: Sandbox) -> None:
-    """Everything that the components are made for, once."""
+    """Everything that the components do, once."""
     kind = a_service_comes_and_is_changed(cluster, sandbox)
     pods_wait_are_placed_and_released_out_of_turn(cluster, sandbox)
     a_pod_at_the_gate_cannot_be_read(cluster, sandbox)
@@ -105,7 +105,7 @@ def live(cluster: Cluster, sandbox: Sandbox) -> None:
 
 
 def the_service_is_deleted(cluster: Cluster, sandbox: Sandbox) -> None:
-    """What it owned is deleted here: the garbage collector looks for new kinds every 30 s, and does it no otherwise."""
+    """What it owned is deleted here: the garbage collector looks for new kinds every 30 s."""
     cluster.kube.delete("inferenceservices", "svc", sandbox.namespace)
     for deployment in cluster.kube.list("deployments", sandbox.namespace):
         cluster.kube.delete("deployments", deployment["metadata"]["name"], sandbox.namespace)
@@ -134,7 +134,7 @@ def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
 
 
 def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: Sandbox) -> None:
-    """beta is 1: a pod that fits nowhere holds the next one back, until the watchdog lets it go."""
+    """beta is 1: a pod that fits nowhere delays the next one until the watchdog releases it."""
     sandbox.deployment("large", "plain", replicas=1, mib=1_000_000, model=None)
     sandbox.wait_for_refusal("free")
     sandbox.deployment("late", "plain", replicas=1, mib=1024, model=None)
@@ -142,7 +142,7 @@ def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: San
 
 
 def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, sandbox: Sandbox) -> None:
-    """It is in no queue, and an event says so: the resource counts MiB, and this quantity has a unit."""
+    """It is in no queue, and an event says so: the quantity has a unit."""
     limits = {RESOURCE_GPU_MEMORY: "16Gi"}
     container = {"name": "model", "image": "none", "resources": {"limits": limits}}
     spec = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": QUEUE_GATE}], "containers": [container]}
@@ -183,7 +183,7 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, sandbox: Sandbox) -> No
 
 
 def pods_of_somebody_else_have_our_label(cluster: Cluster, sandbox: Sandbox) -> None:
-    """Their ReplicaSet has no such label and a name like ours, so whose they are takes a look at it by name."""
+    """Their ReplicaSet has no such label and a name like ours: the operator reads it by name."""
     (ours,) = cluster.kube.list("deployments", sandbox.namespace, labels=f"{LABEL_SERVICE}=svc")
     name = f"{ours['metadata']['name']}-theirs"
     labels = {**ours["metadata"]["labels"], "app": "theirs"}
@@ -210,7 +210,7 @@ def the_leader_is_killed(cluster: Cluster, sandbox: Sandbox) -> None:
 
 
 def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
-    """As it happens where a pod is deleted between the scheduler's filter and its bind."""
+    """A pod that is deleted between the scheduler's filter and its bind."""
     body = {"PodName": "gone", "PodNamespace": "default", "PodUID": "gone", "Node": "none"}
     answer = httpx.post(f"http://127.0.0.1:{cluster.ports.extender}/bind", json=body, timeout=10, trust_env=False)
     assert "not found" in answer.json()["Error"]

@@ -10,7 +10,7 @@ from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_MODEL, LABEL_SERVICE
 
 
 def two_types(sandbox: Sandbox) -> list[str]:
-    """A service with an instance of a dear type and of a cheap one, under a budget that holds just these."""
+    """An instance of a dear type and of a cheap one, exactly within the budget."""
     kinds = []
     for name in ("dear", "cheap"):
         sandbox.nodes(name, count=1, gpus=2)

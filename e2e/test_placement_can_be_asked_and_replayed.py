@@ -31,7 +31,7 @@ def asked(cluster: Cluster, *arguments: str, code: int = 0) -> Any:
 
 
 def storm(sandbox: Sandbox) -> None:
-    """30 pods of six models come to six GPUs, too many for them, and some go while others wait for their place."""
+    """30 pods of six models for six GPUs, too many; some leave while others wait."""
     sandbox.nodes("small", count=3, gpus=2)
     for number, model in enumerate("abcdef"):
         sandbox.deployment(model, "small", replicas=5, mib=1000 + 1500 * number, model=model)

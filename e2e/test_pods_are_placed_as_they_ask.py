@@ -70,7 +70,7 @@ def annotate(cluster: Cluster, node: str, *gpus: dict[str, Any]) -> None:
 
 @contextmanager
 def one_node(cluster: Cluster, sandbox: Sandbox, name: str) -> Iterator[str]:
-    """A node for the block; the pods go first, without their node nothing would end them."""
+    """A node for the block; its pods are deleted first."""
     group = NodeGroup(name, name, 1, cpu="16", memory="64Gi")
     cluster.add_nodes(group)
     try:
@@ -156,7 +156,7 @@ def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: C
 
 
 def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cluster: Cluster, namespace: str) -> None:
-    """The scheduler tries some of them while the others are still being recalled."""
+    """The scheduler tries some of them while others are requeued."""
     sandbox = Sandbox(cluster, namespace)
     with one_node(cluster, sandbox, "contended") as node:
         annotate(cluster, node, gpu("GPU-a", V100, 32768))
@@ -177,7 +177,7 @@ def test_mode_score_lets_the_scheduler_choose_by_our_scores_and_over_commits_not
     own_cluster.add_nodes(HETSEV)
     own_cluster.install_hetserve({"extender": {"mode": "score", "policy": "BestFit"}})
     sandbox = Sandbox(own_cluster, "default")
-    for number in range(8):  # one after another: scores know nothing of pods that are still under way
+    for number in range(8):  # one after another: scores ignore pods under way
         pod = pod_of(f"small-{number}", "", 4096)
         del pod["spec"]["nodeSelector"]
         own_cluster.apply(pod, "default")
@@ -185,7 +185,7 @@ def test_mode_score_lets_the_scheduler_choose_by_our_scores_and_over_commits_not
     assert {product_of(own_cluster, pod) for pod in bound} == {T4}, "best fit fills the small GPUs first"
     assert len({(pod["spec"]["nodeName"], *held(pod)[0]) for pod in bound}) == 3, "three pods of 4096 MiB fill a T4"
 
-    # More pods than GPUs of their size, all at once and without reservations: many a bind comes too late.
+    # More pods than GPUs, without reservations: many binds come too late.
     large = [pod_of(f"large-{number}", "", 30000) for number in range(10)]
     for pod in large:
         del pod["spec"]["nodeSelector"]

@@ -40,7 +40,7 @@ def test_the_instance_that_finds_its_model_on_every_gpu_waits_and_says_why(clust
 
 
 def test_the_scenario_fails_where_pods_carry_no_model(cluster: Cluster, namespace: str) -> None:
-    """The rule is what holds the last instance back: without a model there is none, and all five bind."""
+    """Without a model nothing separates them: all five are bound."""
     with Sandbox.cleared(cluster, namespace) as sandbox:
         one_more_than_there_are_gpus(sandbox, model=None)
         sandbox.wait_for_bound(GPUS + 1, "app=first")

@@ -1,7 +1,7 @@
 """The parts of hand-written files that list the members of a registry: tables in docs/, lines in the chart.
 
-A table stands between two markers, a comment that begins with `begin NAME:` and `end NAME`; the choices of a value
-stand on a line of the schema, the kinds on a line of the operator's ClusterRole. `make generate` writes them.
+A table lies between a comment that begins with `begin NAME:` and one with `end NAME`; choices are on a line of the
+schema, kinds on a line of the operator's ClusterRole. `make generate` writes them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def with_tables(page: str) -> str:
 def with_choices(schema: str) -> str:
     """The chart's schema with the choices of each value written anew.
 
-    Raises ValueError if a value does not stand on exactly one line of the schema.
+    Raises ValueError unless a value is on exactly one line of the schema.
     """
     for key, values in _choices().items():
         line = re.compile(rf'^( *"{key}": ){{"\$comment": "{_COMMENT}".*?}}(,?)$', re.MULTILINE)
@@ -90,7 +90,7 @@ def with_choices(schema: str) -> str:
 def with_plan_inputs(role: str) -> str:
     """The operator's ClusterRole with the resources from which services are planned written anew.
 
-    Raises ValueError if they do not stand on exactly one line.
+    Raises ValueError unless they are on exactly one line.
     """
     plurals = ", ".join(kind.plural for kind in KINDS if kind.planned_from)
     line = re.compile(rf"^( *resources: )\[.*\]  # {_COMMENT}$", re.MULTILINE)

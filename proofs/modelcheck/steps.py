@@ -113,7 +113,7 @@ def _hang_up(world: World, slot: int, incarnation: int, node: str) -> None:
     _bind(world, slot, incarnation, node)
 
 
-# What becomes of requests
+# Answers to requests
 
 
 def _api(world: World) -> Iterator[Step]:
@@ -157,7 +157,7 @@ def _delete(world: World, slot: int) -> None:
     pod = world.pods[slot]
     assert pod is not None
     if pod.finished:
-        world.pods[slot] = None  # the watch told when the pod finished
+        world.pods[slot] = None  # the watch showed that it finished
     else:
         world.change_pod(slot, None, "DELETED", pod)
 

@@ -56,8 +56,9 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_money(text: str) -> MicroDollarsPerHour:
-    """Micro-dollars per hour of a decimal number of dollars, such as ``2.5``, with at most six decimals. Raises
-    ValueError.
+    """Micro-dollars per hour of a decimal number of dollars, such as ``2.5``, with at most six decimals.
+
+    Raises ValueError.
     """
     if not re.fullmatch(MONEY_PATTERN, text):
         raise ValueError(f"{text!r} is not a price in $/h; write for example 0.526, with at most 6 decimals")

@@ -56,7 +56,6 @@ _ABOUT = {
 
 
 def render_conditions() -> str:
-    """Text of docs/conditions.md."""
     parts = [_INTRO]
     for kind in ConditionType:
         rows = [doc for doc in DOCS if doc.condition is kind]

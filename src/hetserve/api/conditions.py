@@ -7,8 +7,6 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """Of an InferenceService."""
-
     READY = "Ready"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
@@ -22,8 +20,6 @@ class ConditionType(StrEnum):
 
 
 class Reason(StrEnum):
-    """Of conditions, plans and exit messages."""
-
     # Planned
     PLAN_COMPUTED = "PlanComputed"
     SPEC_INVALID = "SpecInvalid"

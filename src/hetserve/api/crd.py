@@ -16,7 +16,6 @@ _DROPPED = frozenset({"title", "additionalProperties", "$defs", "anyOf", "const"
 
 
 def render_crd(resource: CustomResource) -> Json:
-    """With status subresource and printer columns."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -103,7 +102,6 @@ def _resolved(node: Json, defs: dict[str, Json]) -> Json:
 
 
 def _without_null(node: Json, defs: dict[str, Json]) -> Json:
-    """`X | None` is an optional X."""
     if "anyOf" not in node or node.get("x-kubernetes-int-or-string"):
         return node
     options = [option for option in node["anyOf"] if option.get("type") != "null"]

@@ -14,7 +14,6 @@ from hetserve.api.plain_scalars import PLAIN
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"([ \t\n\r]|(?<=\n)---(?=\s|$))*")
-"""Between documents."""
 _WORD: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
 _TEXT: Final = "tag:yaml.org,2002:str"
 

@@ -16,8 +16,6 @@ from hetserve.registry.members import Registry
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Of `kubectl get`."""
-
     name: str
     type: str
     path: str

@@ -18,7 +18,6 @@ _PATTERNS = {
 _MONEY_FIELDS = ("hourly",)
 _SHOWN = 60
 FieldPath = tuple[int | str, ...]
-"""From the root to a field."""
 
 
 def field_errors(error: ValidationError) -> Iterator[str]:
@@ -61,7 +60,6 @@ def _message(detail: ErrorDetails) -> str:
         case "literal_error":
             text = f"{_shown(value)} must be one of {detail['ctx']['expected']}"
         case "value_error":
-            # A rule about a scalar needs the value.
             rule = str(detail["ctx"]["error"])
             text = f"{_shown(value)} {rule}" if isinstance(value, str | int | float) else rule
         case _:

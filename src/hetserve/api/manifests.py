@@ -67,8 +67,9 @@ class Document:
 
 
 def read_manifests(paths: Iterable[str], stdin: IO[str] | None = None) -> Manifests:
-    """Objects of files; of a folder its .yaml, .yml and .json by name; `-`: stdin. Raises ManifestError with all
-    errors.
+    """Objects of files; of a folder its .yaml, .yml and .json by name; `-`: stdin.
+
+    Raises ManifestError with all errors.
     """
     errors: list[str] = []
     texts = _texts(paths, stdin, errors)
@@ -105,7 +106,6 @@ def _of(objects: Iterable[ApiObject], model: type[_Model]) -> tuple[_Model, ...]
 
 
 def _namespace(parsed: ApiObject) -> str:
-    # Cluster scope ignores a namespace.
     return (parsed.metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[parsed.kind].namespaced else ""
 
 
@@ -140,7 +140,6 @@ def _documents(name: str, text: str, errors: list[str]) -> Iterator[Document]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document, or the items of a List."""
     content = document.content
     if isinstance(content, dict) and str(content.get("kind", "")).endswith("List") and "items" in content:
         fields = None if document.fields is None else document.fields.child("items")

@@ -106,8 +106,6 @@ Quantity = Annotated[
 
 
 def distinct(key: Callable[[Any], Any], what: str) -> AfterValidator:
-    """Validator of distinct keys in a list."""
-
     def check(entries: list[Any] | None) -> list[Any] | None:
         seen: set[Any] = set()
         for entry in entries or []:

@@ -21,7 +21,6 @@ _MOST_REPEATED: Final = 100_000
 """Values that aliases may add."""
 
 _Entries = dict[str | int, tuple[yaml.Node, yaml.Node]]
-"""(key node, value node) by the key's text."""
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -39,7 +38,7 @@ class StrictLoader(yaml.SafeLoader):
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         event = self.peek_event()  # type: ignore[no-untyped-call]
-        if event.tag == "!":  # always text
+        if event.tag == "!":
             event.implicit = (False, True)
         return super().compose_scalar_node(anchor)
 
@@ -84,14 +83,13 @@ for _name, _kinds in {"int": (int,), "float": (int, float), "bool": (bool,), "nu
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _of_type(_kinds))
 for _name in ("merge", "timestamp"):
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _text)
-for _name in ("binary", "omap", "pairs", "set"):  # not in JSON
+for _name in ("binary", "omap", "pairs", "set"):
     StrictLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _refused)
 StrictLoader.add_constructor(None, _refused)
 
 
 @contextmanager
 def _refusing_depth() -> Iterator[None]:
-    """Turns a RecursionError into a YAML error."""
     try:
         yield
     except RecursionError:
@@ -114,7 +112,6 @@ def content_of(node: yaml.Node) -> Any:
 
 
 def contents(text: str) -> list[Any]:
-    """Raises as `compose` and `content_of`."""
     return [content_of(node) for node in compose(text)]
 
 
@@ -152,8 +149,6 @@ def key_text(key: yaml.Node) -> str:
 
 
 class Fields:
-    """Reads the keys of each mapping once."""
-
     def __init__(self, node: yaml.Node, known: dict[yaml.Node, _Entries] | None = None) -> None:
         self._node = node
         self._known: dict[yaml.Node, _Entries] = {} if known is None else known
@@ -170,12 +165,10 @@ class Fields:
         return line
 
     def child(self, part: str | int) -> Fields | None:
-        """None if absent."""
         found = self._entry(self._node, part)
         return None if found is None else Fields(found[1], self._known)
 
     def _entry(self, node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-        """(first node, value node) of an entry."""
         if isinstance(node, yaml.MappingNode):
             if node not in self._known:
                 self._known[node] = {key_text(key): (key, value) for key, value in _pairs(node)}

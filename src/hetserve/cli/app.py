@@ -30,8 +30,6 @@ COMMANDS: Final = {
 
 
 class _Commands(click.Group):
-    """Reports a bad option in one `Error:` line."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  signature of click
         return list(COMMANDS)
 

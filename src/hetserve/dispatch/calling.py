@@ -55,7 +55,7 @@ def _flat(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # the kernel replaces it
+    raise NotImplementedError
 
 
 @cache

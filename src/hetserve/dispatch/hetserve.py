@@ -70,7 +70,7 @@ def decide(
 def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
     answer.pairs[sent, 0] = position
     answer.pairs[sent, 1] = worker
-    board.free[worker] = math.inf
+    board.free[worker] = math.inf  # taken
     return sent + 1
 
 

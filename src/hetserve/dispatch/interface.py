@@ -50,8 +50,6 @@ class DispatchSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A query (its id) for a worker (its index)."""
-
     query: int
     worker: int
 

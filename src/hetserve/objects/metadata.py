@@ -52,7 +52,6 @@ class KubernetesObject:
 
     @property
     def revision(self) -> str | None:
-        """The resourceVersion; None if absent, as in a file."""
         found = self.metadata.get("resourceVersion")
         return found if isinstance(found, str) else None
 

@@ -10,7 +10,6 @@ from hetserve.objects.metadata import KubernetesObject
 from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-"""Key of the taint that a cordoned node has."""
 
 
 class Taint(NamedTuple):

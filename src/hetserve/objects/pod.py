@@ -32,7 +32,6 @@ class Pod(KubernetesObject):
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """Names of the scheduling gates, in their order."""
         found = self.spec.get("schedulingGates")
         return (
             () if found is None else tuple([str(gate.get("name")) for gate in objects(found, "spec.schedulingGates")])

@@ -53,7 +53,6 @@ class NodeSink:
 
 
 def _node(raw: RawObject) -> NodeInventory:
-    """Inventory of a node; an error becomes its problem."""
     try:
         return parse_node(raw)
     except Exception as error:

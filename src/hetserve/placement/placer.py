@@ -92,8 +92,9 @@ class Placer:
         return FilterOutcome(passed=(decision.chosen.node,), decision=decision)
 
     def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
-        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest. Raises ValueError as
-        `filter`.
+        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest.
+
+        Raises ValueError as `filter`.
         """
         request = parse_pod(raw).placeable()
         if not request.needs_gpu:

@@ -10,7 +10,6 @@ else:
     from dataclasses import dataclass
 
     def value(*, frozen: bool, slots: bool) -> Any:
-        """`dataclass` for the type checker."""
         return dataclass(slots=slots, unsafe_hash=frozen)
 
 

@@ -16,7 +16,6 @@ def problem_error(problem: Problem) -> str | None:
 
 
 def unattainable(problem: Problem) -> tuple[Reason, str] | None:
-    """Why no plan can hold every type's min_instances."""
     return next(_reasons(problem), None)
 
 

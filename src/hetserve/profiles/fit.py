@@ -77,7 +77,6 @@ def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = F
 
 
 def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
-    """At most `most` entries, spread evenly, with both ends."""
     if len(entries) <= most:
         return entries
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())

@@ -87,7 +87,6 @@ def default_planner(objective: str) -> str:
 
 
 def compared_for(objective: Objective) -> tuple[str, ...]:
-    """Default planners of `hetserve compare`."""
     return PLANNERS.names_of(lambda member: objective in member.compared_for)
 
 

@@ -19,8 +19,6 @@ _T95: Final = (
 
 
 class Criterion(Protocol):
-    """Judges one rate's violation ratios over seeds."""
-
     @property
     def name(self) -> str: ...
 
@@ -83,7 +81,6 @@ class PerSeed:
 
 
 def steady_per_seed() -> PerSeed:
-    """For fewer than three seeds."""
     return PerSeed("per-seed", steady=True)
 
 

@@ -26,7 +26,6 @@ from hetserve.simulation.state import (
 )
 
 FINISHED, STOPPED = 0, 1
-# Faults of a policy.
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
 
 
@@ -211,7 +210,7 @@ def _simulate(
 
 
 def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError  # the kernel replaces it
+    raise NotImplementedError
 
 
 @cache

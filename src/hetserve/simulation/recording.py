@@ -29,12 +29,10 @@ class Recording:
 
     @property
     def rate(self) -> float:
-        """Mean rate [queries/s]."""
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
     @property
     def mix(self) -> BatchMix | None:
-        """Of the recorded batches."""
         return None if self.batches is None else BatchMix.of((batch, 1.0) for batch in self.batches)
 
 

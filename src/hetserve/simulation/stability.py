@@ -93,7 +93,6 @@ def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _limit(runs: int) -> float:
-    """Limit of S, summed over runs."""
     return _POINT * math.sqrt(runs * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
 
 

@@ -61,7 +61,6 @@ class LoopState(NamedTuple):
 
 
 def new_state(types: Integers, queries: int) -> LoopState:
-    """Every worker idle, nothing queued."""
     n = len(types)
     return LoopState(
         np.zeros(2, np.int64),

@@ -10,9 +10,10 @@ import numpy as np
 from hetserve.planning.kbest import Space
 
 FAMILIES: Final = ("plain", "tied", "nearly-all", "bases", "proportional", "coarse", "few")
-"""plain: random. tied: few prices, rates and limits. nearly-all: auxiliaries cover up to 99.9 % of the queries. bases:
-five types serve every batch. proportional: rates per price within a percent. coarse: whole cents and rates. few: if
-capped, 1 to 5 of each.
+"""plain: random. tied: few prices, rates and limits. nearly-all: auxiliaries cover up to 99.9 % of the queries.
+
+bases: five types serve every batch. proportional: rates per price within a percent. coarse: whole cents and rates. few:
+if capped, 1 to 5 of each.
 """
 
 

@@ -37,7 +37,6 @@ class PlanUnderPolicy:
 
     @property
     def worst_delay(self) -> float | None:
-        """Longest delay of a query [s]."""
         worst = [r.worst_delay for r in self.held.reports if math.isfinite(r.worst_delay)]
         return max(worst) if worst else None
 
@@ -68,7 +67,6 @@ class Compared:
 
 
 def refusals(result: Compared) -> list[str]:
-    """One line per reason, with its planners."""
     said: dict[str, list[str]] = {}
     for plan in result.refused:
         said.setdefault(f"{plan.reason}: {plan.message}", []).append(plan.planner)
@@ -76,7 +74,6 @@ def refusals(result: Compared) -> list[str]:
 
 
 def document(result: Compared) -> dict[str, Any]:
-    """`-o json` for one service."""
     best = result.best
     return {
         "service": result.service,

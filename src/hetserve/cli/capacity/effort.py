@@ -55,7 +55,6 @@ class Effort:
 
 
 def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
-    """Keys that several documents share."""
     return {
         "sloSeconds": problem.slo.latency,
         "percentile": problem.slo.percentile,

@@ -35,7 +35,6 @@ class NotPlanned:
     message: str
 
     def document(self) -> dict[str, Any]:
-        """`-o json` for the service."""
         outcome = {"feasible": False, "reason": self.reason, "message": self.message}
         return {"service": self.service, "model": self.model, **outcome}
 
@@ -86,7 +85,6 @@ def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
 
 
 def exit_code(reasons: Iterable[str], *, infeasible: bool) -> int:
-    """An invalid spec is bad input."""
     if Reason.SPEC_INVALID in {str(reason) for reason in reasons}:
         return EXIT_BAD_INPUT
     return EXIT_INFEASIBLE if infeasible else 0

@@ -70,7 +70,6 @@ _OPTIONS = (
     ),
     plot_option,
 )
-"""In the order of `--help`."""
 
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,7 +27,6 @@ _STYLES: Final = {
     _ALONE: ("s", COLOURS[2]),
     _STEP: ("^", COLOURS[3]),
 }
-"""Marker and colour by role."""
 
 
 def draw(results: Sequence[ServicePlan], path: str) -> None:
@@ -46,7 +45,6 @@ def draw(results: Sequence[ServicePlan], path: str) -> None:
 
 
 def _height(plan: Plan) -> float:
-    """Inches."""
     return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
@@ -120,7 +118,6 @@ def _quiet(axes: Axes) -> None:
 
 
 def _label(rank: str, entry: RankedConfiguration) -> str:
-    """Rank and configuration, broken if long."""
     parts = summary_parts(entry.counts)
     text = "+".join(parts)
     if len(text) > _LONGEST_LABEL:
@@ -158,7 +155,6 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
 
 
 def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
-    """Label, first role and figures per configuration."""
     found = [(_ROLE_CHOSEN, RankedConfiguration(plan.counts, plan.cost, plan.qps or QPS(0.0)))]
     if plan.runner_up is not None:
         found.append((_SECOND, plan.runner_up))

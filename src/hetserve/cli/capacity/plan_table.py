@@ -16,8 +16,6 @@ from hetserve.units import format_money
 
 
 def table(results: Sequence[ServicePlan]) -> str:
-    """One block per feasible plan."""
-
     def draw(console: Console) -> None:
         for number, result in enumerate(results):
             if number:

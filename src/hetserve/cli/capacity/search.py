@@ -74,7 +74,7 @@ def search(  # noqa: PLR0917  options arrive by name
       hetserve search manifests/samples/rm2.yaml --method random --search-seed 7 --policy kairos -o json
     """
     for needed in {member.needs for member in SEARCH_METHODS if member.name in methods and member.needs}:
-        import_module(needed)  # reports a missing package before the other methods run
+        import_module(needed)
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)
 

@@ -28,7 +28,6 @@ class MethodTrace:
 
     @property
     def best(self) -> int:
-        """Index of the best evaluation, ties to the first."""
         return max(range(len(self.tried)), key=lambda i: (self.tried[i][1], -i))
 
     @property
@@ -38,8 +37,6 @@ class MethodTrace:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """traces: by method, as asked."""
-
     service: str
     model: str
     problem: Problem
@@ -58,7 +55,6 @@ class Searched:
 
 
 def document(result: Searched) -> dict[str, Any]:
-    """`-o json` for one service."""
     return {
         "service": result.service,
         "model": result.model,
@@ -108,7 +104,6 @@ def _found(result: Searched, trace: MethodTrace) -> str:
 
 
 def _tries(result: Searched, trace: MethodTrace) -> Table:
-    """First evaluations of a method."""
     more = len(trace.tried) - _SHOWN
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title_justify="left", title=trace.method)
     grid.caption = f"{more} more in -o json" if more > 0 else None

@@ -109,7 +109,6 @@ def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Eff
 
 
 def longest_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Rate [queries/s] at which a scan starts."""
     return fluid_rate(problem, counts) or _fastest(problem, counts)
 
 
@@ -130,7 +129,6 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
 
 
 def most_trials(effort: Effort) -> int:
-    """Most rates that a scan tries."""
     return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
@@ -143,7 +141,6 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
 
 
 def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
-    """Most queries/s, however late."""
     return ceiling(system_of(problem), counts, problem.mix)
 
 

@@ -76,7 +76,6 @@ class Simulated:
         return max(worst) if worst else None
 
     def utilisation(self) -> dict[str, float]:
-        """Busy share by type, mean over the seeds."""
         names = [option.name for option in self.problem.types]
         by_type = {
             name: [use.utilisation for r in self.reports for use in r.types if use.name == name] for name in names
@@ -98,7 +97,6 @@ class Simulated:
 
 
 def document(result: Simulated) -> dict[str, Any]:
-    """`-o json` for one service."""
     slo, found = result.problem.slo, result.found
     rate: dict[str, Any] = {"offeredQPS": result.rate}
     if found is not None:

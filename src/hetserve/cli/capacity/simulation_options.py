@@ -43,7 +43,6 @@ def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> di
 
 
 def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
-    """Option callback: a mix of batch sizes."""
     if value is None:
         return None
     from hetserve.demand import parse_batches  # noqa: PLC0415
@@ -94,7 +93,6 @@ batches_option = click.option(
 
 
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """FILE... and the options that override it."""
     return upon(
         command,
         (

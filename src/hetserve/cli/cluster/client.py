@@ -30,7 +30,6 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
-"""Largest kubeconfig."""
 _TIMEOUT: Final = (5.0, 60.0)
 _WATCH_TIMEOUT: Final = (5.0, 310.0)
 
@@ -95,7 +94,6 @@ class ClusterClient:
         return self._got(path, query)[0]
 
     def find(self, path: str) -> RawObject | None:
-        """One object; None if absent."""
         try:
             return self.get(path)
         except ClusterError as error:
@@ -104,7 +102,6 @@ class ClusterClient:
             raise
 
     def text(self, path: str) -> str:
-        """A body that is no JSON."""
         return bytes(self._request("GET", path).data).decode("utf-8", "replace")
 
     def list(
@@ -158,7 +155,6 @@ class ClusterClient:
         return kept, page.get("metadata") or {}, next_page(limit, len(found), size, PAGE_BYTES)
 
     def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
-        """An object and its size [bytes]."""
         data = self._request("GET", path, query).data
         return json.loads(data), len(data)
 
@@ -200,7 +196,6 @@ def _kubeconfigs(given: str | None) -> list[str]:
 
 def _in_pod() -> bool:
     """Whether this is a pod with a service account and no kubeconfig."""
-    # Path.home raises for a user without a home.
     own = "KUBECONFIG" in os.environ or Path(os.path.expanduser("~/.kube/config")).exists()  # noqa: PTH111
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
@@ -227,7 +222,7 @@ def _namespace(contexts: Any, current: Any, name: str | None) -> str:
 
 
 def _unusable(path: str | None, words: str) -> str:
-    if "No configuration found" in words:  # the library's words
+    if "No configuration found" in words:
         named = "no kubeconfig: none at $KUBECONFIG nor at ~/.kube/config" if path is None else f"no kubeconfig {path}"
         return f"{named}; name one by --kubeconfig FILE, or read a dump by --from FILE"
     return f"kubeconfig{'' if path is None else ' ' + path}: {words}"

@@ -22,7 +22,6 @@ DUMP_KIND: Final = "PlacementDump"
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
 PodName = tuple[str, str]
-"""Namespace and name."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -38,13 +37,10 @@ class ClusterSnapshot:
     taken_at: Seconds | None
     source: str
     log: tuple[RawObject, ...] = ()
-    """Of the placement log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A live cluster or a file."""
-
     cluster: ClusterClient | None
     stored: ClusterSnapshot | None
 
@@ -131,7 +127,6 @@ def written_time(at: float | None) -> str | None:
 
 
 def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """A snapshot as a List for a file."""
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
     about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}

@@ -14,7 +14,6 @@ EXIT_INFEASIBLE: Final = 3
 
 
 def error(message: str) -> None:
-    """As click does."""
     _line(f"Error: {message}")
 
 

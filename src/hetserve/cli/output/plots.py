@@ -29,7 +29,7 @@ plot_option = click.option("--plot", metavar="FILE", callback=plot_file, help="D
 
 
 def draw_or_refuse(draw: Callable[[], None], path: str) -> None:
-    """Draws, or reports an unwritable file and exits."""
+    """Draws; if the file cannot be written, reports it and exits."""
     try:
         draw()
     except OSError as error:

@@ -19,7 +19,7 @@ COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
 class Steps:
-    """No output."""
+    """Progress without output."""
 
     def at_most(self, most: int) -> None:
         """Sets the most steps."""
@@ -31,13 +31,12 @@ class Steps:
         """A trial within a step."""
 
     def each_trial(self, trial: RateTrial) -> None:
-        """A trial that is a step."""
         self.done(_told(trial))
 
 
 @dataclass(slots=True)
 class _Shown(Steps):
-    """On a terminal; `bar`, `task`: of rich."""
+    """Progress on a terminal; `bar`, `task`: of rich."""
 
     label: str
     bar: Progress
@@ -55,7 +54,7 @@ class _Shown(Steps):
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""
         self._say(COMPILING if began else "simulating")
-        self.bar.refresh()  # the compiler blocks the drawing thread
+        self.bar.refresh()
 
     def _say(self, text: str, advance: int = 0) -> None:
         self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)

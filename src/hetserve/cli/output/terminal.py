@@ -23,7 +23,6 @@ _INDENT: Final = "  "
 _LABEL: Final = 11
 """Least width of labels with indent."""
 Styled = Text
-"""Made by `styled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,6 @@ def line_of(label: str, text: str, width: int = _LABEL) -> Table:
 
 
 def drawn(draw: Callable[[Console], None]) -> str:
-    """What `draw` prints, without trailing blanks."""
     terminal = sys.stdout.isatty()
     buffer = io.StringIO()
     draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))

@@ -43,7 +43,7 @@ def draw(document: Mapping[str, Any], path: str) -> None:
     drawn = figure.legend(
         handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
     )
-    for text in drawn.get_texts():  # may look like a formula
+    for text in drawn.get_texts():
         text.set_parse_math(False)
     save(figure, path)
 

@@ -139,7 +139,6 @@ def _both(difference: Any) -> tuple[Record, Record]:
 
 
 def _subject(record: Record) -> Record:
-    """The call and the pod of a record."""
     args = record.get("args") or {}
     raw, request = (args.get("raw") or {}).get("metadata") or {}, args.get("request") or {}
     about = {key: raw.get(key) or request.get(key) for key in ("namespace", "name", "uid")}

@@ -16,7 +16,6 @@ _UNPLACED: Final = f"{UNFINISHED_PODS},spec.nodeName="
 """Only pods without a node can have a gate."""
 _AT_ONCE: Final = 8
 _CHANGED: Final = frozenset({409, 422})
-"""Statuses of a patch whose tests failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
                 return ReleaseOutcome(namespace, name)
             if error.status not in _CHANGED:
                 return ReleaseOutcome(namespace, name, error=str(error.message))
-            found = cluster.find(pod_path(namespace, name))  # other gates, or another pod
+            found = cluster.find(pod_path(namespace, name))
             if found is None or found["metadata"]["uid"] != uid:
                 return ReleaseOutcome(namespace, name)
             raw = found
@@ -84,7 +83,6 @@ def _lift(uid: str, position: int) -> list[dict[str, Any]]:
 
 
 def _held(raw: RawObject) -> RawObject | None:
-    """What `release` reads of a pod with our gate."""
     if _position(raw) is None:
         return None
     metadata = {key: raw["metadata"][key] for key in ("namespace", "name", "uid")}

@@ -108,7 +108,6 @@ def _queue(queue: Queue, made: Round) -> Json:
 
 
 def _members(queue: Queue, pods: Iterable[Waiting]) -> list[Waiting]:
-    """Oldest first."""
     shapes = set(queue.shapes)
     members = [pod for pod in pods if pod.priority == queue.priority and pod.shape in shapes]
     return sorted(members, key=lambda pod: (pod.since, pod.namespace, pod.name, pod.uid))

@@ -26,8 +26,6 @@ Change = Callable[[], None] | ClusterError
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A followed collection: path, reduction, sink."""
-
     path: str
     selector: str | None
     slim: Callable[[RawObject], RawObject]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 
 _DECISIONS: Final = 4
-"""Logged decisions that are shown."""
 
 
 @click.command()
@@ -61,7 +60,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
     source = Source.of(**given)
     namespace = namespace or source.namespace
-    snapshot = source.snapshot(whole=(namespace, pod))  # for what is not judged
+    snapshot = source.snapshot(whole=(namespace, pod))
     raw = _find(source, snapshot, namespace, pod)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
@@ -74,7 +73,6 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
 
 
 def _placeless(made: dict[str, Any]) -> bool:
-    """Whether the pod cannot be placed now."""
     if made["state"] == "Ending":
         return True
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])

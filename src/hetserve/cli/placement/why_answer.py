@@ -115,7 +115,6 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
 
 
 def _which(held: Booking) -> str:
-    """The pod's GPUs in words."""
     named = [gpu for gpu in held.gpus if gpu != UNNAMED]
     many = held.request.gpus > 1
     if not named:

@@ -100,7 +100,6 @@ def _table(gpus: Sequence[Json], *, every: bool) -> Table:
         table.add_column(heading, overflow="fold")
     table.add_column("FREE MIB", justify="right")
     table.add_column("WHY NOT", overflow="fold")
-    # What is nearest to fitting first.
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:

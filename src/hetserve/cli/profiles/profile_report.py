@@ -15,7 +15,6 @@ _COLUMNS = ("min", "p50", "p90", "p99", "max")
 
 
 def as_table(samples: Samples, fit: Fit, title: str) -> str:
-    """Latency and error of the line per batch."""
     lines = (
         ("samples", f"{samples.count} at {len(fit.entries)} batches"),
         ("kind", f"{fit.kind}: {fit.why}"),

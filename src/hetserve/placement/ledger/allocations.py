@@ -154,7 +154,7 @@ class Allocations:
 def _holds_the_same(one: Booking, other: Booking) -> bool:
     """Whether two bookings count the same in places and index; False may be too careful."""
     return (
-        one.places is other.places  # a booking that changed its state shares both
+        one.places is other.places
         and one.request is other.request
         and one.other_models == other.other_models
         and one.through == other.through

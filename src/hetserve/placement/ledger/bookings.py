@@ -57,8 +57,9 @@ class Cause(Enum):
 
 
 class Unattributed(NamedTuple):
-    """GPUs that the ledger cannot attribute: each GPU of the node may be one. `name`: a device plugin's resource or a
-    pod.
+    """GPUs that the ledger cannot attribute: each GPU of the node may be one.
+
+    `name`: a device plugin's resource or a pod.
     """
 
     cause: Cause

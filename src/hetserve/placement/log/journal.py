@@ -142,7 +142,6 @@ def booking_value(booking: Booking) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, enums, tuples and mappings as JSON has them."""
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

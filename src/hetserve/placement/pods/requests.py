@@ -95,7 +95,6 @@ class GpuRequest:
     priority: int = 0
 
     def identity(self) -> dict[str, str | None]:
-        """The pod and its model, as JSON."""
         return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
 
     @property

@@ -92,7 +92,6 @@ class WaitingLine:
     _pods: dict[str, _InLine] = field(default_factory=dict)
     _levels: dict[int, _Level] = field(default_factory=dict)
     _released: dict[int, int] = field(default_factory=dict)
-    """Releases of each priority so far."""
     _new: set[_InLine] = field(default_factory=set)
 
     def __len__(self) -> int:

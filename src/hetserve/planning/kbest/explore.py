@@ -107,7 +107,6 @@ def _open_level(
 
 @njit_inner
 def _next_count(walk: Walk, level: int) -> int:
-    """One less, or beyond the turning point one more."""
     if walk.falling[level] and walk.now[level] == 0:
         walk.falling[level] = False
         walk.now[level] = walk.turn[level] + 1

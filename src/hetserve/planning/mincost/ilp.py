@@ -173,7 +173,6 @@ class LeastCostSearch:
         return None if answer is None else step_to(problem, model, best, model.choice(answer))
 
     def _other(self, best: Choice) -> Choice | None:
-        """The best choice with fewer of some type."""
         if best.counts not in self.others:
             answer = self.chain.solve(other_program(self.model, best))
             self.others[best.counts] = None if answer is None else self.model.choice(answer)

@@ -53,7 +53,7 @@ CandidateEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[
 """Evaluates candidates together; calls its last argument, which may raise, between pieces of work."""
 
 QUICK_ERROR: Final = 0.2
-"""Against the compiled simulation: decision 0022."""
+"""Measured against the compiled simulation (decision 0022)."""
 SIMULATION_ERROR: Final = 0.01
 
 

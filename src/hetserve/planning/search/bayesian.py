@@ -24,7 +24,6 @@ Floats = NDArray[np.float64]
 
 
 def run(session: Session, seed: int) -> None:
-    """Evaluates where the expected improvement is largest."""
     scale = np.maximum(session.space.counts.max(axis=0), 1)
     points = session.space.counts / scale
     order = list(range(len(session.space)))
