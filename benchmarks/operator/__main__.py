@@ -62,7 +62,7 @@ async def _measure(fleet: Fleet, own: Tree, trees: Sequence[Tree], rounds: int) 
 async def _one(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, turn: int) -> Json:
     """All phases of one operator."""
     size = fleet.size
-    services = fleet.services()
+    services = fleet.services
     step = (len(services) // size.edits - 1) | 1  # odd, so that both objectives are edited
     edited = services[turn::step][: size.edits]
     began = time.perf_counter()

@@ -51,7 +51,7 @@ async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree) -> Json
     with watch.step("pods of other owners"):
         await bulk.create(fleet.foreign_pods(max(0, size.pods - OWNED_PER_SERVICE * size.services)))
     with watch.step("types, profiles, services"):
-        await bulk.create([*fleet.types(), *fleet.profiles(), *fleet.services()])
+        await bulk.create([*fleet.types(), *fleet.profiles(), *fleet.services])
     with watch.step("planned, created, bound, ready"):
         for name in SCHEDULING:
             cluster.start_component(name)

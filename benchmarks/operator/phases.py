@@ -20,7 +20,7 @@ from benchmarks.placement.load import Processors
 from harness.cluster import Cluster
 from harness.controlplane import component_log
 
-POLL: Final = 0.25
+POLL: Final = 0.5
 START_LIMIT: Final = 900.0
 QUIET: Final = 5.0
 """Seconds without a plan and without a write after which the operator counts as done."""
@@ -150,7 +150,7 @@ async def _quiet(operator: OperatorProcess) -> float | None:
     last, seen = time.perf_counter(), operator.scrape().activity
     limit = last + QUIET_LIMIT
     while (now := time.perf_counter()) < limit:
-        await asyncio.sleep(2 * POLL)
+        await asyncio.sleep(POLL)
         activity = operator.scrape().activity
         if activity != seen:
             last, seen = time.perf_counter(), activity
