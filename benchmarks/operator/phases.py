@@ -33,11 +33,9 @@ CHURN_WIDTH: Final = 50
 """Pods that come before they go."""
 
 
-async def start(operator: OperatorProcess, services: int, began: float) -> Json:
-    """From the start of the process until each service was looked at, then until nothing more is done.
-
-    began: time.perf_counter() at the start.
-    """
+async def start(operator: OperatorProcess, services: int) -> Json:
+    """From the start of the process until each service was looked at, then until nothing more is done."""
+    began = operator.began
     ready: float | None = None
     seen = Scrape()
     while (seen := operator.scrape()).services < services:
@@ -210,7 +208,7 @@ async def _remove(bulk: Bulk, services: Sequence[Json], batch: str) -> None:
         items = await bulk.list("/apis/apps/v1/deployments") + await bulk.list("/api/v1/pods")
         return [item["metadata"]["name"] for item in items if item["metadata"]["name"].startswith(batch)]
 
-    await until(left, BURST_LIMIT, "the pods of the burst to be gone", pause=2.0)
+    await until(left, BURST_LIMIT, "the pods of the burst to be gone", pause=5.0)
 
 
 @asynccontextmanager
