@@ -9,7 +9,7 @@ from typing import Any
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
-from hetserve_operator.testing import STATUSES, Controllers
+from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
 from hetserve_operator.workqueue import Key
 from hetserve_shell.testing.apiserver import FakeApiServer
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
@@ -56,7 +56,7 @@ class Pair:
     def _operator(self, name: str) -> Operator:
         settings = OperatorSettings(leader_election=LeaderElectionOptions(identity=name))
         loop = asyncio.get_running_loop()
-        return Operator(settings, self.lines[name], None, lease_clock=loop.time)
+        return Operator(settings, self.lines[name], None, start_planning=PlanningInLoop.start, lease_clock=loop.time)
 
     async def kill(self, name: str) -> None:
         for task in self.tasks[name]:
