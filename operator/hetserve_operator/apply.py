@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from hetserve.api import names
@@ -27,7 +27,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve.reconcile.ownership import is_ours
 from hetserve_operator.leadership import NotLeadingError, Permit
-from hetserve_operator.paths import deployments_path, events_path, service_path
+from hetserve_operator.paths import deployments_path, service_path
 from hetserve_shell.kube.client import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -37,6 +37,7 @@ from hetserve_shell.kube.client import (
     ApiStatusError,
 )
 from hetserve_shell.kube.connection import JSON, RawObject
+from hetserve_shell.kube.events import Event, EventRecorder
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _READABLE: Final = 50
@@ -60,8 +61,7 @@ class Writer:
 
     def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
         self._api = api
-        self._instance = instance
-        self._now = now
+        self._events = EventRecorder(api, CONTROLLER, instance, lambda: now().timestamp())
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -94,35 +94,19 @@ class Writer:
                 answer = await self._write_status(request, permit)
         return answer
 
-    async def announce(self, service: RawObject, news: Announcement, permit: Permit) -> None:
-        """Posts an Event about a service, once."""
-        meta, when = service["metadata"], self._now().astimezone(UTC)
+    async def announce(self, service: RawObject, news: Announcement) -> None:
+        """Posts an Event about a service, once. Raises ApiStatusError, ApiUnreachableError."""
+        meta = service["metadata"]
         name = news.name(str(meta["name"]), str(meta["uid"]), int(meta.get("generation") or 0))
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": meta["namespace"]},
-            "eventTime": when.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": CONTROLLER,
-            "reportingInstance": self._instance[:128],
-            "action": news.action,
-            "reason": news.reason,
-            "note": news.note,
-            "type": "Warning" if news.warning else "Normal",
-            "regarding": {
-                "apiVersion": names.API_VERSION,
-                "kind": "InferenceService",
-                "name": meta["name"],
-                "namespace": meta["namespace"],
-                "uid": meta["uid"],
-                "resourceVersion": meta.get("resourceVersion"),
-            },
+        regarding = {
+            "apiVersion": names.API_VERSION,
+            "kind": "InferenceService",
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": meta.get("resourceVersion"),
         }
-        try:
-            await self._send(permit, "POST", events_path(meta["namespace"]), body)
-        except ApiStatusError as error:
-            if error.status != 409:
-                raise
+        await self._events.post(Event(name, regarding, news.action, news.reason, news.note, news.warning))
 
     async def _send(
         self,

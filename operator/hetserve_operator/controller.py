@@ -158,9 +158,9 @@ class Controller:
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
         if isinstance(request, WriteStatus):
-            await self._announce(announcements(request.previous, request.status), world, permit)
+            await self._announce(announcements(request.previous, request.status), world)
         elif isinstance(request, Apply | Delete) and request.news is not None:
-            await self._announce([request.news], world, permit)
+            await self._announce([request.news], world)
         return True
 
     def _may_still_land(self, request: Request, memory: Memory) -> None:
@@ -214,11 +214,11 @@ class Controller:
         memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
 
-    async def _announce(self, all_news: Iterable[Announcement], world: World, permit: Permit) -> None:
+    async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
         assert world.service is not None  # noqa: S101
         for news in all_news:
             try:
-                await self._writer.announce(dict(world.service), news, permit)
+                await self._writer.announce(dict(world.service), news)
             except (ApiStatusError, ApiUnreachableError) as error:
                 # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,23 +23,25 @@ from hetserve_operator.handlers import EventHandlers, build_registry, kopf_setti
 from hetserve_operator.leadership import Leadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
-from hetserve_operator.probes import start_probes
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.http.guard import GuardLimits
+from hetserve_shell.http.listener import listen
+from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.leader.elector import Elector, boot_clock
-from hetserve_shell.tasks.supervisor import kept_up
+from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
 """Seconds for which changes of capacity are gathered; every bound pod affects all services."""
 SYNC_RETRY: Final = 1.0
+PROBES_DRAIN_WITHIN: Final = 3.0
+NOT_SYNCED: Final = "caches are not synced"
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
 DRAIN_WITHIN: Final = 5.0
@@ -114,17 +116,18 @@ class Operator:
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
         self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
 
-    def ready(self) -> bool:
-        return self.synced.is_set() and self.watching.is_set()
+    def not_ready(self) -> str:
+        """Why /readyz fails; empty if it does not."""
+        return "" if self.synced.is_set() and self.watching.is_set() else NOT_SYNCED
 
     async def run(self) -> None:
         """Serves probes, fills the cache, then watches until a signal, and works while it leads."""
         process.stop_on_signals(self.stop)
-        settings = self.settings
-        limits = GuardLimits()
-        limits = replace(limits, connections=allotted({"probes": limits.connections})["probes"])
-        probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
-        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
+        limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
+        probes = probe_server(self.metrics.text, self.not_ready, limits=limits)
+        listener = listen(self.settings.host, self.settings.probe_port)
+        log.info("probes on %s:%d", *listener.getsockname()[:2])
+        await probes.start(listener)
         registry = build_registry(self.feed, self._login)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
@@ -145,14 +148,16 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await probes.stop()
+            await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list and work, without kopf's watches."""
-        workers = [asyncio.create_task(self.workers.work(), name=f"worker {n}") for n in range(self.settings.workers)]
-        resync = asyncio.create_task(self._resync(), name="resync")
-        count = lambda name: self.metrics.errors.labels(name).inc()  # noqa: E731
-        return [*workers, resync, asyncio.create_task(kept_up("lead", self._lead, count), name="lead")]
+        loops = [("worker", self.workers.work)] * self.settings.workers
+        loops += [("resync", self._resync), ("leadership", self._lead)]
+        return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
+
+    async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        await supervise(name, loop, self.metrics.task_failures.labels(name).inc, clock=self.clock)
 
     async def _lead(self) -> None:
         """Contends when the lists are known: a leader that has not listed would keep one that has from leading."""
