@@ -167,7 +167,7 @@ class Operator:
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
-        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("resync", self._resync), ("lead", self._lead)]
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("resync", self._resync), ("leadership", self._lead)]
         loops += [("worker", self.workers.work)] * self.settings.workers
         loops += [("planner", loop) for loop in self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]

@@ -34,10 +34,10 @@ def _deployment(name: str, change: Callable[[Json], object]) -> Callable[[Succes
 
 only_gpus = _service(lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE]}))
 both_types = _service(lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE, CPU_TYPE]}))
+# No new template: a rollout exceeds the budget by an instance at any time, by itself (decision 0012).
 HANDS: dict[str, Callable[[Succession], None]] = {
     "only GPUs": only_gpus,
     "both types": both_types,
-    "another image": _service(lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="b:2")),
     "a Deployment is deleted": lambda sim: sim.api.remove(deployment_path(CPU_DEPLOYMENT)),
     "fewer replicas": _deployment(GPU_DEPLOYMENT, lambda d: d["spec"].update(replicas=1)),
     "no label of the service": _deployment(
@@ -57,7 +57,7 @@ STAGE = st.tuples(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STAGE, min_size=2, max_size=6), st.integers(1, 3))
-def test_no_late_write_breaks_the_budget_and_all_ends_as_declared(
+def test_no_late_write_breaks_the_budget_or_undoes_the_next_leaders_and_all_ends_as_declared(
     stages: list[tuple[str, Hold, int, bool, int]], terminating: int
 ) -> None:
     async def story() -> None:

@@ -34,8 +34,9 @@ class Hold(Enum):
 
 @dataclass(eq=False)
 class Late:
-    """A write that was sent and has not landed. due: number of requests after which it lands."""
+    """A write that was sent and has not landed. due: number of requests after which it lands. sender: a process."""
 
+    sender: int
     method: str
     path: str
     query: Mapping[str, str]
@@ -54,6 +55,9 @@ class Network:
     late: list[Late] = field(default_factory=list)
     sent_late: list[Late] = field(default_factory=list)
     landed: list[tuple[Late, Answer]] = field(default_factory=list)
+    processes: int = 0
+    last_changer: int = 0
+    """The latest process that has changed a Deployment."""
 
     def step(self) -> None:
         """One request goes by."""
@@ -65,6 +69,10 @@ class Network:
         self.late.remove(write)
         answer = self.api.answer(write.method, write.path, write.query, write.body, write.content_type)
         self.landed.append((write, answer))
+        if self.last_changer > write.sender and _is_change(write.method, write.path, write.query):
+            assert answer.status == 409, (
+                f"{write.method} {write.path} of a deposed leader lands after a change of the next"
+            )
         if not write.answer.done():
             write.answer.set_result(answer)
 
@@ -83,6 +91,11 @@ class Connection:
     answered: bool = True
     """Whether the process waits for the late answer; else it takes the write for lost."""
     waits: asyncio.Event = field(default_factory=asyncio.Event)
+    process: int = 0
+
+    def __post_init__(self) -> None:
+        self.network.processes += 1
+        self.process = self.network.processes
 
     async def request(
         self,
@@ -100,14 +113,17 @@ class Connection:
             return Answer(NOT_SENT, f'{{"message": "{words}"}}'.encode())
         if self._is_held(method, path, query or {}, body):
             self.hold = Hold.NOTHING
-            late = Late(method, path, query or {}, body, content_type, self.network.sent + self.delay)
+            late = Late(self.process, method, path, query or {}, body, content_type, self.network.sent + self.delay)
             self.network.late.append(late)
             self.network.sent_late.append(late)
             if not self.answered:
                 raise ApiUnreachableError("no answer")
             self.waits.set()
             return await late.answer
-        return await self.network.api.request(method, path, query=query, body=body, content_type=content_type)
+        answer = await self.network.api.request(method, path, query=query, body=body, content_type=content_type)
+        if answer.ok and _is_change(method, path, query or {}):
+            self.network.last_changer = max(self.network.last_changer, self.process)
+        return answer
 
     def _is_held(self, method: str, path: str, query: Mapping[str, str], body: Any) -> bool:
         if method == "GET" or "/deployments" not in path or "dryRun" in query or self.hold is Hold.NOTHING:
@@ -177,10 +193,16 @@ class Succession(SimulatedOperator):
         self._before = self.paid()
 
     def _judge(self, method: str, path: str, query: Any) -> None:
-        """No write pays more than the budget; a rollout's terminating pods may, by themselves (decision 0012)."""
+        """No write pays more than the budget."""
         if self.budget is not None and "/deployments" in path and "dryRun" not in query:
             paid = self.paid()
             assert paid <= max(self.budget, self._before), f"{method} {path}: {paid} of {self.budget}"
+
+
+def _is_change(method: str, path: str, query: Mapping[str, str]) -> bool:
+    """Of a Deployment that exists, except by a fence."""
+    fences = query.get("fieldManager") == names.FENCE_MANAGER
+    return method != "GET" and "/deployments/" in path and "dryRun" not in query and not fences
 
 
 async def _look(sim: SimulatedOperator) -> None:
