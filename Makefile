@@ -120,7 +120,7 @@ bench-planning-choices: setup ## Measure what planner robust chooses on five mod
 
 .PHONY: bench-kairos
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
-	$(BIN)/python benchmarks/bench_dispatch.py
+	$(BIN)/python -m benchmarks.bench_dispatch
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kairos $(FLAGS)
 
 .PHONY: bench-placement

@@ -1,27 +1,22 @@
 """Time of a matching decision, of a decision called from Python, and simulated queries/s on one core.
 
-Run: .venv/bin/python benchmarks/bench_dispatch.py
+Run: .venv/bin/python -m benchmarks.bench_dispatch
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from benchmarks.kairos.evaluation.measure import bound_of
 from benchmarks.kairos.paper.setting import Case, counts_of, system
 from benchmarks.reporting import RESULTS, machine
+from scipy.optimize import linear_sum_assignment
 
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.calling import flat_kernel
@@ -170,7 +165,7 @@ def main() -> None:
         kept.append(f"- {line}\n")
     where = machine("numba", "NumPy", "SciPy")
     REPORT.write_text(
-        f"# Speed of dispatching and simulation\n\n`.venv/bin/python benchmarks/bench_dispatch.py`; {where}.\n"
+        f"# Speed of dispatching and simulation\n\n`.venv/bin/python -m benchmarks.bench_dispatch`; {where}.\n"
         "RM2 at 350 ms; seeds 0 to 199 (scenes), 11 (simulation).\n\n" + "".join(kept),
         encoding="utf-8",
     )

@@ -1,6 +1,6 @@
 """Own time of a filter decision beside a plain loop over the GPUs; every policy, several GPUs, refusals, mode score.
 
-Run: .venv/bin/python benchmarks/bench_filter.py
+Run: .venv/bin/python -m benchmarks.bench_filter
 """
 
 from __future__ import annotations
