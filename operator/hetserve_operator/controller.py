@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -96,6 +95,7 @@ class Controller:
             request = await self._step(world)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
+                self._observer.settled(key, request.interest)
                 waits = [w for w in (request.wake_after, memory.wake_after(self._clock())) if w is not None]
                 return min(waits) if waits else None
             if _same(request, done):
@@ -112,8 +112,7 @@ class Controller:
     async def _step(self, world: World) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
-            # In a thread: a planner may take seconds, and the loop must answer probes meanwhile.
-            return await asyncio.to_thread(step, world, self._planner)
+            return step(world, self._planner)  # here, since the loop changes the capacity that it asks
         except Exception as error:
             log.exception("reconciling failed")
             failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
@@ -196,6 +195,7 @@ class Controller:
 
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
+        self._observer.forget(key)
         self._metrics.forget(key)
 
 

@@ -17,10 +17,9 @@ from typing import Any, Final
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.planning.inputs import build_problem
-from hetserve.planning.offers import Offer, Offers, Unplannable, resolve_offers
+from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
 from hetserve.reconcile.validity import stored_problem
@@ -48,8 +47,8 @@ NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force. fresh: it is not recorded yet. follow: whether Deployments are brought to it; False if
-    the inputs cannot be planned, so that what runs stays.
+    record: the plan in force. fresh: it is not recorded yet. ideal: it is the plan for an empty cluster.
+    follow: whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays.
     """
 
     planned: Finding
@@ -57,6 +56,7 @@ class PlanDecision:
     profiles: Finding
     record: PlanRecord | None = None
     fresh: bool = False
+    ideal: bool = False
     follow: bool = False
     service: InferenceService | None = None
     offers: Mapping[str, Offer] = field(default_factory=dict)
@@ -85,7 +85,8 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
     declared = build_problem(service, world.types, world.profiles, None, world.settings)
-    facts = cluster_facts(service.spec.model.name, offers.usable, world.nodes, world.pods, world.other_pods)
+    place = (namespace_of(service), service.metadata.name)
+    facts = world.capacity.facts(place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
@@ -121,7 +122,7 @@ def _choose(case: _Case, planner: Planner) -> PlanDecision:
     standing = recorded if recorded is not None and recorded.inputs == digest else None
     fits = standing is not None and _fits(standing, problem)
     if standing is not None and fits and _is_ideal(standing, planner(case.declared)):
-        return _planned(service, offers, standing)
+        return _planned(service, offers, standing, ideal=True)
     plan = planner(problem)
     if plan.reason == Reason.PLANNER_FAILED:
         return _unplanned(Reason.PLANNER_FAILED, plan.message, recorded, service, offers)
@@ -185,13 +186,16 @@ def _nonzero(counts: Counts) -> dict[str, int]:
     return {name: n for name, n in counts if n > 0}
 
 
-def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> PlanDecision:
+def _planned(
+    service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False, ideal: bool = False
+) -> PlanDecision:
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         record,
         fresh=fresh,
+        ideal=ideal,
         follow=True,
         service=service,
         offers=_by_name(offers),

@@ -9,6 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, Planner, decide, read_status
 from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.interest import NO_INTEREST, interest_of
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
@@ -25,7 +26,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     """
     raw = world.service
     if raw is None or is_deleting(raw):
-        return Settled()
+        return Settled(interest=NO_INTEREST)
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
     held = holdings(world, decision, uid)
@@ -48,7 +49,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
         return _write(raw, status, why, intent=decision.fresh)
-    return Settled(work.wake_after)
+    return Settled(work.wake_after, interest_of(decision, world))
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:

@@ -153,7 +153,12 @@ async def test_a_deletion_during_a_list_is_not_undone_by_it(store: Numbers) -> N
 async def test_an_event_during_a_list_counts_if_it_is_newer(store: Numbers) -> None:
     api = Meanwhile()
     api.put(f"{PATH}/a", number("a", 2, 1))
-    api.act = lambda: (store.put(number("a", 4, 1000)), store.put(number("b", 6, 1000)))
+
+    def both() -> None:
+        store.put(number("a", 4, 1000))
+        store.put(number("b", 6, 1000))
+
+    api.act = both
     await store.fill(Pages(api, PATH))
     assert sorted(store) == [4, 6]
 

@@ -1,0 +1,87 @@
+"""The room of a cluster, counted from all nodes and all pods: what Capacity must answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.objects.resources import MAX_MIB
+from hetserve.planning.inputs import ClusterFacts, TypeFacts
+from hetserve.planning.offers import Offer
+from hetserve.planning.problem import ResourceAmounts
+from hetserve.reconcile.observed import NodeFact, PodFact
+
+
+def cluster_facts(
+    model: str, offers: Iterable[Offer], nodes: Sequence[NodeFact], own: Sequence[PodFact], others: Iterable[PodFact]
+) -> ClusterFacts:
+    """Running instances and room per type for a service of this model. own: its pods; others: all other pods."""
+    by_node: dict[str, list[PodFact]] = defaultdict(list)
+    for pod in (*own, *others):
+        if pod.node is not None:
+            by_node[pod.node].append(pod)
+    running: dict[str, int] = defaultdict(int)
+    for pod in own:
+        if pod.node is not None and pod.instance_type is not None:
+            running[pod.instance_type] += 1
+    return ClusterFacts(
+        {offer.name: TypeFacts(running[offer.name], _room(model, offer, nodes, by_node)) for offer in offers}
+    )
+
+
+def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:
+    """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
+    demand = offer.demand
+    if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
+        return None
+    return sum(_room_on(model, offer, node, by_node.get(node.name, ())) for node in nodes if _matches(offer.type, node))
+
+
+def _room_on(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+    if any(pod.unread is not None for pod in pods):
+        return 0
+    fits = _fits(offer.demand, node, pods)
+    if offer.type.spec.gpu is None:
+        return fits or 0
+    gpus = _free_gpus(model, offer, node, pods)
+    return gpus if fits is None else min(gpus, fits)
+
+
+def _fits(demand: ResourceAmounts, node: NodeFact, pods: Sequence[PodFact]) -> int | None:
+    limits = []
+    if demand.cpu:
+        limits.append((node.cpu - sum(p.cpu for p in pods)) // demand.cpu)
+    if demand.memory:
+        limits.append((node.memory - sum(p.memory for p in pods)) // demand.memory)
+    return max(0, min(limits)) if limits else None
+
+
+def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+    gpu = offer.type.spec.gpu
+    used: dict[str, int] = defaultdict(int)
+    with_model: set[str] = set()
+    for pod in pods:
+        for held in pod.gpu.split(",") if pod.gpu is not None else ():
+            used[held] += pod.gpu_memory or MAX_MIB  # without memory: the whole GPU
+            if pod.model == model:
+                with_model.add(held)
+    if any(pod.gpus_unknown for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:
+        return 0
+    return sum(
+        g.healthy
+        and gpu is not None
+        and g.product == gpu.product
+        and g.id not in with_model
+        and g.memory_mib - used[g.id] >= offer.demand.gpu_memory
+        for g in node.gpus
+    )
+
+
+def _matches(instance_type: InstanceType, node: NodeFact) -> bool:
+    spec = instance_type.spec
+    return (
+        node.usable
+        and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
+        and all(not taint.repels or any(map(taint.is_tolerated_by, spec.tolerations)) for taint in node.taints)
+    )
