@@ -50,7 +50,8 @@ class SimulatedOperator:
 
     def restart(self) -> None:
         """Starts a new operator process, with empty memory and cache."""
-        self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
+        self.cache = Cache()
+        self.observer = Observer(self.api, self.cache, PlanSettings(), self._now)
         writer = Writer(self.api, "simulated", self._now)
         self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
 
