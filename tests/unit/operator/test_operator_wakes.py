@@ -166,6 +166,19 @@ def test_an_interest_counts_until_the_next_one_or_until_its_service_is_gone(scen
     assert scene.woken() == {A}
 
 
+def test_a_type_that_comes_later_counts_like_any_other(scene: Scene) -> None:
+    scene.interests.record(A, on("late"))
+    scene.pod(bound())
+    late = instance_type("late", {"spec.nodeSelector": {"node.kubernetes.io/instance-type": GPU_TYPE}})
+    scene.type(late)
+    scene.woken()
+    scene.pod(bound(), deleted=True)
+    assert scene.woken() == {A}
+    scene.type(late, deleted=True)
+    scene.pod(bound("q"))
+    assert scene.woken() == set()
+
+
 REFERENCES: dict[str, dict[str, Any]] = {
     "by name": {"spec.instanceTypes": {"names": [GPU_TYPE]}},
     "by label": {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}},
