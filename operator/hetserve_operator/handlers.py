@@ -27,6 +27,10 @@ from hetserve_shell.kube.store import Store
 
 SERVER_TIMEOUT: Final = 240
 CLIENT_TIMEOUT: Final = 270
+PAGE: Final = 500
+"""Objects per page of kopf's lists; by default kopf reads a whole kind in one answer."""
+IDLE: Final = 0.2
+"""Seconds for which kopf keeps an object's last event and its task in memory."""
 
 
 class EventHandlers:
@@ -178,13 +182,15 @@ def _handler(take: Callable[..., None]) -> Callable[..., None]:
 
 
 def kopf_settings() -> kopf.OperatorSettings:
-    """Settings that limit kopf to watching, with timeouts against silent watches."""
+    """Settings that limit kopf to watching, with timeouts against silent watches and little kept in memory."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.watching.server_timeout = SERVER_TIMEOUT
     settings.watching.client_timeout = CLIENT_TIMEOUT
     settings.watching.connect_timeout = 10
+    settings.watching.chunk_size = PAGE
+    settings.queueing.idle_timeout = IDLE
     settings.networking.request_timeout = 30
     settings.watching.label_selectors["apps", "v1", "deployments"] = names.LABEL_SERVICE
     return settings

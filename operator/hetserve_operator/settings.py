@@ -11,8 +11,9 @@ from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
-    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
-    full lists. launch_weight: HetSev's lambda, per second of launch time.
+    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: how often the
+    objects of each kind are counted; each service is looked at once in ten intervals. launch_weight: HetSev's lambda,
+    per second of launch time.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

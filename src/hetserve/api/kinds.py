@@ -33,8 +33,8 @@ class CustomResource:
     """One kind: its model, how the API server serves it, and what the operator does with its objects.
 
     short: the short name for kubectl. labels_pods: pods carry the object's name as a label, so it has at most 63
-    characters. planned_from: services are planned from its objects. The operator then keeps the spec of each, and a
-    change wakes the services of its namespace, or all services if the kind has no namespaces.
+    characters. planned_from: services are planned from its objects. The operator then parses and keeps each. A change
+    wakes the services that may use it; if the kind has no rule for this, those of its namespace, or else all.
     """
 
     model: type[ApiObject]
