@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -113,14 +114,15 @@ class Watched:
                 self._event(path, self.seen[path], deleted=False)
 
     def _event(self, path: str, raw: Json, *, deleted: bool) -> None:
-        take = {
+        takers: dict[str, Callable[..., None]] = {
             "nodes": self.feed.node,
             "pods": self.feed.pod,
             "deployments": self.feed.deployment,
             INFERENCE_SERVICE.plural: self.feed.service,
-            INSTANCE_TYPE.plural: lambda raw, deleted: self.feed.plan_input(INSTANCE_TYPE, raw, deleted=deleted),
-            MODEL_PROFILE.plural: lambda raw, deleted: self.feed.plan_input(MODEL_PROFILE, raw, deleted=deleted),
-        }.get(path.rsplit("/", 2)[1])
+            INSTANCE_TYPE.plural: partial(self.feed.plan_input, INSTANCE_TYPE),
+            MODEL_PROFILE.plural: partial(self.feed.plan_input, MODEL_PROFILE),
+        }
+        take = takers.get(path.rsplit("/", 2)[1])
         if take is not None:
             take(raw, deleted=deleted)
 

@@ -22,7 +22,9 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_first_due_key_that_is_not_in_work_comes_next(steps: list[tuple[str, Any, Any]]) -> None:
-    queue, due, working, now = DelayQueue(), {}, set(), 0.0
+    queue, now = DelayQueue(), 0.0
+    due: dict[Key, float] = {}
+    working: set[Key] = set()
     for kind, what, delay in steps:
         if kind == "add":
             queue.add(what, now + delay)
