@@ -127,6 +127,10 @@ bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kai
 bench-placement: setup tools ## Measure placement on a real scheduler and write docs/results/placement.md (FLAGS=--quick: shorter)
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
 
+.PHONY: bench-operator
+bench-operator: setup tools ## Measure the operator with 1,000 services and write docs/results/operator.md (FLAGS=--quick: a tenth)
+	PYTHONPATH=e2e $(BIN)/python -m benchmarks.operator $(FLAGS)
+
 .PHONY: bench-http
 bench-http: setup ## Measure what a request costs our HTTP loop and servers of libraries (FLAGS="--rounds 9"; a minute)
 	$(BIN)/python -m benchmarks.http $(FLAGS)

@@ -20,8 +20,8 @@ from scipy.optimize import linear_sum_assignment
 # A script sees its own folder only; the setting is shared with the figures.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.kairos.measure import bound_of
-from benchmarks.kairos.setting import Case, counts_of, system
+from benchmarks.kairos.evaluation.measure import bound_of
+from benchmarks.kairos.paper.setting import Case, counts_of, system
 from benchmarks.reporting import RESULTS, machine
 
 from hetserve.dispatch import Policy, make_policy

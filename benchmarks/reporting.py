@@ -29,9 +29,13 @@ class ReportPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Measurements of one report: a page and a folder of one JSON file per part, both named `name`."""
+    """Measurements of one report: a page and a folder of one JSON file per part, both named `name`.
+
+    parts: package, below benchmarks, with a module for each part; default: `name`.
+    """
 
     name: str
+    parts: str = ""
 
     @property
     def folder(self) -> Path:
@@ -60,7 +64,7 @@ class Kept:
         that was."""
         texts = [head]
         for part in parts:
-            module = cast("ReportPart", import_module(f"benchmarks.{self.name}.{part}"))
+            module = cast("ReportPart", import_module(f"benchmarks.{self.parts or self.name}.{part}"))
             kept = self.load(part)
             texts.append(f"## {module.TITLE}\n")
             if kept is None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kairos.setting import MODELS, Case, problem, short
+from benchmarks.kairos.paper.setting import MODELS, Case, problem, short
 
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound

@@ -85,7 +85,7 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
     assert gates(own_cluster) == left
 
 
-def test_a_watchdog_lets_pods_go_when_the_queue_stands_still_and_says_so_on_the_pod(own_cluster: Cluster) -> None:
+def test_the_watchdog_releases_pods_of_a_stuck_queue_and_says_so_on_the_pod(own_cluster: Cluster) -> None:
     own_cluster.add_nodes(NODE)
     own_cluster.install_chart({"extender": {"queue": {"beta": 1, "failOpenAfter": "4s"}}})
     own_cluster.start_component("extender")  # and no scheduler: the one released pod is never bound

@@ -1,12 +1,13 @@
 """Processor time and round trip per request: `python -m benchmarks.http [--rounds N] [--calls N]`.
 
 Each server is one process on one thread. Rounds are interleaved, so that a busy machine costs all of them the same.
-granian is measured if its command is on PATH (with aiohttp beside it).
+uvicorn is measured if it is installed, granian if its command is on PATH.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import socket
@@ -27,11 +28,10 @@ PORT: Final = 8792
 
 def commands(port: int) -> Mapping[str, list[str]]:
     """Server to its command line."""
-    uvicorn = ["-m", "uvicorn", "benchmarks.http.asgi:app", "--port", str(port), "--loop", "uvloop"]
-    found = {
-        "ours": [sys.executable, "-m", "benchmarks.http.ours", str(port), "--upstream", _upstream()],
-        "uvicorn": [sys.executable, *uvicorn, "--no-access-log", "--log-level", "error"],
-    }
+    found = {"ours": [sys.executable, "-m", "benchmarks.http.ours", str(port), "--upstream", _upstream()]}
+    if importlib.util.find_spec("uvicorn"):
+        options = ["--port", str(port), "--loop", "uvloop", "--no-access-log", "--log-level", "error"]
+        found["uvicorn"] = [sys.executable, "-m", "uvicorn", "benchmarks.http.asgi:app", *options]
     if granian := shutil.which("granian"):
         options = ["--interface", "asginl", "--port", str(port), "--workers", "1", "--runtime-threads", "1"]
         found["granian"] = [granian, *options, "--no-ws", "--log-level", "error", "benchmarks.http.asgi:app"]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
-from benchmarks.kairos.measure import FULL, QUICK, Scale
-from benchmarks.kairos.report import FIGURES, write_report
-from benchmarks.kairos.results import Figure, save
+from benchmarks.kairos.evaluation.measure import FULL, QUICK, Scale
+from benchmarks.kairos.report.report import FIGURES, write_report
+from benchmarks.kairos.report.results import Figure, save
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _one(name: str, scale: Scale) -> None:
-    module = cast("Figure", import_module(f"benchmarks.kairos.{name}"))
+    module = cast("Figure", import_module(f"benchmarks.kairos.figures.{name}"))
     print(f"{name}: {module.TITLE} ...", flush=True)
     start = time.perf_counter()
     data = module.measure(scale)

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _one(name: str, scale: Scale) -> None:
-    module = cast("Section", import_module(f"benchmarks.placement.{name}"))
+    module = cast("Section", import_module(f"benchmarks.placement.sections.{name}"))
     print(f"{name}: {module.TITLE} ...", flush=True)
     start = time.perf_counter()
     data = module.measure(scale)

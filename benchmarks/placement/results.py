@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from benchmarks.reporting import Json, Kept, machine
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-KEPT: Final = Kept("placement")
+KEPT: Final = Kept("placement", "placement.sections")
 FOLDER: Final = KEPT.folder
 
 SECTIONS: Final = ("rates", "apart", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")

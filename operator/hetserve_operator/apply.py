@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from hetserve.api import names
@@ -21,9 +21,10 @@ from hetserve.reconcile import (
 )
 from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve.reconcile.ownership import is_ours
-from hetserve_operator.paths import deployments_path, events_path, service_path
+from hetserve_operator.paths import deployments_path, service_path
 from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.events import Event, EventRecorder
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _READABLE: Final = 50
@@ -47,8 +48,7 @@ class Writer:
 
     def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
         self._api = api
-        self._instance = instance
-        self._now = now
+        self._events = EventRecorder(api, CONTROLLER, instance, lambda: now().timestamp())
 
     async def perform(self, request: Request) -> RawObject:
         """Performs one request and returns the resulting object.
@@ -73,34 +73,18 @@ class Writer:
         return answer
 
     async def announce(self, service: RawObject, news: Announcement) -> None:
-        """Posts an Event about a service, once."""
-        meta, when = service["metadata"], self._now().astimezone(UTC)
+        """Posts an Event about a service, once. Raises ApiStatusError, ApiUnreachableError."""
+        meta = service["metadata"]
         name = news.name(str(meta["name"]), str(meta["uid"]), int(meta.get("generation") or 0))
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": meta["namespace"]},
-            "eventTime": when.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": CONTROLLER,
-            "reportingInstance": self._instance[:128],
-            "action": news.action,
-            "reason": news.reason,
-            "note": news.note,
-            "type": "Warning" if news.warning else "Normal",
-            "regarding": {
-                "apiVersion": names.API_VERSION,
-                "kind": "InferenceService",
-                "name": meta["name"],
-                "namespace": meta["namespace"],
-                "uid": meta["uid"],
-                "resourceVersion": meta.get("resourceVersion"),
-            },
+        regarding = {
+            "apiVersion": names.API_VERSION,
+            "kind": "InferenceService",
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": meta.get("resourceVersion"),
         }
-        try:
-            (await self._api.request("POST", events_path(meta["namespace"]), query=MANAGER, body=body)).content()
-        except ApiStatusError as error:
-            if error.status != 409:
-                raise
+        await self._events.post(Event(name, regarding, news.action, news.reason, news.note, news.warning))
 
     async def _render(self, request: Render) -> RawObject:
         """Dry run by apply, which refuses manifests that a POST accepts."""

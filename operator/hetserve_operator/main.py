@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,14 +22,15 @@ from hetserve_operator.controller import Controller, StuckError
 from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
-from hetserve_operator.probes import start_probes
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.http.guard import GuardLimits
+from hetserve_shell.http.listener import listen
+from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ CAPACITY_DELAY: Final = 1.0
 SAFETY_LOOKS: Final = 10
 """Each service is looked at at least once in this many resync intervals."""
 SYNC_RETRY: Final = 1.0
+PROBES_DRAIN_WITHIN: Final = 3.0
+NOT_SYNCED: Final = "caches are not synced"
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
 
@@ -88,17 +91,18 @@ class Operator:
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.controller = Controller(self.observer, Writer(api, socket.gethostname(), now), self.metrics, self.clock)
 
-    def ready(self) -> bool:
-        return self.synced.is_set() and self.watching.is_set()
+    def not_ready(self) -> str:
+        """Why /readyz fails; empty if it does not."""
+        return "" if self.synced.is_set() and self.watching.is_set() else NOT_SYNCED
 
     async def run(self) -> None:
         """Serves probes, fills the cache, then watches and works until a signal."""
         process.stop_on_signals(self.stop)
-        settings = self.settings
-        limits = GuardLimits()
-        limits = replace(limits, connections=allotted({"probes": limits.connections})["probes"])
-        probes = await start_probes(settings.host, settings.probe_port, self.metrics, self.ready, limits)
-        log.info("probes on %s", ", ".join(f"{a[0]}:{a[1]}" for a in probes.addresses))
+        limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
+        probes = probe_server(self.metrics.text, self.not_ready, limits=limits)
+        listener = listen(self.settings.host, self.settings.probe_port)
+        log.info("probes on %s:%d", *listener.getsockname()[:2])
+        await probes.start(listener)
         registry = build_registry(self.feed, self._login)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
@@ -118,13 +122,16 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await probes.stop()
+            await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list and work, without kopf's watches."""
-        workers = [asyncio.create_task(self._work(), name=f"worker {n}") for n in range(self.settings.workers)]
-        loops = {"resync": self._resync(), "safety looks": self._look_again()}
-        return [*workers, *(asyncio.create_task(loop, name=name) for name, loop in loops.items())]
+        loops = [("worker", self._work)] * self.settings.workers
+        loops += [("resync", self._resync), ("looks", self._look_again)]
+        return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
+
+    async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        await supervise(name, loop, self.metrics.task_failures.labels(name).inc, clock=self.clock)
 
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)

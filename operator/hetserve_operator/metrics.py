@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from hetserve.reconcile import Request
 from hetserve_operator.workqueue import Key
@@ -26,6 +26,12 @@ class OperatorMetrics:
             ["kind"],
             registry=self.registry,
         )
+        self.task_failures = Counter(
+            "hetserve_operator_task_failures_total",
+            "Restarts of the operator's tasks.",
+            ["task"],
+            registry=self.registry,
+        )
         self.waiting = Gauge("hetserve_operator_queue_length", "Services to look at.", registry=self.registry)
         self.seconds = Histogram(
             "hetserve_operator_reconcile_seconds", "Time of one look at a service.", registry=self.registry
@@ -39,6 +45,10 @@ class OperatorMetrics:
         )
         self.ready = Gauge("hetserve_service_ready", "1 where the service is Ready.", labels, registry=self.registry)
         self._known: set[Key] = set()
+
+    async def text(self) -> bytes:
+        """All metrics in the text format of Prometheus."""
+        return generate_latest(self.registry)
 
     def write(self, request: Request, result: str) -> None:
         """Counts a request by kind and result."""

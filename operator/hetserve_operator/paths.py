@@ -29,10 +29,5 @@ def pods_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{_safe(namespace)}/pods"
 
 
-def events_path(namespace: str) -> str:
-    """Path of a namespace's events."""
-    return f"/apis/events.k8s.io/v1/namespaces/{_safe(namespace)}/events"
-
-
 def _safe(text: str) -> str:
     return quote(text, safe="")

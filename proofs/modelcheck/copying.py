@@ -12,14 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
-from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.index import GpuIndex, Occupancy
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
-_ARRAYS: Final = ("free", "pods", "idle", "open", "usable")
-_KINDS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_)
-_TABLES: Final = ("_unattributed", "_holders", "content")
-_fixed = set(vars(GpuIndex(()))) - {*_ARRAYS, *_TABLES}
-_structures: dict[tuple[Any, ...], dict[str, Any]] = {}
+_ARRAYS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_)
+"""Types of the arrays of an `Occupancy`, which come first in it."""
+_structures: dict[tuple[Any, ...], GpuIndex] = {}
 _values: list[Any] = []
 _numbers: dict[Any, int] = {}
 
@@ -43,22 +41,16 @@ def shared(number: int) -> Any:
 
 
 def _written(index: GpuIndex) -> tuple[Any, ...]:
-    """What bookings have changed in an index, after the key of all that they do not."""
-    own = vars(index)
+    """Key of the GPUs of an index, and what bookings have changed."""
     key = (tuple(index.nodes), index.unreadable)
-    if key not in _structures:
-        _structures[key] = {name: own[name] for name in _fixed}
-    return key, [own[name].tobytes() for name in _ARRAYS], [own[name] for name in _TABLES]
+    _structures.setdefault(key, index)
+    occupancy = index.occupancy()
+    return key, [array.tobytes() for array in occupancy[:5]], occupancy[5:]
 
 
-def _index(key: tuple[Any, ...], arrays: list[bytes], tables: list[Any]) -> GpuIndex:
-    index = GpuIndex.__new__(GpuIndex)
-    own, fixed = vars(index), _structures[key]
-    own |= fixed
-    for name, data, kind in zip(_ARRAYS, arrays, _KINDS, strict=True):
-        own[name] = np.frombuffer(data, dtype=kind).copy()
-    own |= zip(_TABLES, tables, strict=True)
-    return index
+def _index(key: tuple[Any, ...], written: list[bytes], tables: tuple[Any, ...]) -> GpuIndex:
+    arrays: list[Any] = [np.frombuffer(data, dtype=kind).copy() for data, kind in zip(written, _ARRAYS, strict=True)]
+    return _structures[key].occupied(Occupancy(*arrays, *tables))
 
 
 def dumps(memory: Any) -> bytes:

@@ -18,11 +18,11 @@ from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
 from hetserve_extender.leader.label import LeaderLabel
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.shared_port import SharedPort, listen
+from hetserve_extender.leader.shared_port import SharedPort
 from hetserve_extender.observe.drift import DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import NOT_SYNCED, Probes, ProbeServer
+from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
@@ -30,22 +30,25 @@ from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.descriptors import allotted
-from hetserve_shell.http.guard import Guard, GuardLimits
+from hetserve_shell.http import probes
 from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate
-from hetserve_shell.tasks.supervisor import kept_up
+from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY: Final = 1.0
 DRAIN_WITHIN: Final = 5.0
+PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
 DEPOSED_WITHIN: Final = 0.5
 """Seconds for answers under way when another leads: all that is left to say is that we do not."""
+NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
 
 
 class Extender:
@@ -94,11 +97,13 @@ class Extender:
     def ready(self) -> bool:
         return self.pods.synced.is_set() and self.nodes.synced.is_set()
 
+    def not_ready(self) -> str:
+        """Why /readyz fails; empty if it does not."""
+        return "" if self.ready() else NOT_SYNCED
+
     def refusal(self) -> str:
         """Why no verb is answered now; empty where they are."""
-        if not self.ready():
-            return NOT_SYNCED
-        return self.leader.refusal() if self.leader else ""
+        return self.not_ready() or (self.leader.refusal() if self.leader else "")
 
     def _serves(self) -> bool:
         """Whether the scheduler gets answers from us: a leader that takes over, or waits for its port, gives none."""
@@ -106,21 +111,24 @@ class Extender:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
-        probes = ProbeServer(Probes(self.placer, self.metrics, self.ready, self.log), self.probes)
-        listener = self._listen("probes", self.settings.probe_port)
-        if not self.takes_turns:
-            await self._serve_verbs()
+        await self.probes.start(self._listen("probes", self.settings.probe_port))
+        try:
+            if not self.takes_turns:
+                await self._serve_verbs()
+            await self._run(stop)
+        finally:
+            await self.probes.stop(PROBES_DRAIN_WITHIN)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             parts = [self.pods.run(), self.nodes.run(), self._keep_house(), self._lead()]
             if self.log is not None:
                 parts.append(self.log.run())
             work = [group.create_task(part) for part in parts]
-            group.create_task(probes.serve(sockets=[listener]))
             if self.leader is not None:
                 work.append(group.create_task(self.fitness.run(stop)))
             await stop.wait()
             log.info("stopping")
-            probes.should_exit = True
             await self.verbs.stop(DRAIN_WITHIN)
             await self.binder.drain(DRAIN_WITHIN)
             if self.leader is not None:
@@ -150,7 +158,8 @@ class Extender:
                 if self.label is not None:
                     duties["label"] = self.label.keep
                 for name, duty in duties.items():
-                    group.create_task(kept_up(name, duty, lambda name: self.metrics.duty_failures.labels(name).inc()))
+                    failures = self.metrics.duty_failures.labels(name)
+                    group.create_task(supervise(name, duty, failures.inc))
         finally:
             self.queue.deposed()
             if self.takes_turns:
@@ -195,13 +204,15 @@ class Extender:
         count = lambda outcome: recalls.labels(outcome).inc()  # noqa: E731
         return Requeuer(api, self.placer, lambda: str(time.time()), on_requeue=count)
 
-    def _servers(self) -> tuple[HttpServer, Guard]:
-        """The verbs' server and the guard of the probes, which share the descriptors that there are."""
-        verbs, probes = Limits(), GuardLimits()
-        shares = allotted({"verbs": verbs.connections, "probes": probes.connections})
+    def _servers(self) -> tuple[HttpServer, HttpServer]:
+        """The servers of the verbs and of the probes, which share the descriptors of the process."""
+        verbs, probing = Limits(), probes.LIMITS
+        shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)
-        server = HttpServer(handlers.routes(), replace(verbs, connections=shares["verbs"]))
-        return server, Guard(replace(probes, connections=shares["probes"]), "probes")
+        server = HttpServer(handlers.routes(), replace(verbs, connections=shares["verbs"]), "verbs")
+        routes = placement_routes(self.placer, self.log)
+        limits = replace(probing, connections=shares["probes"])
+        return server, probes.probe_server(self.metrics.text, self.not_ready, routes, limits)
 
     def _queue(self, api: ApiServer) -> QueueController:
         options = self.settings.queue

@@ -1,8 +1,7 @@
-"""The one place that knows the compiler of the hot paths.
+"""The one module that knows the compiler of the hot paths; imported late, since numba costs half a second.
 
-Imported only by modules that hold compiled code, which are themselves imported late: numba costs half a
-second. Compiled code is cached on disk. numba checks only the file of the function that it caches, not those of
-the functions and constants compiled into it, so the cache's name carries a digest of all that the code came from.
+Compiled code is cached on disk. numba checks only the file of the cached function; the name of the cache has a digest
+of all the rest.
 """
 
 from __future__ import annotations
@@ -24,39 +23,37 @@ F = TypeVar("F", bound=Callable[..., object])
 
 ZERO: Final = cast("int", np.int64(0))
 ONE: Final = cast("int", np.int64(1))
-"""As arguments of compiled functions: these would be compiled once more for each literal that they are called with."""
+"""As arguments of compiled functions: a literal would be compiled for each value."""
 
 _PACKAGE = __name__.rpartition(".")[0]
 
 
 def njit(function: F) -> F:
-    """Compile a function in nopython mode at its first call, cached on disk where a folder for it is writable."""
+    """Compiles a function in nopython mode at its first call, cached on disk if a folder is writable."""
     return _compile(function, counted=True)
 
 
 def njit_uncounted(function: F) -> F:
-    """As `njit`, for a function that allocates no array and returns none: it borrows the arrays it is given.
+    """As `njit`, for a function that allocates no array and returns none; saves two thirds of the simulator's time.
 
-    numba counts references to arrays wherever one is passed or read from a named tuple, by atomic instructions:
-    two thirds of the simulator's time. Without counting, an allocation is refused by the compiler; an array that is
-    returned is not, and would be gone once Python looks at it.
+    numba does not count references to the arrays. The compiler refuses an allocation, but not a returned array, which
+    would be gone.
     """
     return _compile(function, counted=False)
 
 
 def njit_inner(function: F) -> F:
-    """As `njit_uncounted`, for a function that only compiled ones call: it has no entry from Python.
+    """As `njit_uncounted`, for a function that only compiled ones call; saves a third of the compilation.
 
-    The entry takes arrays and named tuples apart, a third of what there is to compile. Called from Python it raises
-    TypeError; its attribute `py_func` is the plain function.
+    Called from Python it raises TypeError; `py_func` is the plain function.
     """
     inner: Any = _compile(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    inner.__class__ = _Inner  # numba has no way to ask for a class of one's own
+    inner.__class__ = _Inner  # numba has no public way
     return cast("F", inner)
 
 
 class _Inner(CPUDispatcher):
-    """A compiled function whose entry from Python is missing: numba would jump to address zero."""
+    """A compiled function without entry from Python, where numba would jump to address zero."""
 
     def __call__(self, *_: object, **__: object) -> object:
         raise TypeError(f"{self.py_func.__name__} has no entry from Python; py_func is the plain function")
@@ -64,20 +61,19 @@ class _Inner(CPUDispatcher):
 
 def _compile(function: F, *, counted: bool, **more: bool) -> F:
     function.__qualname__ = f"{function.__qualname__}_{source_digest(function)}"
-    # "_nrt": numba's runtime, which counts references. numba documents no option to do without.
+    # "_nrt": numba's runtime, which counts references; undocumented.
     options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
     try:
         compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # "cannot cache function: no locator available": no folder is writable
+    except RuntimeError:  # no folder is writable
         compiled = numba.njit(**options)(function)
     return cast("F", compiled)
 
 
 def specialise(template: F, name: str, **bound: object) -> F:
-    """Compile `template` anew, uncounted, with these of its global names bound to other values, such as a kernel.
+    """Compiles `template` anew, uncounted, with these global names bound to other values, such as a kernel.
 
-    A closure would do the same, but its cache misses in every process (its cells are part of the key), and a
-    function passed as an argument is neither inlined nor cached.
+    A closure is never found in the cache; a function argument is neither inlined nor cached.
     """
     if not isinstance(template, FunctionType):
         raise TypeError(f"{template!r} is compiled already; specialise needs the plain function")
@@ -89,13 +85,13 @@ def specialise(template: F, name: str, **bound: object) -> F:
 
 @contextmanager
 def compilations(note: Callable[[bool], None]) -> Iterator[None]:
-    """Tell `note` when compiling begins (True) and ends (False), in any thread; what is found on disk is not told."""
+    """Calls `note` when compiling begins (True) and ends (False), in any thread."""
     with install_listener("numba:compile", _Compilations(note)):
         yield
 
 
 class _Compilations(Listener):
-    """Of compilations within one another the outermost counts: they hold numba's lock, so one thread at a time."""
+    """Counts the outermost of nested compilations, which hold numba's lock."""
 
     def __init__(self, note: Callable[[bool], None]) -> None:
         self._note = note
@@ -113,10 +109,7 @@ class _Compilations(Listener):
 
 
 def source_digest(function: Callable[..., object]) -> str:
-    """Digest of the package's files that the function's names lead to, its own first, and of their constants.
-
-    A constant does not tell where it was imported from: its value stands for its file.
-    """
+    """Digest of the package's files that the function's names lead to, and of their constants."""
     seen: dict[str, str] = {}
     _walk(function.__module__, getattr(function, "__globals__", {}), seen)
     digest = hashlib.blake2b(digest_size=6)

@@ -1,4 +1,4 @@
-"""Modules that only an extra of the distribution installs: what is said where one is missing."""
+"""Modules that only an extra of the distribution installs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OF_COMMANDS: Final = {
 
 
 def install_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
-    """What to install for a module that is not there; None where no extra brings it.
+    """What to install for a missing module; None if no extra brings it.
 
-    extra: the one that whoever imports it is part of; None: the one that the command line knows the module by.
+    extra: that of the importer; None: the one known for the module.
     """
     module = (error.name or "").partition(".")[0]
     extra = extra or _OF_COMMANDS.get(module)
@@ -29,7 +29,7 @@ def install_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | 
 
 
 def run_main(module: str, extra: str) -> None:
-    """Run `main` of a module that imports what an extra brings; without it, end with one line and exit code 2."""
+    """Runs a module's `main`; a missing extra ends it with one line and exit code 2."""
     try:
         main = import_module(module).main
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Reads what users name: a file, a pipe or standard input, up to a limit, with words for what cannot be read."""
+"""Reads what users name: a file, a pipe or standard input, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import IO, BinaryIO, Final
 _CHUNK: Final = 1 << 20
 _MEBIBYTE: Final = 1 << 20
 WRITER_WITHIN: Final = 10.0
-"""Seconds in which somebody must open a named pipe to write; one who has may take any time."""
+"""Seconds within which a writer must open a named pipe."""
 
 
 class UnreadableError(Exception):
-    """What keeps a file from being read, as one line that names it."""
+    """Why a file cannot be read, as one line that names it."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{shown_name(name)}: cannot be read: {why}")
 
 
 def shown_name(name: str) -> str:
-    """Name of an input for people; `-` is standard input."""
+    """Name for people; `-` is standard input."""
     return "stdin" if name == "-" else name
 
 
 def read_text(name: str, most: int, stdin: IO[str] | None = None) -> str:
-    """Text (UTF-8) of a file or, for `-`, of standard input, which `stdin` can stand for; most: bytes.
+    """Text (UTF-8) of a file or, for `-`, of `stdin`; most: bytes.
 
-    Raises UnreadableError, for a device and for more than `most` bytes too.
+    Raises UnreadableError, also for a device and for more bytes.
     """
     if name == "-" and stdin is not None:
         return stdin.read()
@@ -42,15 +42,15 @@ def read_text(name: str, most: int, stdin: IO[str] | None = None) -> str:
 
 
 def read_lines(name: str, most: int) -> IO[str]:
-    """The same as lines, their ends as they are; what is no UTF-8 raises UnicodeDecodeError where it is met."""
+    """As lines; UnicodeDecodeError comes at the line that is no UTF-8."""
     return io.TextIOWrapper(io.BytesIO(read_bytes(name, most)), encoding="utf-8-sig", newline="")
 
 
 def read_bytes(name: str, most: int) -> bytes:
-    """Bytes of a file or, for `-`, of standard input. Raises UnreadableError, for more than `most` bytes too."""
+    """Bytes of a file or, for `-`, of standard input. Raises UnreadableError."""
     try:
         if name == "-":
-            if sys.stdin is None:  # so Python has it where it began without one
+            if sys.stdin is None:  # Python without standard input
                 raise UnreadableError(name, "it is closed")
             return _up_to(sys.stdin.buffer, name, most)
         kind = Path(name).stat().st_mode
@@ -66,7 +66,7 @@ def read_bytes(name: str, most: int) -> bytes:
 
 
 def check_file(name: str, most: int) -> None:
-    """For a file that somebody else reads. Raises UnreadableError where it is something else, or over `most` bytes."""
+    """Raises UnreadableError for what is no file of at most `most` bytes."""
     try:
         found = Path(name).stat()
     except OSError:
@@ -82,10 +82,10 @@ def _too_large(most: int) -> str:
 
 
 def _of_pipe(name: str, most: int) -> bytes:
-    """Bytes of a named pipe; to open it as a file is would wait for its writer, maybe for ever."""
+    """Bytes of a named pipe, without waiting for its writer for ever."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as pipe:
         begun = select.select([pipe], [], [], WRITER_WITHIN)[0]
-        first = pipe.read(_CHUNK)  # None: there is a writer, who has written nothing yet
+        first = pipe.read(_CHUNK)  # None: a writer, but nothing written yet
         if first == b"" and not begun:
             raise UnreadableError(name, f"nobody has written to this pipe within {WRITER_WITHIN:g} s")
         os.set_blocking(pipe.fileno(), True)

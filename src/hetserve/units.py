@@ -1,7 +1,7 @@
-"""Distinct types for distinct quantities, and their text forms in the API.
+"""Types of quantities, and their text forms in the API.
 
-Inside the core: time is seconds (float), money is integer micro-dollars per hour, GPU and host memory
-is MiB (int), CPU is millicores (int), rates are queries per second (float).
+Time is seconds (float), money integer micro-dollars per hour, memory MiB (int), CPU millicores (int), rates queries per
+second (float).
 """
 
 from __future__ import annotations
@@ -36,16 +36,12 @@ _SUFFIX: Final = {
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
 _LARGEST_QUANTITY: Final = Decimal("1e30")
-"""More than QUANTITY_PATTERN admits. The API server keeps pods that ask for 1e9999999: int() of such a number
-would take gigabytes and minutes."""
+"""The API server keeps pods that request 1e9999999; int() of it would take minutes."""
 _MICRO: Final = 1_000_000
 
 
 def parse_duration(text: str) -> Seconds:
-    """Seconds of a duration such as ``350ms``, ``1.5s`` or ``1m30s``.
-
-    Raises ValueError, naming the text, for anything else.
-    """
+    """Seconds of ``350ms``, ``1.5s`` or ``1m30s``. Raises ValueError."""
     if not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"{text!r} is not a duration; write for example 350ms, 1.5s or 2m")
     parts = re.findall(r"([0-9.]+)(us|ms|s|m|h)", text)
@@ -53,16 +49,15 @@ def parse_duration(text: str) -> Seconds:
 
 
 def format_duration(seconds: float) -> str:
-    """Shortest text of a duration, in ms below one second and in s above."""
+    """Shortest text of a duration, in ms below one second, else in s."""
     if seconds < 1:
         return f"{seconds * 1e3:.6g}ms"
     return f"{seconds:.6g}s"
 
 
 def parse_money(text: str) -> MicroDollarsPerHour:
-    """Micro-dollars per hour of a decimal number of dollars per hour such as ``2.5``.
-
-    Raises ValueError, naming the text, for anything that is not such a number with at most six decimals.
+    """Micro-dollars per hour of a decimal number of dollars, such as ``2.5``, with at most six decimals. Raises
+    ValueError.
     """
     if not re.fullmatch(MONEY_PATTERN, text):
         raise ValueError(f"{text!r} is not a price in $/h; write for example 0.526, with at most 6 decimals")
@@ -70,7 +65,7 @@ def parse_money(text: str) -> MicroDollarsPerHour:
 
 
 def format_money(micro: int) -> str:
-    """Decimal dollars of micro-dollars, exact, at least three decimals: 2463000 -> ``2.463``."""
+    """Exact decimal dollars, at least three decimals: 2463000 -> ``2.463``."""
     sign = "-" if micro < 0 else ""
     whole, rest = divmod(abs(micro), _MICRO)
     decimals = f"{rest:06d}".rstrip("0").ljust(3, "0")
@@ -80,7 +75,7 @@ def format_money(micro: int) -> str:
 def parse_quantity(text: str) -> Decimal:
     """Number of a Kubernetes quantity such as ``500m``, ``12k``, ``4Gi``, ``+5`` or ``1e3``.
 
-    Raises ValueError, naming the text, for anything else, for what is negative, and for more than 1e30.
+    Raises ValueError for anything else, for negative numbers and for more than 1e30.
     """
     match = re.fullmatch(r"\+?([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)", text)
     if match is None or match[2] not in _SUFFIX:
@@ -93,7 +88,7 @@ def parse_quantity(text: str) -> Decimal:
         raise ValueError(_no_quantity(text)) from None
     if value > _LARGEST_QUANTITY:
         raise ValueError(f"{_short(text)} is too large for a quantity; at most {_LARGEST_QUANTITY} is possible")
-    return value or Decimal(0)  # a zero with a huge exponent is as slow an int() as any other
+    return value or Decimal(0)  # a zero with a huge exponent is slow, too
 
 
 def _no_quantity(text: str) -> str:
@@ -105,10 +100,10 @@ def _short(text: str) -> str:
 
 
 def quantity_to_mib(text: str) -> MiB:
-    """MiB of a memory quantity, rounded up: ``15Gi`` -> 15360."""
+    """MiB of a memory quantity, rounded up."""
     return MiB(int((parse_quantity(text) / (1024 * 1024)).to_integral_value(ROUND_CEILING)))
 
 
 def quantity_to_millicpu(text: str) -> MilliCPU:
-    """Millicores of a CPU quantity, rounded up: ``1.5`` -> 1500."""
+    """Millicores of a CPU quantity, rounded up."""
     return MilliCPU(int((parse_quantity(text) * 1000).to_integral_value(ROUND_CEILING)))

@@ -124,7 +124,7 @@ async def test_an_edit_between_two_reads_of_a_pod_that_no_watch_has_shown_is_not
     assert leader.nothing_wrong()
 
 
-async def test_what_filter_was_told_by_somebody_else_than_the_watch_is_not_what_is_bound() -> None:
+async def test_bind_uses_the_watched_pod_not_the_one_in_the_filter_call() -> None:
     leader = Leader(gpu_pod("other", node="n0", gpu="0", model="b", memory_mib=30000), gpu_pod(memory_mib=6144))
     assert leader.placer.filter(gpu_pod(memory_mib=1), ["n0"]).passed
     assert "no GPU with 6144 MiB free" in await leader.bind(), "6144 MiB are booked as 1"
@@ -227,7 +227,7 @@ def test_a_node_opens_again_when_the_annotation_is_written_again(broken: Json, w
     assert placer.filter(gpu_pod("new", memory_mib=10000), ["n0"]).passed == ("n0",)
 
 
-def test_an_annotation_removed_while_we_run_keeps_the_gpu_and_is_told() -> None:
+def test_an_annotation_removed_while_we_run_keeps_the_gpu_and_is_reported() -> None:
     placer = _placer(BOUND, gpus=2)
     stripped = UNSAID["no annotation"]
     PodSink(placer).apply("MODIFIED", stripped)

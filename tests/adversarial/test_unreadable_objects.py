@@ -97,7 +97,7 @@ def _odd(version: int, **metadata: Any) -> dict[str, Any]:
     return raw
 
 
-def test_a_bound_pod_that_cannot_be_read_is_there_for_the_operator_and_told_once(
+def test_the_operator_counts_a_bound_pod_that_it_cannot_read_and_reports_it_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache = Cache()

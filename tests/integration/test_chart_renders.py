@@ -128,6 +128,6 @@ def test_the_extender_may_write_events_and_do_nothing_else_with_them(arguments: 
     rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
     (role,) = [r for r in rendered if r and r["kind"] == "ClusterRole" and r["metadata"]["name"] == "hetserve-extender"]
     (rule,) = [rule for rule in role["rules"] if "events" in rule["resources"]]
-    assert rule == {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}, (
+    assert rule == {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}, (
         "a gated pod that cannot be read is told so by an event, whether the watchdog is on or not"
     )

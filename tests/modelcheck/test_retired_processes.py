@@ -68,7 +68,7 @@ def test_two_leaders_without_the_fence_break_a_law_where_the_old_one_is_forgotte
     assert explore(replace(UNFENCED, retires=True)).wrong is not None, "a bind of the forgotten leader must still land"
 
 
-def test_what_a_step_left_as_it_was_is_told_as_if_it_were_told_anew() -> None:
+def test_a_fingerprint_equals_the_one_computed_anew() -> None:
     def visit(world: World) -> None:
         anew = world.copy()
         anew.told = []

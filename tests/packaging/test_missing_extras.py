@@ -16,7 +16,7 @@ from hetserve.testing.data import REPOSITORY
 SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
 OF_EXTRAS = {"aiohttp", "httptools", "kopf", "kubernetes", "matplotlib", "orjson", "prometheus_client", "sklearn"} | {
-    *("starlette", "threadpoolctl", "urllib3", "uvicorn", "uvloop")
+    *("threadpoolctl", "urllib3", "uvloop")
 }
 
 

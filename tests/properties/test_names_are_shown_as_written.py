@@ -82,7 +82,7 @@ def test_a_block_shows_its_title_and_lines_as_written(title: str, label: str, te
 
 
 @given(st.text())
-def test_what_shows_is_left_alone_and_all_else_is_told_apart(text: str) -> None:
+def test_visible_characters_are_unchanged_and_all_others_are_escaped_distinctly(text: str) -> None:
     shown = sanitize(text)
     assert shown.isprintable()
     assert sanitize(shown) == shown

@@ -44,7 +44,7 @@ def test_a_load_next_to_nothing_gets_the_least_that_serves(planner: str, load: f
 
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize("load", [1e6, 1e9, 1e12, 1e300])
-def test_a_load_beyond_all_limits_is_told_what_the_limits_carry(planner: str, load: float) -> None:
+def test_a_load_beyond_all_limits_gets_what_the_limits_carry(planner: str, load: float) -> None:
     made = plan(min_cost(hetsev_types(max_instances=8), load), planner)
     assert made.reason == "CapacityTooLow"
     if planner != "homogeneous":

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hetserve.api import names
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.reasons import LongestWait
 from hetserve.placement.queues.rounds import Release
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
@@ -91,7 +92,7 @@ class Watched(RuleBasedStateMachine):
         if pods:
             pod = pods[which % len(pods)]
             assert pod.uid not in self.sent, "a second patch beside the first"
-            (self.sent[pod.uid],) = self.queue.release([Release(pod, 0, "its turn")])
+            (self.sent[pod.uid],) = self.queue.release([Release(pod, LongestWait())])
             self.times[pod.uid] = math.inf
 
     @rule(which=st.integers(0, 9), outcome=st.sampled_from(["released", "refused", "lost"]))

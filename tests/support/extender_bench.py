@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from hetserve.placement.event_handlers import NodeSink, PodSink
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind import Binder
+from hetserve_shell.http.limits import Reply, Routes
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 
@@ -52,3 +54,12 @@ class Bench:
     async def ledger(self) -> dict[str, Any]:
         result: dict[str, Any] = (await self.probes.get("/ledger")).json()
         return result
+
+
+async def reply_of(routes: Routes, path: bytes) -> Reply:
+    """What a route of the probe port answers by a coroutine."""
+    work = routes[path](b"")
+    assert isinstance(work, Coroutine)
+    reply = await work
+    assert isinstance(reply, Reply)
+    return reply

@@ -12,9 +12,9 @@ import httpx
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
-from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import released_lease
+from hetserve_shell.http.listener import listen
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 SYSTEM = names.SYSTEM_NAMESPACE

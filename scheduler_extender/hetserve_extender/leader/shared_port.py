@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
+
+from hetserve_shell.http.listener import PortInUseError, listen
 
 log = logging.getLogger(__name__)
 
@@ -16,10 +16,6 @@ PORT_PAUSE: Final = 0.1
 PORT_PAUSE_AT_MOST: Final = 1.0
 PORT_AWAITED: Final = 30.0
 """Seconds for which a leader waits for its port: a leader of before parts from it within some 10."""
-
-
-class PortInUseError(OSError):
-    """Somebody else listens there."""
 
 
 @dataclass(slots=True)
@@ -67,13 +63,3 @@ class SharedPort:
                 return str(error)
             self.kept_out = ""
         return ""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError, with host and port, where there is none to be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        kind = PortInUseError if error.errno == errno.EADDRINUSE else OSError
-        raise kind(f"cannot listen on {host}:{port}: {error.strerror}") from None

@@ -122,12 +122,7 @@ def _gpu(use: GpuUse) -> bytes:
 
 
 def _pod(booking: Booking, use: GpuUse) -> dict[str, Any]:
-    request = booking.request
-    return {
-        "namespace": request.namespace,
-        "name": request.name,
-        "uid": request.uid,
-        "model": request.model,
+    return booking.request.identity() | {
         "memoryMiB": booking.mib[booking.places.index((use.node, use.gpu.id))],
         "state": "bound" if booking.state is State.BOUND else "reserved",
     }

@@ -71,6 +71,11 @@ class PlacementLog:
         self._wake = asyncio.Event()
         self._texts = Shared(self._text)
 
+    @property
+    def settled(self) -> bool:
+        """Whether every record is written."""
+        return not self._unsettled
+
     def placer(self, clock: Callable[[], Seconds], hold: Seconds, **settings: Any) -> JournaledPlacer:
         """The state machine that writes here."""
         self._placer = JournaledPlacer(clock, hold, self.write, **settings)

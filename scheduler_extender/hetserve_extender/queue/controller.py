@@ -11,28 +11,27 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from hetserve.placement import QueueSettings, Round, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.scheduling_gate import Stuck
+from hetserve.placement.queues.reasons import reason_text
 from hetserve.placement.queues.rounds import Release
 from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.scheduling_gate import (
     FAIL_OPEN_REASON,
+    REPORTER,
     UNREADABLE_REASON,
     PatchOutcome,
     post_warning,
     remove_gate,
 )
 from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.events import EventRecorder
 
 log = logging.getLogger(__name__)
-
-EVENT_LENGTH: Final = 1024
-"""Characters of an event's message that the API server takes."""
 
 
 @dataclass(slots=True)
@@ -56,6 +55,7 @@ class QueueController:
     on_round: Callable[[Round, int], None] = lambda _round, _outstanding: None
     on_lift: Callable[[str], None] = lambda _outcome: None
     queue: ReleaseQueue = field(init=False)
+    events: EventRecorder = field(init=False)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Patches and events in progress."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,6 +69,7 @@ class QueueController:
         for pod in self.placer.pods.values():
             self.queue.shown(pod)
         self.placer.on_pod = self._shown
+        self.events = EventRecorder(self.api, REPORTER, wall=self.wall)
 
     def wake(self) -> None:
         """Something changed that may let a pod go; if none waits, the next look is soon enough for the metrics."""
@@ -178,12 +179,12 @@ class QueueController:
             self.wake()
         if outcome == "released":
             level = logging.WARNING if failed_open else logging.INFO
-            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, release.reason)
+            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, reason_text(release.reason))
         else:
             log.warning("release %s/%s: %s", pod.namespace, pod.name, error)
         self.on_lift("failed-open" if failed_open else outcome)
         if failed_open:
-            await post_warning(self.api, pod, FAIL_OPEN_REASON, release.reason, self.wall())
+            await post_warning(self.events, pod, FAIL_OPEN_REASON, reason_text(release.reason))
 
     def _report_unreadable(self) -> None:
         """Posts one event per pod at our gate that cannot be read: it is in no queue."""
@@ -196,7 +197,7 @@ class QueueController:
     async def _post_unreadable(self, pods: Sequence[Stuck]) -> None:
         for pod in pods:
             message = f"waits at the gate and is in no queue: {pod.why}"
-            await post_warning(self.api, pod, UNREADABLE_REASON, message[:EVENT_LENGTH], self.wall())
+            await post_warning(self.events, pod, UNREADABLE_REASON, message)
 
     def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

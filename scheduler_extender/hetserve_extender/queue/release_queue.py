@@ -16,7 +16,8 @@ from typing import Final
 
 from hetserve.placement import PodView, QueueSettings, Round, Waiting
 from hetserve.placement.pods.scheduling_gate import waiting
-from hetserve.placement.queues.rounds import OUT_OF_TURN, Release
+from hetserve.placement.queues.reasons import Overdue
+from hetserve.placement.queues.rounds import Release
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
@@ -217,9 +218,8 @@ class ReleaseQueue:
             return []
         now, wall = self.clock(), self.wall()
         late = sorted((pod.since, pod.uid, pod) for pod in self.line if self._gated_for(pod, now, wall) > limit)
-        reason = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
         room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
-        return [Release(pod, OUT_OF_TURN, reason) for *_, pod in late[:room]]
+        return [Release(pod, Overdue(limit)) for *_, pod in late[:room]]
 
     def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
         """Seconds for which only our gate has held a pod: since it was created, if there was no other gate."""

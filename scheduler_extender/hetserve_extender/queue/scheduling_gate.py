@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from hetserve.api import names
 from hetserve.placement import Waiting
 from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.sanitize import sanitize
-from hetserve.units import Seconds
-from hetserve_shell.kube.client import JSON_PATCH, ApiServer, pod_path
+from hetserve_shell.kube.client import JSON_PATCH, ApiServer, ApiStatusError, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.kube.events import Event, EventRecorder
 
 log = logging.getLogger(__name__)
 
 PatchOutcome = Literal["released", "refused", "lost"]
 FAIL_OPEN_REASON: Final = "QueueFailedOpen"
 UNREADABLE_REASON: Final = "QueueCannotRead"
+REPORTER: Final = "hetserve-extender"
+ACTION: Final = "Queue"
 
 
 async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
@@ -38,33 +39,11 @@ async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
     return ("released", "") if answer.ok else ("refused", answer.message)
 
 
-async def post_warning(api: ApiServer, pod: Waiting | Stuck, reason: str, message: str, now: Seconds) -> None:
-    """Posts a warning event about a pod at the time of day `now`; a failure is logged."""
-    at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        # One per pod and reason: a second one is refused as a duplicate.
-        "metadata": {"name": f"{pod.name[:200]}.{reason.lower()}.{pod.uid}", "namespace": pod.namespace},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-        },
-        "type": "Warning",
-        "reason": reason,
-        "message": sanitize(message),
-        "source": {"component": "hetserve-extender"},
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }
+async def post_warning(events: EventRecorder, pod: Waiting | Stuck, reason: str, message: str) -> None:
+    """Posts a warning event about a pod, once per reason; a failure is logged."""
+    regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    name = f"{pod.name[:200]}.{reason.lower()}.{pod.uid}"
     try:
-        answer = await api.request("POST", f"/api/v1/namespaces/{pod.namespace}/events", body=event)
-    except ApiUnreachableError as error:
+        await events.post(Event(name, regarding, ACTION, reason, sanitize(message), warning=True))
+    except (ApiStatusError, ApiUnreachableError) as error:
         log.warning("event for %s/%s: %s", pod.namespace, pod.name, error)
-        return
-    if not answer.ok and answer.status != 409:
-        log.warning("event for %s/%s: %s", pod.namespace, pod.name, answer.message)

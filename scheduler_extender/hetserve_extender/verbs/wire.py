@@ -26,7 +26,7 @@ _SMALL: Final = 256 * 1024
 """Bytes that cannot hold a harmful number of values, so that nobody counts them."""
 
 
-class _Entries(dict[str, tuple[bytes, ...]]):
+class HostEntries(dict[str, tuple[bytes, ...]]):
     """Entries of a HostPriorityList by host and score: to join a thousand is a tenth of writing them."""
 
     _MOST: Final = 8192
@@ -42,7 +42,7 @@ class _Entries(dict[str, tuple[bytes, ...]]):
         return made
 
 
-_entries: Final = _Entries()
+_entries: Final = HostEntries()
 
 
 class WireError(ValueError):

@@ -21,10 +21,13 @@ from hetserve_shell.http.limits import (
     HttpError,
     LastAnswer,
     Limits,
+    Reply,
+    Result,
     Routes,
     error_answer,
     kept_answer,
     last_answer,
+    reply_head,
 )
 from hetserve_shell.http.reader import Request, RequestReader
 
@@ -35,6 +38,7 @@ class Server(Protocol):
     """What a connection needs of the server that accepted it."""
 
     routes: Routes
+    method: bytes
     limits: Limits
     budget: BodyBudget
     now: float
@@ -64,6 +68,7 @@ class Connection(asyncio.Protocol):
             server.routes,
             server.limits,
             server.budget,
+            method=server.method,
             now=lambda: server.now,
             take=self._take,
             refuse=self._enqueue,
@@ -76,6 +81,7 @@ class Connection(asyncio.Protocol):
         self._open = False
         self._paused = False
         self._blocked = False
+        self._unblocked = asyncio.Event()
         self._finishing = False
         self._until: float | None = None
         self.idle_since = server.now
@@ -113,7 +119,7 @@ class Connection(asyncio.Protocol):
             if now >= self._until:
                 self.abort()
         elif self._task is not None:
-            return  # binds have time limits of their own
+            return  # handlers have time limits of their own
         elif self._reader.receiving:
             if now >= self._reader.since + limits.waiting:
                 text = f"the request was not complete within {limits.waiting:g} s"
@@ -141,17 +147,20 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
+        self._unblocked.set()
         self._reader.drop()
         self._forget_queue()
         self._server.closed(self)
 
     def pause_writing(self) -> None:
         self._blocked = True
+        self._unblocked.clear()
         self._until = self._server.now + self._server.limits.unread
         self._pause()
 
     def resume_writing(self) -> None:
         self._blocked = False
+        self._unblocked.set()
         self._until = None
         self._serve_queue()
 
@@ -192,18 +201,42 @@ class Connection(asyncio.Protocol):
         if isinstance(result, bytes):
             self._answer(result, request.keep)
         else:
-            self._task = self._server.start_task(self._complete(result, request.keep))
+            self._task = self._server.start_task(self._complete(result, request))
 
-    async def _complete(self, work: Coroutine[Any, Any, bytes], keep: bool) -> None:
+    async def _complete(self, work: Reply | Coroutine[Any, Any, Result], request: Request) -> None:
         try:
-            body = await work
+            result = work if isinstance(work, Reply) else await work
         except Exception as error:
             self._task = None
             self._refuse(_as_http_error(error))
             return
-        self._task = None
-        self._answer(body, keep)
+        if isinstance(result, Reply):
+            await self._send(result, request)
+            self._task = None
+        else:
+            self._task = None
+            self._answer(result, request.keep)
         self._serve_queue()
+
+    async def _send(self, reply: Reply, request: Request) -> None:
+        """Write a reply block by block; each waits for a turn of the loop and for a client that reads."""
+        if not self._open:
+            return
+        self._served = True
+        keep = self._keeps(request.keep)
+        if not keep:
+            self._read_no_more()
+        self.transport.write(reply_head(reply, self._server.date, keep=keep))
+        for block in () if request.head_only else reply.blocks:
+            self.transport.write(block)
+            await asyncio.sleep(0)
+            while self._blocked and self._open:
+                await self._unblocked.wait()
+            if not self._open:
+                return
+        self.idle_since = self._server.now
+        if not keep:
+            self.transport.close()
 
     def _await_turn(self) -> None:
         """Serve what waits after a turn of the loop, unless something else must come before and will say so."""
@@ -234,14 +267,21 @@ class Connection(asyncio.Protocol):
             return
         self._served = True
         self.idle_since = self._server.now
-        keep = keep and not isinstance(body, LastAnswer)
-        if keep and not (self._finishing and not self._queue and not self._reader.receiving):
+        if self._keeps(keep) and not isinstance(body, LastAnswer):
             self.transport.write(kept_answer(body, self._server.date))
         else:
-            self._reader.drop()  # what is behind it would be carried out and never answered
-            self._forget_queue()
+            self._read_no_more()
             self.transport.write(last_answer(body, self._server.date))
             self.transport.close()
+
+    def _keeps(self, keep: bool) -> bool:
+        """Whether the connection stays open after the next answer."""
+        return keep and not (self._finishing and not self._queue and not self._reader.receiving)
+
+    def _read_no_more(self) -> None:
+        """Before a last answer: a request behind it would be carried out and never answered."""
+        self._reader.drop()
+        self._forget_queue()
 
     def _refuse(self, error: HttpError) -> None:
         """The last answer: then close our side and read what still comes for a moment, or a reset overtakes it."""

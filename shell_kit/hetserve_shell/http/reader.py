@@ -25,11 +25,12 @@ SLICE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A whole request; its body counts in the budget until it is served."""
+    """A whole request; its body counts in the budget until it is served. head_only: the answer has no body."""
 
     handler: Handler
     body: bytes
     keep: bool
+    head_only: bool = False
 
 
 class RequestReader:
@@ -44,6 +45,7 @@ class RequestReader:
         limits: Limits,
         budget: BodyBudget,
         *,
+        method: bytes,
         now: Callable[[], float],
         take: Callable[[Request], None],
         refuse: Callable[[HttpError], None],
@@ -53,10 +55,12 @@ class RequestReader:
         self.receiving = False
         self.since = 0.0
         self._routes, self._limits, self._budget = routes, limits, budget
+        self._method = method
         self._now, self._take, self._refuse, self._proceed = now, take, refuse, proceed
         self._parser = httptools.HttpRequestParser(self)
         self._in_head = False
         self._unseen = 0
+        self._head_only = False
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._handler: Handler | None = None
@@ -126,7 +130,7 @@ class RequestReader:
         parts = self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         keep = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-        request = Request(self._handler, body, keep)
+        request = Request(self._handler, body, keep, self._head_only)
         parts.clear()
         self._size = 0
         self.receiving = False
@@ -169,12 +173,15 @@ class RequestReader:
         path = self._url.partition(b"?")[0]
         handler = self._routes.get(path)
         if handler is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"no such verb; there are: {_paths(self._routes)}")
-        if self._parser.get_method() != b"POST":
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "the verbs take POST alone")
-        if length is None:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {_paths(self._routes)}")
+        method = self._parser.get_method()
+        self._head_only = method == b"HEAD"
+        if method != self._method and not (self._head_only and self._method == b"GET"):
+            allow = "GET, HEAD" if self._method == b"GET" else self._method.decode()
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"the only methods served are: {allow}", allow)
+        if length is None and method == b"POST":
             raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
-        if length > self._limits.body:
+        if length is not None and length > self._limits.body:
             raise _too_large(self._limits)
         self._expect()
         return handler

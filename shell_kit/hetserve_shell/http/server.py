@@ -1,8 +1,4 @@
-"""The HTTP/1.1 server of the verbs: what the scheduler's serial cycle waits for.
-
-A framework costs more here than our own decision does, so this is a protocol on the event loop; the probes,
-where nobody waits, stay on a framework (docs/decisions/0032-an-own-http-loop-for-the-verbs.md).
-"""
+"""The HTTP/1.1 server: a protocol on the event loop, at a fraction of a framework's time (decision 0032)."""
 
 from __future__ import annotations
 
@@ -26,13 +22,17 @@ PARTING: Final = 0.05
 
 
 class HttpServer:
-    """Serves POST routes on a listening socket; can be started and stopped again and again.
+    """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
-    `now` is the loop's clock of the last tick [s], `date` the same for the Date header.
+    method: of every route; GET routes answer HEAD too. name: of the server in the log. now: the loop's clock at the
+    last tick [s]; date: the same for the Date header.
     """
 
-    def __init__(self, routes: Routes, limits: Limits | None = None, name: str = "verbs") -> None:
+    def __init__(
+        self, routes: Routes, limits: Limits | None = None, name: str = "server", method: bytes = b"POST"
+    ) -> None:
         self.routes = routes
+        self.method = method
         self.limits = limits or Limits()
         self.budget = BodyBudget(self.limits.bodies)
         self.now = 0.0
@@ -49,13 +49,18 @@ class HttpServer:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         self._tick(loop)
-        self._server = await loop.create_server(lambda: Connection(self), sock=listener, backlog=2048)
+        self._server = await loop.create_server(lambda: Connection(self), sock=listener, backlog=self.limits.backlog)
+
+    def close_listener(self) -> None:
+        """Accept no more connections; those that are open stay."""
+        if self._server is not None:
+            self._server.close()
 
     async def stop(self, within: float) -> None:
         """Listen no more, answer what has begun, and close what is left after `within` seconds."""
         if self._server is None:
             return
-        self._server.close()
+        self.close_listener()
         self._server = None
         for connection in self.admission:
             connection.finish()

@@ -86,6 +86,11 @@ class Reflector:
     def __post_init__(self) -> None:
         self._pages = Pages(self.api, self.path, self.selector)
 
+    @property
+    def revision(self) -> str:
+        """The resourceVersion from which the watch goes on; empty before the first list."""
+        return self._revision
+
     async def run(self) -> None:
         """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
         try:

@@ -1,6 +1,7 @@
-"""What a leader does beside placing pods must not end what places them: a duty that fails is told and begun again.
+"""Supervised tasks: one that ends or fails is restarted, so that an error in it does not end the component.
 
-Watches are no duties: after an error in one of them the ledger may be wrong, and a new process reads it anew.
+Not for a task that keeps state which other parts rely on, such as a watch: after an error that state may be wrong, so
+the process must end.
 """
 
 from __future__ import annotations
@@ -13,32 +14,32 @@ from typing import Final, NoReturn
 
 log = logging.getLogger(__name__)
 
-AGAIN_AFTER: Final = 1.0
-AT_MOST: Final = 60.0
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
 
 
-async def kept_up(
+async def supervise(
     name: str,
-    duty: Callable[[], Awaitable[None]],
-    on_failure: Callable[[str], None],
+    work: Callable[[], Awaitable[None]],
+    on_failure: Callable[[], object],
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
-    """Do `duty` until cancelled; each error is told to `on_failure`, and it begins anew, ever later, up to 60 s.
+    """Runs `work` until cancelled; restarts it when it ends or fails, after a pause that doubles from 1 s to 60 s.
 
-    One that went well for as long as that begins after the first pause again.
+    `on_failure` is called before each pause. Work that ran for longer than the longest pause restarts with the first.
     """
-    pause = AGAIN_AFTER
+    pause = FIRST_PAUSE
     while True:
         begun = clock()
         try:
-            await duty()
+            await work()
         except Exception:
             log.exception("%s failed; it begins again", name)
         else:
             log.error("%s came to an end; it begins again", name)
-        if clock() - begun > AT_MOST:
-            pause = AGAIN_AFTER
-        on_failure(name)
+        if clock() - begun > LONGEST_PAUSE:
+            pause = FIRST_PAUSE
+        on_failure()
         await sleep(pause)
-        pause = min(pause * 2, AT_MOST)
+        pause = min(pause * 2, LONGEST_PAUSE)

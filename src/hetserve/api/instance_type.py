@@ -20,7 +20,7 @@ class Price(ApiModel):
     )
 
 
-class Gpu(ApiModel):
+class GpuSpec(ApiModel):
     """The GPU that an instance of this type runs on."""
 
     product: str = Field(
@@ -71,7 +71,7 @@ class InstanceTypeSpec(ApiModel):
         },
     )
     resources: Resources | None = None
-    gpu: Gpu | None = Field(default=None, description="absent for CPU types")
+    gpu: GpuSpec | None = Field(default=None, description="absent for CPU types")
     max_instances: int | None = Field(
         default=None,
         ge=0,

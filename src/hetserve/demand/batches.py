@@ -21,16 +21,15 @@ LARGEST_BATCH: Final = 1000
 _FORMS: Final = "mixture, normal:MEAN,SD, lognormal:MU,SIGMA or the path of a CSV file"
 _BATCH_COLUMNS: Final = ("batch", "batch_bin")
 _WEIGHT_COLUMNS: Final = ("weight", "share", "probability")
-# Smaller shares are not drawn once in a billion queries.
+# Not drawn once in a billion queries.
 _NEGLIGIBLE: Final = 1e-12
 
 
 def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
     """Mix of batch sizes from its text form; normal ones are cut off below 1 and above `largest`.
 
-    A file has a column `batch` and, optionally, `weight` (or share, probability); without weights, each line is one
-    query. Raises ValueError naming the text, or file, line, column and value; UnreadableError if the file cannot be
-    read.
+    A file has a column `batch` and optionally `weight` (share, probability); without weights, each line is one query.
+    Raises ValueError, naming the text, or file, line, column and value; UnreadableError.
     """
     name, _, rest = text.partition(":")
     if text == "mixture":

@@ -14,20 +14,16 @@ _LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class BatchMix:
-    """Distribution of items per query: batches strictly increasing, shares that sum to one.
-
-    Shares are normalised: weights that sum to 1.0000003 would make 1 - f negative in the throughput bound (Kairos Eq.
-    14).
-    """
+    """Items per query: batches strictly increasing, shares normalised to sum 1 (Kairos Eq. 14 needs 1 - f >= 0)."""
 
     batches: tuple[int, ...]
     shares: tuple[float, ...]
 
     @classmethod
     def of(cls, weights: Iterable[tuple[int, float]]) -> Self:
-        """Mix from (batch, weight) pairs in any order; equal batches add up.
+        """Mix from (batch, weight) pairs; equal batches add up.
 
-        Raises ValueError for an empty mix, a batch below 1 or a weight that is not a positive finite number.
+        Raises ValueError for an empty mix, a batch below 1 or a weight that is not positive and finite.
         """
         total: dict[int, float] = {}
         for batch, weight in weights:
@@ -44,7 +40,6 @@ class BatchMix:
 
     @classmethod
     def single(cls, batch: int = 1) -> Self:
-        """Mix in which every query carries the same number of items."""
         return cls((batch,), (1.0,))
 
     @property
@@ -59,11 +54,10 @@ class BatchMix:
 
 
 def kairos_mixture() -> BatchMix:
-    """Batch sizes of Kairos's public artifact, as an exact distribution, rounded up to multiples of 10 (10 to 1000).
+    """Batch sizes of Kairos's public artifact as an exact distribution, in multiples of 10 from 10 to 1000.
 
-    Of 99 draws 8 are uniform on 1..99, 22 on 200..599, 5 on 600..999 (integers), and 64 log-normal(5.1, 0.2). A
-    log-normal draw outside 100..200 becomes a uniform integer of 190..199, so bin 200 is heavy. Source: generator of
-    boringlee24/hpdc23-kairos, which replays the trace of DeepRecSys.
+    Of 99 draws 8 are uniform on 1..99, 22 on 200..599, 5 on 600..999, and 64 log-normal(5.1, 0.2); one outside of
+    100..200 becomes a uniform integer of 190..199. Source: generator of boringlee24/hpdc23-kairos.
     """
     bins = dict.fromkeys(range(10, 1001, 10), 0.0)
     for draws, low, high in ((8, 1, 99), (22, 200, 599), (5, 600, 999)):

@@ -1,1 +1,1 @@
-"""Kubernetes objects as the API server writes them: one reader each for metadata, pods, nodes and what pods request."""
+"""Readers of Kubernetes objects: metadata, pods, nodes and what pods request."""

@@ -11,18 +11,18 @@ from hetserve.units import Seconds
 LONGEST_NAME: Final = 253
 _SHOWN: Final = 60
 MOST_ITEMS: Final = 1000
-"""Most entries of a list that are read one by one (containers with GPUs, gates, conditions); real lists have a few."""
+"""Entries of a list that are read one by one; real lists have a few."""
 LISTS: Final = (list, tuple)
-"""The types of a list; isinstance with a tuple costs half as much as with `list | tuple`."""
+"""For isinstance, which takes twice as long with `list | tuple`."""
 
 
 class InvalidObjectError(ValueError):
-    """A pod or node that cannot be read; the text names the field, the value and what would be right."""
+    """An object that cannot be read; the text names the field, the value and what would be right."""
 
 
 def mapping(value: object, *path: str) -> Mapping[str, Any]:
-    """The object at a path of fields; absent counts as empty."""
-    if type(value) is dict:  # as from JSON; isinstance of the abstract class costs ten times as much
+    """The object at a path of fields; absent: empty."""
+    if type(value) is dict:  # isinstance of the abstract class is ten times as slow
         return value
     if value is None:
         return {}
@@ -32,13 +32,12 @@ def mapping(value: object, *path: str) -> Mapping[str, Any]:
 
 
 def few(value: object, field: str) -> None:
-    """Raises InvalidObjectError for a list of more than MOST_ITEMS entries."""
     if isinstance(value, LISTS) and len(value) > MOST_ITEMS:
         raise InvalidObjectError(f"{field}: {len(value)} entries; at most {MOST_ITEMS} are read")
 
 
 def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
-    """A list of objects, however many; absent counts as empty."""
+    """A list of objects; absent: empty."""
     if value is None:
         return ()
     if not is_list_of_objects(value):
@@ -47,13 +46,13 @@ def objects(value: object, field: str) -> Sequence[Mapping[str, Any]]:
 
 
 def is_list_of_objects(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    if type(value) is list and set(map(type, value)) <= {dict}:  # as from JSON
+    if type(value) is list and set(map(type, value)) <= {dict}:
         return True
     return isinstance(value, LISTS) and all(isinstance(item, Mapping) for item in value)
 
 
 def text(value: object, field: str) -> str | None:
-    """A text; absent and empty are None."""
+    """A text; absent and empty: None."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -62,7 +61,7 @@ def text(value: object, field: str) -> str | None:
 
 
 def required(value: object, field: str) -> str:
-    """A text that must be there; it is kept as long as the pod is booked, so it must not be long."""
+    """A text that must be there and must not be long."""
     found = text(value, field)
     if found is None:
         raise InvalidObjectError(f"{field} is missing")
@@ -72,7 +71,7 @@ def required(value: object, field: str) -> str:
 
 
 def integer(value: object, field: str) -> int:
-    """A whole number; absent is 0."""
+    """A whole number; absent: 0."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool):
@@ -81,7 +80,7 @@ def integer(value: object, field: str) -> int:
 
 
 def timestamp(value: object, field: str) -> Seconds:
-    """Time of day in seconds; absent is 0."""
+    """Time of day in seconds; absent: 0."""
     if value is None:
         return Seconds(0.0)
     try:
@@ -91,7 +90,7 @@ def timestamp(value: object, field: str) -> Seconds:
 
 
 def short(value: object) -> str:
-    """A value as it may be shown in an error."""
+    """A value as errors show it."""
     if isinstance(value, str) and len(value) > _SHOWN:  # before repr: it may have megabytes
         value = value[:_SHOWN]
     elif isinstance(value, list | tuple | Mapping) and len(value) > _SHOWN:

@@ -1,4 +1,4 @@
-"""The metadata that objects of all kinds have: identity, labels, controller, deletion."""
+"""Metadata of all kinds: identity, labels, controller, deletion."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ RawObject = Mapping[str, Any]
 
 
 class OwnerReference(NamedTuple):
-    """The controller of an object."""
-
     kind: str
     name: str
     uid: str
 
 
 class KubernetesObject:
-    """An object whose fields are checked when they are read, so that a reader fails only for the fields it uses.
+    """An object whose fields are checked when they are read.
 
-    The constructor and all properties raise InvalidObjectError, naming the field and its value.
+    The constructor and all properties raise InvalidObjectError.
     """
 
     __slots__ = ("metadata", "spec", "status")
@@ -54,7 +52,7 @@ class KubernetesObject:
 
     @property
     def revision(self) -> str | None:
-        """The resourceVersion; None for an object that has none, as in a file."""
+        """The resourceVersion; None if absent, as in a file."""
         found = self.metadata.get("resourceVersion")
         return found if isinstance(found, str) else None
 
@@ -65,19 +63,18 @@ class KubernetesObject:
 
     @property
     def terminating(self) -> bool:
-        """Whether the deletion of the object has begun."""
         return self.metadata.get("deletionTimestamp") is not None
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls the object, as metav1.GetControllerOf finds it."""
+        """The controlling owner, as metav1.GetControllerOf finds it."""
         for owner in objects(self.metadata.get("ownerReferences"), "metadata.ownerReferences"):
             if owner.get("controller"):
                 return OwnerReference(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
         return None
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """The status condition of a type; empty if there is none."""
+        """The status condition of a type; empty if absent."""
         for condition in objects(self.status.get("conditions"), "status.conditions"):
             if condition.get("type") == kind:
                 return condition
@@ -85,14 +82,14 @@ class KubernetesObject:
 
 
 def uid_of(raw: RawObject) -> str:
-    """UID of any object; empty if it has none. Raises nothing."""
+    """UID of any object; empty if absent. Raises nothing."""
     metadata = raw.get("metadata")
     found = metadata.get("uid") if type(metadata) is dict or isinstance(metadata, Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def object_key(raw: RawObject) -> str:
-    """NAMESPACE/NAME of any object, to name it in a message. Raises nothing."""
+    """NAMESPACE/NAME of any object. Raises nothing."""
     metadata = raw.get("metadata")
     if type(metadata) is not dict and not isinstance(metadata, Mapping):
         return "None/None"

@@ -1,4 +1,4 @@
-"""A node: its labels and taints, and what new pods may have of it."""
+"""A node: labels, taints, and what pods may have of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
 class Taint(NamedTuple):
-    """A taint of a node; absent parts are empty."""
+    """Absent parts are empty."""
 
     key: str
     value: str = ""
@@ -22,12 +22,11 @@ class Taint(NamedTuple):
 
     @property
     def repels(self) -> bool:
-        """Whether the taint keeps pods off that do not tolerate it: PreferNoSchedule does not."""
+        """Whether the taint keeps pods off; PreferNoSchedule does not."""
         return self.effect in ("NoSchedule", "NoExecute")
 
     def is_tolerated_by(self, toleration: Mapping[str, Any]) -> bool:
-        """Kubernetes' rule (Toleration.ToleratesTaint): empty key with operator Exists is every taint, empty effect
-        every effect."""
+        """Toleration.ToleratesTaint: an empty key with Exists is every taint, an empty effect every effect."""
         if toleration.get("effect") not in (None, "", self.effect):
             return False
         key, exists = toleration.get("key"), toleration.get("operator") == "Exists"
@@ -37,7 +36,7 @@ class Taint(NamedTuple):
 
 
 class Node(KubernetesObject):
-    """A node as the API server writes it. As of every KubernetesObject, each field is checked when it is read."""
+    """A node as the API server writes it."""
 
     __slots__ = ()
 
@@ -56,12 +55,12 @@ class Node(KubernetesObject):
 
     @property
     def cpu(self) -> MilliCPU:
-        """CPU that pods may have. Raises ValueError for a quantity that is none."""
+        """CPU for pods. Raises ValueError for a wrong quantity."""
         return quantity_to_millicpu(str(self._allocatable.get("cpu", "0")))
 
     @property
     def memory(self) -> MiB:
-        """Memory that pods may have. Raises as `cpu` does."""
+        """Memory for pods. Raises as `cpu`."""
         return quantity_to_mib(str(self._allocatable.get("memory", "0")))
 
     @property

@@ -16,13 +16,12 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class Pod(KubernetesObject):
-    """A pod as the API server writes it. As of every KubernetesObject, each field is checked when it is read."""
+    """A pod as the API server writes it."""
 
     __slots__ = ()
 
     @property
     def node(self) -> str | None:
-        """Name of the node that the pod is bound to."""
         return text(self.spec.get("nodeName"), "spec.nodeName")
 
     @property
@@ -31,12 +30,11 @@ class Pod(KubernetesObject):
 
     @property
     def finished(self) -> bool:
-        """Whether the pod has ended: it holds nothing any more."""
         return self.phase in FINISHED
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """Names of the scheduling gates in their order, by which a patch finds one."""
+        """Names of the scheduling gates, in their order."""
         found = self.spec.get("schedulingGates")
         return (
             () if found is None else tuple([str(gate.get("name")) for gate in objects(found, "spec.schedulingGates")])
@@ -52,7 +50,7 @@ class Pod(KubernetesObject):
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """All containers, then the init containers."""
+        """Containers, then init containers."""
         return [container for field in CONTAINERS for container in objects(self.spec.get(field), field)]
 
     @property
@@ -61,7 +59,7 @@ class Pod(KubernetesObject):
 
     @property
     def names_gpu(self) -> bool:
-        """Whether a container names a resource of ours: then the scheduler calls the extender for the pod."""
+        """Whether a container names a resource of ours, so that the scheduler calls the extender."""
         return resources.names_gpu(self.spec)
 
     @property
@@ -74,9 +72,9 @@ class Pod(KubernetesObject):
 
 
 class PodOutline:
-    """The few facts that are known even of a pod that cannot be read. Raises nothing.
+    """Facts known even of a pod that cannot be read. Raises nothing.
 
-    A part of the wrong type counts as absent; names and texts are cut to LONGEST_NAME characters.
+    A part of the wrong type counts as absent; texts are cut to LONGEST_NAME characters.
     """
 
     __slots__ = ("metadata", "spec", "status")
@@ -89,7 +87,7 @@ class PodOutline:
 
     @property
     def uid(self) -> str:
-        """The UID; NAMESPACE/NAME if it is absent."""
+        """The UID; NAMESPACE/NAME if absent."""
         return _cut(self.metadata.get("uid")) or f"{_cut(self.metadata.get('namespace'))}/{self.name}"
 
     @property
@@ -106,12 +104,12 @@ class PodOutline:
 
     @property
     def revision(self) -> str:
-        """The resourceVersion; empty if it is absent."""
+        """The resourceVersion; empty if absent."""
         return _cut(self.metadata.get("resourceVersion"))
 
     @property
     def node(self) -> str:
-        """Name of the node; empty if the pod is on none."""
+        """Name of the node; empty if unbound."""
         return _cut(self.spec.get("nodeName"))
 
     @property
@@ -120,12 +118,11 @@ class PodOutline:
 
     @property
     def gated(self) -> bool:
-        """Whether any scheduling gate holds the pod: the API server refuses to bind it."""
+        """Whether any scheduling gate holds the pod."""
         return bool(self.spec.get("schedulingGates"))
 
     @property
     def gates(self) -> frozenset[str]:
-        """Names of the scheduling gates."""
         found = self.spec.get("schedulingGates")
         gates = found if isinstance(found, list | tuple) else ()
         return frozenset(str(gate.get("name")) for gate in gates if isinstance(gate, Mapping))

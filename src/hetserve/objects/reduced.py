@@ -1,7 +1,4 @@
-"""A pod cut down to the fields that placement reads of it: `Pod` reads the same from it, wrong types included.
-
-A field that is not as Kubernetes writes it stays as it is, so that reading it fails with the same words.
-"""
+"""A pod cut down to the fields that placement reads. Fields of wrong types stay, so that reading them fails alike."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ _PREFIX: Final = f"{names.GROUP}/"
 
 
 def reduced_pod(raw: RawObject) -> dict[str, Any]:
-    """The part of a pod that placement reads, without its resourceVersion."""
     made: dict[str, Any] = {}
     for key, part in (("metadata", _metadata), ("spec", _spec), ("status", _status)):
         _put(made, raw, key, part)
@@ -45,7 +41,7 @@ def _spec(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _containers(found: Any) -> Any:
-    """Containers that name a resource which gives GPUs, or whose resources cannot be read; the others count nothing."""
+    """Containers that name a resource which gives GPUs, or whose resources cannot be read."""
     if not is_list_of_objects(found):
         return found
     reduced = [_container(item) for item in found]
@@ -68,7 +64,7 @@ def _resources(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {"phase": raw["phase"]} if "phase" in raw else {}
     found: Any = raw.get("conditions")
-    if isinstance(found, LISTS) and len(found) > MOST_ITEMS:  # too many are not read; their number stays
+    if isinstance(found, LISTS) and len(found) > MOST_ITEMS:  # too many are not read
         found = [{}] * len(found)
     elif is_list_of_objects(found):
         scheduled = [item for item in found if item.get("type") == "PodScheduled"]

@@ -1,4 +1,4 @@
-"""What a pod requests, counted as Kubernetes counts it (component-helpers, PodRequests): CPU, memory, GPUs."""
+"""What a pod requests of CPU, memory and GPUs, counted as Kubernetes does (component-helpers, PodRequests)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mappi
 from hetserve.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
 
 MAX_MIB: Final = 1 << 27
-"""128 TiB: more than any GPU, and small enough that sums stay far inside 64 bits."""
+"""128 TiB: more than any GPU; sums stay within 64 bits."""
 MAX_GPUS_PER_NODE: Final = 128
-"""16 GPUs of 7 MIG instances each are 112. A pod is booked on each GPU that it names, so the number is limited."""
+"""16 GPUs of 7 MIG instances are 112."""
 _LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
 _KINDS: Final = ("requests", "limits")
 _LONGEST: Final = 64
@@ -22,15 +22,14 @@ _LARGEST_QUANTITY: Final = (1 << 63) - 1
 _UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
 _GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
 CONTAINERS: Final = ("containers", "initContainers")
-"""Fields of a pod's spec that list containers."""
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
 _MOST_KEPT: Final = 8
 _LONGEST_KEPT: Final = 80
-"""Resources of NVIDIA's plugin that are kept of a pod, and their characters; a tenant may name hundreds."""
+"""Resources of NVIDIA's plugin kept of a pod, and their characters; a tenant may name hundreds."""
 
 
 class GpusRequested(NamedTuple):
-    """What a pod requests of GPUs: MiB on each, their number, and a few names of NVIDIA device plugin resources."""
+    """MiB on each GPU, their number, and resources of NVIDIA's device plugin."""
 
     memory: MiB = MiB(0)
     gpus: int = 0
@@ -38,12 +37,12 @@ class GpusRequested(NamedTuple):
 
 
 def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
-    """All that a pod's containers request of GPUs. Raises InvalidObjectError as `peak` does."""
+    """What a pod's containers request of GPUs. Raises InvalidObjectError as `peak`."""
     for field in CONTAINERS:
         if (found := spec.get(field)) and isinstance(found, LISTS) and len(found) > MOST_ITEMS:
             spec = {**spec, field: _that_matter(found, field)}
     named = [name for name in set[str]().union(*_resources(spec)) if name.startswith(_GIVERS)]
-    if not named:  # as for most pods of a cluster
+    if not named:
         return GpusRequested()
     return GpusRequested(
         gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
@@ -53,19 +52,19 @@ def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
 
 
 def gpu_memory(spec: Mapping[str, Any]) -> MiB:
-    """MiB that a pod needs on each of its GPUs. Raises InvalidObjectError as `peak` does."""
+    """MiB that a pod needs on each of its GPUs. Raises as `peak`."""
     return MiB(peak(spec, names.RESOURCE_GPU_MEMORY))
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int:
-    """Number of GPUs that a pod requests by number; 0 if it names none. Raises InvalidObjectError as `peak` does."""
+    """Number of GPUs that a pod requests; 0 if it names none. Raises as `peak`."""
     return peak(spec, names.RESOURCE_GPU)
 
 
 def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> int:
     """CPU [millicores] or memory [MiB] that a pod requests.
 
-    A request of the pod as a whole replaces those of its containers. The overhead of its RuntimeClass is added.
+    A request of the pod as a whole replaces those of its containers; the overhead of its RuntimeClass is added.
     """
     total = _host_amount(spec, resource)
     if total is None:
@@ -74,12 +73,12 @@ def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> in
 
 
 def names_gpu(spec: Mapping[str, Any]) -> bool:
-    """Whether any container names a resource of ours, even 0 of it: then the scheduler calls the extender."""
+    """Whether a container names a resource of ours, even 0 of it."""
     return any(name in _UNIT for resources in _resources(spec) for name in resources)
 
 
 def may_have_gpus(spec: Mapping[str, Any]) -> bool:
-    """Whether a container names what gives GPUs, even 0 of it, or cannot be read: it may name anything."""
+    """Whether a container names what gives GPUs, even 0 of it, or cannot be read."""
     try:
         return any(gives_gpus(name) for resources in _resources(spec) for name in resources)
     except InvalidObjectError:
@@ -87,21 +86,20 @@ def may_have_gpus(spec: Mapping[str, Any]) -> bool:
 
 
 def gives_gpus(resource: str) -> bool:
-    """Whether a resource is ours, or one of those that NVIDIA's device plugin gives."""
+    """Whether a resource is ours or NVIDIA's device plugin's."""
     return resource.startswith(_GIVERS) and (not resource.startswith(names.NVIDIA) or of_device_plugin(resource))
 
 
 def of_device_plugin(resource: str) -> bool:
-    """Whether NVIDIA's device plugin gives the resource: it chooses the GPUs itself, and no API says which."""
+    """Whether NVIDIA's device plugin gives the resource and chooses the GPUs; no API says which."""
     return resource in _PLUGIN or resource.startswith(names.RESOURCE_NVIDIA_MIG)
 
 
 def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], int]) -> int:
-    """Most that a pod's containers request at any time, as Kubernetes counts it (component-helpers, PodRequests).
+    """Most that a pod's containers request at any time (component-helpers, PodRequests).
 
-    `amount` is what one container requests. Containers and sidecars (init containers with restartPolicy Always) run
-    together and are summed. Any other init container runs alone beside the sidecars started before it, so only the
-    largest of them matters. Raises InvalidObjectError for containers that are no list of objects.
+    `amount`: of one container. Containers and sidecars are summed. Other init containers run alone beside the sidecars
+    started before: the largest matters. Raises InvalidObjectError for containers that are no list of objects.
     """
     running = sidecars = most = 0
     for container in objects(spec.get("containers"), "containers"):
@@ -116,10 +114,9 @@ def most_at_once(spec: Mapping[str, Any], amount: Callable[[Mapping[str, Any]], 
 
 
 def peak(spec: Mapping[str, Any], resource: str) -> int:
-    """Most of a resource of ours that a pod needs at any time, on each of its GPUs or in GPUs.
+    """Most of a resource of ours that a pod needs at any time; a RuntimeClass's overhead holds no GPU.
 
-    The overhead of a RuntimeClass is for sandboxes, which hold no GPU, so it does not count. Raises InvalidObjectError
-    for a text that is no quantity, and for more than any node has.
+    Raises InvalidObjectError for a wrong quantity, and for more than any node has.
     """
     total = most_at_once(spec, lambda container: _amount(container, resource))
     if total > _LARGEST[resource]:
@@ -129,7 +126,7 @@ def peak(spec: Mapping[str, Any], resource: str) -> int:
 
 
 def _host_amount(asking: Mapping[str, Any], resource: str) -> int | None:
-    """What a container, or a pod as a whole, requests; None if it does not say."""
+    """What a container or a pod requests; None if it does not say."""
     return _host_quantity(mapping(asking.get("resources"), "resources").get("requests"), resource)
 
 
@@ -145,12 +142,12 @@ def _host_quantity(amounts: object, resource: str) -> int | None:
 def _host_number(text: str, resource: str) -> int:
     try:
         return int(quantity_to_millicpu(text) if resource == "cpu" else quantity_to_mib(text))
-    except ValueError:  # such as 1e9999999, for which Kubernetes counts the largest number that it has
+    except ValueError:  # such as 1e9999999: Kubernetes counts its largest number
         return _LARGEST_QUANTITY
 
 
 def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Requests and limits of every container, as they are written."""
+    """Requests and limits of every container."""
     found = []
     for field in CONTAINERS:
         for container in objects(spec.get(field), field):
@@ -163,7 +160,7 @@ def _resources(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
-    """Of very many containers those that may have GPUs. Raises InvalidObjectError if these are too many."""
+    """Of very many containers, those that may have GPUs. Raises InvalidObjectError if still too many."""
     found = [container for container in objects(value, field) if may_have_gpus({field: (container,)})]
     if len(found) > MOST_ITEMS:
         raise InvalidObjectError(f"{field}: {len(found)} that may have GPUs; at most {MOST_ITEMS} are read")
@@ -171,10 +168,9 @@ def _that_matter(value: object, field: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _through(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Resources of NVIDIA's device plugin that a container requests some of, in the order of their names.
+    """Resources of NVIDIA's device plugin that a container requests, by name.
 
-    Init containers count: what the kubelet gives to one stays the pod's until it ends. An amount that cannot be read
-    counts as some.
+    Init containers count: their GPUs stay the pod's. An unreadable amount counts.
     """
     named = ((name, amount) for resources in _resources(spec) for name, amount in resources.items())
     found = {name[:_LONGEST_KEPT] for name, amount in named if of_device_plugin(name) and not _is_zero(amount)}
@@ -195,7 +191,7 @@ def _amount(container: Mapping[str, Any], resource: str) -> int:
         value = mapping(resources.get(kind), "containers.resources", kind).get(resource)
         if value is not None:
             written = str(value)
-            if len(written) > _LONGEST:  # numbers that were read once are kept
+            if len(written) > _LONGEST:
                 raise InvalidObjectError(f"{resource}: {short(written)} has more than {_LONGEST} characters")
             return _whole_number(written, resource)
     return 0

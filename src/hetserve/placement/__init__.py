@@ -1,8 +1,4 @@
-"""Which GPUs a pod gets: inventory, ledger, policies with model anti-affinity, fair queues.
-
-`Ledger` holds who has what, `decide` picks GPUs for a request over the ledger's index, `next_round` picks
-which waiting pods come next, and `check.violations` proves a cluster without sharing code with any of them.
-"""
+"""Which GPUs a pod gets: `Ledger` holds bookings, `decide` picks GPUs, `next_round` picks waiting pods."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Independent check of GPU assignments in the raw objects of a cluster.
-
-Shares no code with the ledger nor with the readers in `hetserve.objects`: it would repeat their errors instead of
-finding them. Used by tests, by scenarios on a real control plane and by the extender's drift check.
-"""
+"""Independent check of GPU assignments in raw objects; shares no code with the ledger or `hetserve.objects`."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 102
 
 @dataclass(frozen=True, slots=True)
 class GpuHolding:
-    """What a pod's annotations say it holds of one GPU; `shares_model`: it may share the GPU with its own model."""
+    """What a pod holds of one GPU by its annotations; `shares_model`: it may share the GPU with its own model."""
 
     namespace: str
     name: str
@@ -38,10 +34,10 @@ class GpuHolding:
 
 
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
-    """Everything wrong with GPU assignments: over-committed GPUs, whole GPUs shared, one model twice, unknown GPUs.
+    """Errors of GPU assignments: over-committed or shared whole GPUs, a model twice, unknown GPUs, GPUs of both
+    sources.
 
-    Also a GPU of ours on a node where a device plugin gives GPUs, because it may be the same one. `pods` and `nodes`
-    are objects as the API server writes them. Finished pods hold nothing.
+    `pods` and `nodes`: as the API server writes them.
     """
     capacity = gpu_capacity(nodes)
     on_gpu: dict[Place, list[GpuHolding]] = defaultdict(list)
@@ -66,7 +62,7 @@ def _given_twice(pods: Iterable[RawObject], with_ours: Collection[str]) -> Itera
 
 
 def plugged(pod: RawObject) -> str:
-    """The resource by which NVIDIA's device plugin gives GPUs to a bound pod; empty if it gives none."""
+    """Resource by which NVIDIA's device plugin gives GPUs to a bound pod; empty: none."""
     spec = pod.get("spec") or {}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
         return ""
@@ -91,7 +87,7 @@ def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Ite
 
 
 def unsaid(pod: RawObject) -> str:
-    """What a bound pod that asks for GPUs fails to say about where it runs; empty if it names enough GPUs."""
+    """Why a bound pod does not name enough GPUs; empty if it does."""
     spec = pod.get("spec") or {}
     finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     memory, gpus = (_asked(spec, resource) for resource in (names.RESOURCE_GPU_MEMORY, names.RESOURCE_GPU))
@@ -103,7 +99,7 @@ def unsaid(pod: RawObject) -> str:
 
 
 def _names(pod: RawObject) -> tuple[str, ...]:
-    """GPUs that a pod's annotation names, each once, without blanks; none if no node could have them all."""
+    """Distinct GPUs that a pod's annotation names; none if no node could have them all."""
     annotations = pod["metadata"].get("annotations") or {}
     text = annotations.get(names.ANNOTATION_GPU, "")
     if len(text) > _MOST_GPUS * (_LONGEST_ID + 1) or text.count(",") >= _MOST_GPUS:
@@ -113,10 +109,7 @@ def _names(pod: RawObject) -> tuple[str, ...]:
 
 
 def gpu_capacity(nodes: Iterable[RawObject]) -> dict[Place, int]:
-    """MiB of every GPU by (node name, GPU id), from the nodes' annotation or labels.
-
-    Raises ValueError for a node whose GPUs cannot be read.
-    """
+    """MiB of every GPU by (node name, GPU id). Raises ValueError for a node that cannot be read."""
     capacity: dict[Place, int] = {}
     for node in nodes:
         metadata = node["metadata"]
@@ -166,7 +159,7 @@ def _labelled(labels: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
-    """One entry per pod and GPU that it holds by its annotations."""
+    """One entry per pod and GPU."""
     found = []
     for pod in _holders(pods):
         metadata = pod["metadata"]
@@ -197,7 +190,7 @@ def _holders(pods: Iterable[RawObject]) -> Iterator[RawObject]:
 
 
 def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
-    """Pods whose annotations name another number of GPUs, or of MiB, than their containers ask for."""
+    """Pods whose annotations name another number of GPUs, or of MiB, than their containers request."""
     for pod in _holders(pods):
         metadata, asked = pod["metadata"], max(_asked(pod["spec"], names.RESOURCE_GPU), 1)
         for key in (names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY):
@@ -213,7 +206,7 @@ def _wants_whole(spec: RawObject) -> bool:
 
 
 def _asked(spec: RawObject, resource: str) -> int:
-    """Sum over containers and sidecars; reads whole numbers only, and ignores other init containers."""
+    """Sum over containers and sidecars."""
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     limits = [(c.get("resources") or {}).get("limits") or {} for c in [*(spec.get("containers") or ()), *sidecars]]
     return sum(_number(str(limit.get(resource, 0))) for limit in limits)

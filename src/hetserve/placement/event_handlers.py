@@ -1,4 +1,4 @@
-"""Handlers of the watches: a list replaces the known pods or nodes, an event changes one; bad objects raise nothing."""
+"""Handlers of the watches: a list replaces the known objects, an event changes one; bad objects raise nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PodSink:
-    """Pods from the watch."""
-
     placer: Placer
 
     def replace(self, objects: Sequence[RawObject]) -> None:
@@ -32,8 +30,6 @@ class PodSink:
 
 @dataclass(slots=True)
 class NodeSink:
-    """Nodes from the watch."""
-
     placer: Placer
 
     def replace(self, objects: Sequence[RawObject]) -> None:
@@ -57,7 +53,7 @@ class NodeSink:
 
 
 def _node(raw: RawObject) -> NodeInventory:
-    """Inventory of a node; any error of reading it becomes its problem."""
+    """Inventory of a node; an error becomes its problem."""
     try:
         return parse_node(raw)
     except Exception as error:

@@ -1,7 +1,6 @@
 """The state machine of placement: watches update it, the scheduler's verbs ask it.
 
-Everything is synchronous and the only clock is injected: on one event loop each call is atomic without a lock, and the
-same code runs behind the scheduler, in a replay and in the model check.
+Synchronous, with an injected clock: on one event loop each call is atomic.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ from hetserve.units import Seconds
 log = logging.getLogger(__name__)
 
 VERIFY_AFTER: Final = 75.0
-"""Seconds after which a bind that the watch has not shown is looked up: the API server gives a request 60 s,
-so by then one whose answer was lost has either landed or never will."""
+"""Seconds after which an unconfirmed bind is looked up; the API server ends a request after 60 s."""
 _IN_DOUBT: Final = "the pod has changed while an earlier bind of it to node {} may still land; that is looked up first"
 
 
 class Mode(Enum):
-    """Who picks the node: filter, which reserves its GPUs, or the scheduler, by our scores (nothing is reserved)."""
+    """Who picks the node: filter, with a reservation, or the scheduler, by our scores."""
 
     DECIDE = "decide"
     SCORE = "score"
@@ -42,7 +40,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FilterOutcome:
-    """Answer to filter: the nodes that pass, and why the others do not; `decision`: what was chosen, in mode DECIDE."""
+    """Nodes that pass, and why the others do not; `decision`: in mode DECIDE."""
 
     passed: tuple[str, ...] = ()
     refusals: tuple[NodeRefusal, ...] = ()
@@ -53,9 +51,8 @@ class FilterOutcome:
 class Placer:
     """The ledger of bound pods, the pods without a node, and the decisions about them.
 
-    `clock` is monotonic; `hold`: how long a reservation lasts [s]. `on_pod` is called with the UID of every pod that
-    changed in `pods`, `on_change` after every change that can let a waiting pod go on, `on_expired` with the number of
-    reservations that ended unused.
+    `clock`: monotonic. `hold`: life of a reservation [s]. `on_pod`: called with the UID of every changed pod;
+    `on_change`: after every change that can help a waiting pod; `on_expired`: with the number of unused reservations.
     """
 
     clock: Callable[[], Seconds]
@@ -65,10 +62,10 @@ class Placer:
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
     unreadable: dict[str, PodProblem] = field(default_factory=dict)
-    """Pods that cannot be read, by namespace/name."""
+    """By namespace/name."""
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
     _logged: dict[str, PodProblem] = field(default_factory=dict)
-    """Problems of `unreadable` that are logged already: each is logged once, however often the pod is seen."""
+    """Problems of `unreadable` that are logged."""
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
@@ -76,10 +73,10 @@ class Placer:
     # Verbs
 
     def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
-        """The one node for a pod, reserved, or (mode score) every node that can take it.
+        """The one node for a pod, reserved, or (mode SCORE) every node that can take it.
 
-        Ends an earlier reservation of the pod in any case. Raises ValueError for a pod that cannot be read, LedgerError
-        while a bind of the pod to a node that is not offered is under way.
+        Ends an earlier reservation of the pod. Raises ValueError for a pod that cannot be read, LedgerError while the
+        pod is being bound to a node that is not offered.
         """
         request = self._request(raw)
         if not request.needs_gpu:
@@ -99,9 +96,8 @@ class Placer:
         return FilterOutcome(passed=(decision.chosen.node,), decision=decision)
 
     def prioritize(self, raw: RawObject, offered: Sequence[str]) -> Mapping[str, int]:
-        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest.
-
-        Raises ValueError for a pod that cannot be read.
+        """Scores 0 to 10 of the offered nodes; the node that a pod holds has the highest. Raises ValueError as
+        `filter`.
         """
         request = parse_pod(raw).placeable()
         if not request.needs_gpu:
@@ -113,10 +109,10 @@ class Placer:
         return found
 
     def fix_gpus(self, request: GpuRequest, node: str) -> Booking:
-        """Book GPUs of `node` for a bind that starts now: the reserved ones, else the best by the same rule.
+        """Books GPUs of `node` for a bind that starts now: the reserved ones, else the best.
 
-        `request` is the pod as it is now; if it has changed since filter, its GPUs are chosen again. Raises
-        LedgerError, with the reason that filter would give, if the node cannot take the pod any more.
+        `request`: the pod now; a changed one gets new GPUs. Raises LedgerError, with filter's reason, if the node
+        cannot take the pod.
         """
         now = self._expire()
         held = self.ledger.booking(request.uid)
@@ -136,10 +132,10 @@ class Placer:
         return self.ledger.begin_bind(request.uid)
 
     def changed(self, raw: RawObject) -> str:
-        """Why a pod, as it was just read, cannot have the GPUs that are booked for it; empty if it can."""
+        """Why a pod, as just read, cannot have its booked GPUs; empty if it can."""
         try:
             request = parse_pod(raw).placeable()
-        except Exception as error:  # as for the watch
+        except Exception as error:
             return str(error)
         held = self.ledger.booking(request.uid)
         if (held.request.claim == request.claim) if held is not None else not request.needs_gpu:
@@ -147,7 +143,7 @@ class Placer:
         return "the pod has changed since its GPUs were chosen; they are chosen again"
 
     def overdue(self) -> tuple[Booking, ...]:
-        """Unconfirmed binds whose pods must be read now; ends reservations past their time."""
+        """Unconfirmed binds whose pods must be read now; ends overdue reservations."""
         ended, overdue = self.ledger.expire(self.clock())
         if ended:
             self.on_expired(len(ended))
@@ -160,7 +156,7 @@ class Placer:
         key = object_key(raw)
         try:
             pod = view_of(raw)
-        except Exception as error:  # whatever one pod raises must not end the watch of all
+        except Exception as error:  # one pod must not end the watch
             self._note_unreadable(key, raw, str(error))
             if (held := stuck(raw, str(error))) is not None:
                 self._at_gate[key] = held
@@ -170,11 +166,11 @@ class Placer:
         return pod
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """Update from a pod as it is now. A bound pod that cannot be read still closes its node."""
+        """Updates from a pod. A bound pod that cannot be read closes its node."""
         pod = self.read(raw)
         seen = pod or unread_pod(raw)
         if seen is None:
-            self.on_change()  # the queue posts an event about a pod that is stuck at our gate
+            self.on_change()  # for a pod stuck at our gate
             return None
         self.ledger.observe(seen)
         known = self.pods.pop(seen.uid, None)
@@ -187,15 +183,12 @@ class Placer:
         return pod
 
     def believe(self, pod: PodView) -> None:
-        """Update from an answer that the watch may have overtaken; the pod is looked up again if the watch is silent.
-
-        A booking confirmed by such an answer alone would outlive a pod whose deletion the watch has already reported.
-        """
+        """Updates from an answer that the watch may have overtaken; looks the pod up if the watch stays silent."""
         self.ledger.observe(pod, Seconds(self.clock() + VERIFY_AFTER))
         self.on_change()
 
     def observe_all(self, objects: Sequence[RawObject]) -> None:
-        """Update from a complete list of pods, in place of the known ones."""
+        """Updates from a complete list of pods."""
         self.unreadable.clear()
         taken, same = changed_pods(objects, self.ledger.bookings())
         ahead = ((raw, raw.view if isinstance(raw, ReducedPod) else None) for raw in taken)
@@ -211,7 +204,6 @@ class Placer:
         self.on_change()
 
     def forget(self, uid: str) -> None:
-        """Remove a pod that is gone."""
         known = self.pods.pop(uid, None)
         if known is not None:
             self.on_pod(uid)
@@ -219,16 +211,15 @@ class Placer:
             self.on_change()
 
     def stuck(self) -> tuple[Stuck, ...]:
-        """Pods at our gate that cannot be read, by name; only a change of the pod helps."""
+        """Pods at our gate that cannot be read, by name."""
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that does not add up; `problem_lines` orders and words it."""
         return (*self.ledger.problems(), *self.unreadable.values())
 
     def _note_unreadable(self, key: str, raw: RawObject, why: str) -> None:
-        """Record, and log once, that a pod cannot be read, and the node that it closes."""
+        """Records, and logs once, that a pod cannot be read."""
         bound = unread_pod(raw)
         closed = bound.node if bound is not None and bound.holds and not bound.finished else None
         self.unreadable[key] = problem = PodProblem(PodProblemKind.UNREADABLE, key, closed or "", text=why)
@@ -237,7 +228,7 @@ class Placer:
             log.warning("%s", problem_text(problem))
 
     def _expire(self) -> Seconds:
-        """End reservations past their time; binds to look up stay due for `overdue`."""
+        """Ends overdue reservations; binds stay due for `overdue`."""
         now = self.clock()
         ended, overdue = self.ledger.expire(now)
         for booking in overdue:
@@ -247,10 +238,7 @@ class Placer:
         return now
 
     def _good(self, held: Booking) -> bool:
-        """Whether a reservation still holds: node open, GPUs not over-used, accepted, and without the pod's model.
-
-        A GPU that became unhealthy has ended the reservation already.
-        """
+        """Whether a reservation still holds: node open, GPUs not over-used, accepted, without the pod's model."""
         if held.state is not State.RESERVED:
             return False
         index, request = self.ledger.index, held.request
@@ -264,7 +252,7 @@ class Placer:
         return True
 
     def _request(self, raw: RawObject) -> GpuRequest:
-        """What a pod asks for; where that cannot be read, its reservation ends before the error is raised."""
+        """Request of a pod; an error ends its reservation."""
         try:
             return self._view(raw).placeable()
         except Exception:
@@ -274,10 +262,9 @@ class Placer:
             raise
 
     def _view(self, raw: RawObject) -> PodView:
-        """A pod that the scheduler brings: as the watch has told it, where that is the same version.
+        """View of a pod that the scheduler sends: the watch's, if of the same version.
 
-        What a placement log writes has no versions, so there it is always what the call brings: the log may begin
-        after the watch told of the pod. Raises ValueError for a pod that cannot be read.
+        Placement logs have no versions, so a replay always parses the call's pod. Raises ValueError.
         """
         known = self.pods.get(uid_of(raw))
         if known is None or known.revision is None or known.revision != KubernetesObject(raw).revision:
@@ -290,7 +277,7 @@ def _keep(pod: PodView) -> bool:
 
 
 def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:
-    """A pod whose bind has begun keeps its node: the first request may still land at the API server."""
+    """A pod keeps its node once its bind has begun: the first request may still land."""
     if held.node in offered:
         return FilterOutcome(passed=(held.node,))
     text = f"pod is bound or being bound to node {held.node}, which is not offered"

@@ -1,8 +1,4 @@
-"""Values that are made many times per pod: frozen by the type checker, not at run time.
-
-A frozen dataclass sets each field by `object.__setattr__`, which takes two and a half times as long; every line that
-touches one of ours is type-checked, tests included. They compare and hash by their fields as frozen ones do.
-"""
+"""Frozen values that only the type checker freezes: a frozen dataclass takes 2.5 times as long to make."""
 
 from __future__ import annotations
 

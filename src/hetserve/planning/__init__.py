@@ -1,4 +1,4 @@
-"""Planning: from one service's problem to instance counts per type, explained and checked."""
+"""From one service's problem to instances per type, explained and checked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Independent check of a plan before it is applied. It shares no code with the planners, on purpose.
+"""Independent check of a plan; shares no code with the planners.
 
-Sums are exact (integers and fractions). A latency may exceed the SLO by 1e-9 of it (floating point); a capacity may
-fall short of the load by 1e-6 of it (the feasibility limit of MILP solvers).
+Sums are exact. Tolerances: 1e-9 of the SLO (floating point), 1e-6 of the load (MILP solvers).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _LOAD_SLACK = Fraction(1, 1_000_000)
 
 
 def violations(problem: Problem, plan: Plan) -> tuple[str, ...]:
-    """Promises that a feasible plan breaks, one sentence each; empty if the plan may be applied."""
+    """Promises that a feasible plan breaks, one sentence each."""
     if [name for name, _ in plan.counts] != [option.name for option in problem.types]:
         return (f"counts name {[name for name, _ in plan.counts]}, the problem has {[o.name for o in problem.types]}",)
     held = [(option, count) for option, (_, count) in zip(problem.types, plan.counts, strict=True)]
@@ -64,7 +63,7 @@ def _pool_violations(problem: Problem, held: list[tuple[TypeOption, int]]) -> It
 
 
 def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
-    """MaxThroughput: some type serves every batch, and every type serves at least the smallest."""
+    """MaxThroughput: some type serves every batch, every type the smallest."""
     limit = problem.slo.latency * (1 + _LATENCY_SLACK)
     everything = False
     for option, count in held:
@@ -81,7 +80,7 @@ def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]
 
 
 def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
-    """MinCost: every type keeps the SLO at every batch, and together they carry the load, if there is one."""
+    """MinCost: every type keeps the SLO at every batch; together they carry the load."""
     limit = problem.slo.latency * (1 + _LATENCY_SLACK)
     capacity = Fraction(0)
     for option, count in held:

@@ -1,7 +1,4 @@
-"""All configurations within a budget, counted or enumerated without a Python loop.
-
-Money is integer micro-dollars, so a configuration that costs exactly the budget is included.
-"""
+"""All configurations within a budget, counted or enumerated without a Python loop."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _GRID = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One type of a configuration: price of an instance (micro-dollars/h), least and most instances."""
+    """One type: price of an instance (micro-dollars/h), least and most instances."""
 
     price: int
     least: int = 0
@@ -26,10 +23,10 @@ class Dimension:
 
 
 def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: int = _GRID) -> float:
-    """Number of configurations that cost at most `budget`, without enumerating them.
+    """Number of configurations that cost at most `budget`.
 
-    Exact up to 2**53 if the budget divided by the prices' common divisor is at most `grid`. Otherwise prices are
-    rounded down to that many steps, which counts slightly too many.
+    Exact up to 2**53 if the budget has at most `grid` steps of the prices' common divisor; else prices are rounded
+    down, which counts slightly too many.
     """
     left = budget - sum(d.price * d.least for d in dimensions)
     if left < 0 or any(d.most is not None and d.most < d.least for d in dimensions):
@@ -46,9 +43,9 @@ def count_configurations(dimensions: tuple[Dimension, ...], budget: int, grid: i
 
 
 def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.float64]:
-    """Ways to spend each amount after up to `most` instances at `price` units are added."""
+    """Ways to spend each amount with up to `most` more instances at `price` units."""
     if most <= 0 or price >= len(ways):
-        return ways  # none is affordable, and the table would be as wide as its price
+        return ways  # none is affordable
     rows = -(-len(ways) // price)
     table = np.zeros(rows * price)
     table[: len(ways)] = ways

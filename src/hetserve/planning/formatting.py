@@ -1,4 +1,4 @@
-"""Text forms of quantities and next steps, the same in conditions and on the terminal."""
+"""Text forms of quantities and next steps."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from hetserve.units import format_money
 
 
 def qps_text(qps: float) -> str:
-    """Rate with its unit: one decimal from 10 q/s on, three significant digits below."""
+    """One decimal from 10 q/s on, three significant digits below."""
     return f"{qps:.1f} q/s" if abs(qps) >= 10 else f"{qps:.3g} q/s"
 
 
 def money_text(micro: int) -> str:
-    """Price with its unit: 2463000 -> ``2.463 $/h``, 300000 -> ``0.3 $/h``."""
+    """2463000 -> ``2.463 $/h``, 300000 -> ``0.3 $/h``."""
     return f"{format_money(micro).rstrip('0').rstrip('.')} $/h"
 
 
 def latency_text(seconds: float) -> str:
-    """Latency with its unit, in ms below ten seconds, without an exponent: 0.35 -> ``350 ms``."""
+    """In ms below ten seconds, without an exponent: 0.35 -> ``350 ms``."""
     if seconds >= 1000:
         return f"{seconds:,.0f} s"
     return f"{seconds * 1e3:.4g} ms" if seconds < 10 else f"{seconds:.4g} s"
 
 
 def share_text(share: float) -> str:
-    """Share in percent: 0.8334 -> ``83.3 %``."""
+    """0.8334 -> ``83.3 %``."""
     return f"{share * 100:.3g} %"
 
 
 def difference_text(qps: float, cost: int, what: str) -> str:
     """Comparison with an alternative: ``5.3 q/s less bound for 0.0174 $/h more``.
 
-    qps and cost: the alternative's minus the chosen one's. what: ``bound`` or ``capacity``.
+    qps, cost: the alternative's minus the chosen one's. what: ``bound`` or ``capacity``.
     """
     rate = f"the same {what}" if abs(qps) < 1e-9 else f"{qps_text(abs(qps))} {'less' if qps < 0 else 'more'} {what}"
     if cost == 0:
@@ -40,12 +40,12 @@ def difference_text(qps: float, cost: int, what: str) -> str:
 
 
 def step_text(step: NextStep | None, known: bool = True) -> str:
-    """Next step in words: ``next: +0.15 $/h buys +4.1 q/s of upper bound (1xa+2xb)``. Arguments as in StepSearch."""
+    """``next: +0.15 $/h buys +4.1 q/s of upper bound (1xa+2xb)``; arguments as in StepSearch."""
     if step is None and not known:
         return "what a little more money buys is not known: the search gave up early"
     if step is None:
         return f"no more money buys {NOTICEABLE:.0%} more within the limits"
-    # A plan that keeps dear instances because launching others costs more may be dearer than the next one.
+    # A plan that keeps dear instances to avoid launches may be dearer than the next one.
     extra = f"{'-' if step.extra < 0 else '+'}{money_text(abs(step.extra))}"
     of = " of upper bound" if step.figure == "bound" else ""
     gain = f"+{qps_text(step.gain)}{of} ({summary(step.counts)})"

@@ -1,4 +1,4 @@
-"""Builds a Problem from the declared objects and the observed cluster, or says why there is none."""
+"""Builds a Problem from the declared objects and the observed cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from hetserve.units import QPS, parse_duration, parse_money
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """Capacity of one instance type, for one service.
+    """Capacity of one instance type for one service.
 
-    running: instances that the service holds. room: how many more it could hold. On a GPU type: healthy GPUs of the
-    product with the memory free and without this model. On a CPU type: matching nodes on which an instance fits. None:
-    unknown, so only maxInstances limits. pool: name of the pool of new instances, or None.
+    running: its instances. room: further ones; on a GPU type, healthy GPUs with the memory and without this model; on a
+    CPU type, nodes on which one fits; None: unknown. pool: of new instances.
     """
 
     running: int = 0
@@ -34,7 +33,7 @@ class TypeFacts:
 class ClusterFacts:
     """Facts per instance type name, and the pools that they name.
 
-    A type without facts is unknown: only maxInstances limits it. For a type without nodes pass `TypeFacts(room=0)`.
+    A type without facts is limited by maxInstances only; for one without nodes pass `TypeFacts(room=0)`.
     """
 
     types: Mapping[str, TypeFacts] = field(default_factory=dict)
@@ -43,7 +42,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """Planning settings of the operator or the command line; meanings as in Problem."""
+    """As in Problem."""
 
     saturation_threshold: float = 0.8
     launch_weight: float = 1 / 3600
@@ -59,8 +58,7 @@ def build_problem(
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
-    types and profiles: all that exist, in any order; profiles of other namespaces and models are ignored. world:
-    capacity for this service; None: no cluster, so only maxInstances limits. Returns Unplannable with
+    types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. Returns Unplannable with
     InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
     """
     offers = resolve_offers(service, types, profiles)

@@ -1,4 +1,4 @@
-"""The instance types that a service may use, each with its profile, price and demand per instance."""
+"""The instance types that a service may use, with profile, price and demand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ DEFAULT_NAMESPACE = "default"
 class Unplannable:
     """Why the objects make no problem.
 
-    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. conditions: those
-    that become False.
+    reason: of hetserve.api.conditions. message: one sentence. conditions: those that become False.
     """
 
     reason: Reason
@@ -33,7 +32,7 @@ class Unplannable:
 class Offer:
     """One instance type with this model's profile.
 
-    price: of one instance of this model, micro-dollars/h. demand: what one instance takes of its node and of one GPU.
+    price: of one instance, micro-dollars/h. demand: of one instance on its node and one GPU.
     """
 
     type: InstanceType
@@ -48,22 +47,21 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The types that a service may use, sorted by name, and the others with the reason."""
+    """Usable types by name, and the others with the reason."""
 
     usable: tuple[Offer, ...]
     left_out: tuple[TypeRefusal, ...] = ()
 
 
 def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
-    """Namespace of an object; without one, kubectl's default."""
+    """Namespace of an object; kubectl's default without one."""
     return namespaced.metadata.namespace or DEFAULT_NAMESPACE
 
 
 def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> MiB | None:
     """MiB of one GPU that an instance holds; None on CPU types.
 
-    The profile's gpuMemory if the type is priced per GiB, else the whole GPU: an instance that pays for the whole GPU
-    holds it (DESIGN section 4).
+    The profile's gpuMemory if the type is priced per GiB, else the whole GPU.
     """
     gpu = instance_type.spec.gpu
     if gpu is None:
@@ -74,7 +72,7 @@ def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> M
 
 
 def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
-    """Micro-dollars per hour of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
+    """Micro-dollars/h of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
     hourly = parse_money(instance_type.spec.price.hourly)
     if instance_type.spec.price.per == "Instance":
         return hourly
@@ -87,8 +85,8 @@ def resolve_offers(
 ) -> Offers | Unplannable:
     """Types that the service may use, each with its one profile in the service's namespace.
 
-    types: every InstanceType; profiles: every ModelProfile, of any namespace. Returns Unplannable with
-    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
+    types, profiles: all. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or
+    ProfileConflict.
     """
     by_name = {instance_type.metadata.name: instance_type for instance_type in types}
     own = _own_profiles(service, profiles)

@@ -1,4 +1,4 @@
-"""The answer of a planner: counts per type, and why these and not others."""
+"""The answer of a planner: counts per type, and why."""
 
 from __future__ import annotations
 
@@ -10,28 +10,33 @@ from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.units import QPS, MicroDollarsPerHour
 
 Counts = tuple[tuple[str, int], ...]
-"""Instances per type in the problem's order of types, zeros included."""
+"""Instances per type in the problem's order, zeros included."""
 
 NOTICEABLE: Final = 0.01
-"""Relative gain in bound or capacity that makes a next step: less is not worth advising."""
+"""Relative gain in bound or capacity that is worth a next step."""
 
 
 class Evaluator(Protocol):
-    """Measures a configuration: simulates it, runs it on a cluster, or looks it up. Equal counts get equal answers."""
+    """Measures a configuration; equal counts get equal answers."""
 
     def __call__(self, counts: Counts, /) -> float:
-        """Highest queries/s at which these counts keep the SLO; 0 if no rate passes."""
+        """Highest queries/s at which these counts keep the SLO; 0: none."""
         ...
 
 
 def summary(counts: Counts) -> str:
     """Counts without zeros: ``1xg4dn.xlarge+13xr5n.large``; ``none`` if all are zero."""
-    return "+".join(f"{count}x{name}" for name, count in counts if count) or "none"
+    return "+".join(summary_parts(counts))
+
+
+def summary_parts(counts: Counts) -> tuple[str, ...]:
+    """Counts without zeros, a text for each type; ``none`` if all are zero."""
+    return tuple(f"{count}x{name}" for name, count in counts if count) or ("none",)
 
 
 @dataclass(frozen=True, slots=True)
 class RankedConfiguration:
-    """A configuration with its score. qps: bound (MaxThroughput) or capacity (MinCost), queries/s."""
+    """A configuration; qps: bound (MaxThroughput) or capacity (MinCost), queries/s."""
 
     counts: Counts
     cost: MicroDollarsPerHour
@@ -40,7 +45,7 @@ class RankedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedConfiguration:
-    """A configuration and the highest rate [queries/s] at which it kept the SLO in simulation; 0: at none."""
+    """A configuration and the highest rate [queries/s] that keeps the SLO in simulation; 0: none."""
 
     candidate: RankedConfiguration
     held: QPS
@@ -48,11 +53,10 @@ class EvaluatedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The least extra money that raises a plan's figure by at least NOTICEABLE, and what it buys.
+    """The least extra money that raises a plan's figure by at least NOTICEABLE.
 
-    extra: over the budget (MaxThroughput) or over the plan's cost (MinCost), micro-dollars/h. gain: queries/s of
-    `figure`. counts, cost: the configuration that it buys. proven: False if a search gave up: less money may be
-    enough, and it may buy more.
+    extra: over the budget (MaxThroughput) or the plan's cost (MinCost), micro-dollars/h. gain: queries/s of `figure`.
+    counts, cost: what it buys. proven: False if a search gave up.
     """
 
     extra: MicroDollarsPerHour
@@ -65,7 +69,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class StepSearch:
-    """Result of a search for the next step. step None: there is none or, if not `known`, the search gave up."""
+    """step None: there is none or, if not `known`, the search gave up."""
 
     step: NextStep | None
     known: bool = True
@@ -75,12 +79,10 @@ class StepSearch:
 class Plan:
     """Decision of a planner, feasible or not, with its explanation.
 
-    reason: CamelCase, one of hetserve.api.conditions. message: one sentence with names and numbers. bound_qps: upper
-    bound under MaxThroughput. capacity_qps: what the counts carry under MinCost. ranking: the ten best. refusals: types
-    left out or limited, and why. verdict: what the plan achieves, for people. evaluated: what was simulated, best
-    first. next_step: None if not searched, not known, or none exists. tied: others are as good as the last of the
-    ranking, in no settled order. scaled_qps: planner homogeneous only: the bound if fractions of instances could be
-    bought.
+    reason: of hetserve.api.conditions. message: one sentence. bound_qps: under MaxThroughput. capacity_qps: under
+    MinCost. ranking: the ten best. refusals: types left out or limited. verdict: what the plan achieves. evaluated:
+    what was simulated, best first. next_step: None if not known or none exists. tied: others are as good as the last of
+    the ranking. scaled_qps: planner homogeneous only: the bound with fractions of instances.
     """
 
     feasible: bool
@@ -103,11 +105,11 @@ class Plan:
 
     @property
     def qps(self) -> QPS | None:
-        """The figure of the objective: bound or capacity."""
+        """Bound or capacity, by objective."""
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
 
     def in_order_of(self, problem: Problem) -> Plan:
-        """The same plan with all its counts in the problem's order of types."""
+        """The same plan with counts in the problem's order of types."""
         names = [option.name for option in problem.types]
 
         def counts(old: Counts) -> Counts:
@@ -131,7 +133,6 @@ class Plan:
 def infeasible(
     problem: Problem, planner: str, reason: Reason, message: str, refusals: tuple[TypeRefusal, ...] = ()
 ) -> Plan:
-    """Plan of no instances, with the reason."""
     return Plan(
         feasible=False,
         reason=reason,

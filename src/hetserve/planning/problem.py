@@ -1,4 +1,4 @@
-"""The input of a planner: a frozen snapshot of one service's types, prices, profiles, load and free resources."""
+"""The input of a planner: one service's types, prices, profiles, load and free resources."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ MOST_REPLICAS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ResourceAmounts:
-    """Host CPU and memory, and GPU memory."""
-
     cpu: MilliCPU = MilliCPU(0)
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
@@ -25,7 +23,7 @@ class ResourceAmounts:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes that one or several instance types share, and their free resources."""
+    """Nodes that instance types share, and their free resources."""
 
     name: str
     free: ResourceAmounts
@@ -35,10 +33,9 @@ class Pool:
 class TypeOption:
     """One instance type as this service may use it.
 
-    price: of one instance, micro-dollars/h. max_instances: most instances of this service, running ones included: the
-    type's own limit or, if smaller, the healthy GPUs that have room and do not hold this model, plus those it holds.
-    None: no known limit. min_instances: lower limit of a feasible plan. running: instances that the service holds now.
-    demand: what one new instance takes from its pool. pool: its name; None without a cluster.
+    price: of one instance, micro-dollars/h. max_instances: running ones included: the type's limit or, if smaller, what
+    the cluster holds and has room for; None: unknown. min_instances: of a feasible plan. running: the service's
+    instances now. demand: of one new instance on its pool. pool: a name; None without a cluster.
     """
 
     name: str
@@ -75,12 +72,11 @@ class LatencySlo:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Everything that a plan depends on. Equal problems get equal plans.
+    """Everything that a plan depends on: equal problems get equal plans.
 
-    load: queries/s to carry (MinCost). saturation_threshold: MinCost plans for load / threshold (1 reproduces HetSev).
-    launch_weight: HetSev's lambda, per second of launch time. 1/3600 charges a new instance its price while it
-    launches, over a horizon of an hour. base: name of the base type. None: the highest Q_b per dollar.
-    left_out: types that are not options, with the reason. Every plan repeats them.
+    load: queries/s (MinCost). saturation_threshold: MinCost plans for load / threshold (HetSev: 1). launch_weight:
+    HetSev's lambda, per second of launch time; 1/3600 charges the price of launching over an hour. base: a type; None:
+    the highest Q_b per dollar. left_out: types that are no options, which every plan repeats.
     """
 
     service: str
@@ -97,5 +93,5 @@ class Problem:
     left_out: tuple[TypeRefusal, ...] = field(default=())
 
     def by_name(self) -> Problem:
-        """The same problem with its types sorted by name, so that ties do not depend on the order of the input."""
+        """The same problem with types sorted by name: ties do not depend on the input's order."""
         return replace(self, types=tuple(sorted(self.types, key=lambda option: option.name)))

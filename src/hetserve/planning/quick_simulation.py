@@ -1,8 +1,8 @@
-"""A quick simulation of many configurations at many rates at once, in numpy: no compiler, no warm-up (decision 0022).
+"""A simulation of many configurations at many rates at once, in numpy (decision 0022).
 
-A query is bound to an instance on arrival: among those predicted to finish within the SLO to the one with the least
-wait, the fastest type (the base) last; if there is none, to the one that finishes first. So an instance's state is one
-number, the time at which it is free, and one step serves a query in all lanes. A lane is one configuration at one rate.
+A query joins an instance on arrival: among those that finish within the SLO the one with the least wait, the fastest
+type last; else the one that finishes first. An instance's state is the time at which it is free. A lane is one
+configuration at one rate.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ STEP: Final = 500
 
 COARSE: Final = 0.05
 FINE: Final = 0.005
-# Not the bound itself: if the instances can just serve it, any randomness makes the backlog grow.
+# At the bound itself any randomness makes the backlog grow.
 _HIGHEST: Final = 1 - FINE
 _FIRST_LEVELS: Final = np.minimum(np.arange(20, 10, -1) * COARSE, _HIGHEST)
 _LOW_LEVELS: Final = np.arange(10, 0, -1) * COARSE
-# Added to a wait [s] and larger than any, so the class is compared first.
+# Added to a wait [s] to compare the class first.
 _RESERVED: Final = 1e6
 _LATE: Final = 1e9
 
@@ -46,8 +46,8 @@ _LATE: Final = 1e9
 class _Draws:
     """Queries that all lanes share.
 
-    at: [query], arrivals at one query/s. safe, actual: service times [query, type + 1] in seconds; `safe` is the
-    quantile that decides whether a query is in time. The last column is infinite, for instances that do not exist.
+    at: [query], arrivals at one query/s. safe, actual: [query, type + 1], service times in seconds; `safe` is the
+    deciding quantile. The last column, infinite, is for absent instances.
     """
 
     at: Floats
@@ -56,7 +56,7 @@ class _Draws:
 
 
 def quick_queries(entries: Sequence[RankedConfiguration], slo: float) -> int:
-    """Queries to simulate: more for more instances, and enough for overload to show at the highest bound."""
+    """Queries to simulate: enough to show overload at the highest bound."""
     largest = max(sum(count for _, count in entry.counts) for entry in entries)
     long_enough = fewest_queries(slo, max(entry.qps for entry in entries))
     return max(min(max(FEWEST_QUERIES, _PER_INSTANCE * largest), MOST_QUERIES), long_enough)
@@ -71,8 +71,8 @@ def quick_throughputs(
 ) -> tuple[float, ...]:
     """Highest rate [queries/s] of each configuration at which few enough queries are late and delays do not rise.
 
-    Searched downward from just below its bound, on a grid of 5 % and then 0.5 % of it; 0 if even 5 % is too much. All
-    configurations get the same queries, service draws included. checkpoint: called between passes; may raise to stop.
+    Searched downward from its bound, by 5 % and then 0.5 % of it; 0 if even 5 % is too much. All configurations get the
+    same draws. checkpoint: called between passes; may raise to stop.
     """
     race = _Race(
         _draw(problem, draw_workload(problem.mix, queries, seed)),
@@ -95,7 +95,7 @@ def quick_throughputs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Race:
-    """types: [configuration, instance]; tops: [configuration], queries/s; allowed: late queries that still pass."""
+    """types: [configuration, instance]; tops: [configuration], queries/s; allowed: late queries that pass."""
 
     draws: _Draws
     types: Integers
@@ -104,7 +104,7 @@ class _Race:
     allowed: int
 
     def highest(self, who: Integers, levels: Floats) -> Floats:
-        """Highest of its levels (shares of its top, falling) that each of these configurations passes; 0: none."""
+        """Highest of its levels (falling shares of its top) that each configuration passes; 0: none."""
         if not len(who):
             return np.zeros(0)
         rates = (levels * self.tops[who, None]).ravel()
@@ -116,7 +116,7 @@ class _Race:
 def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> tuple[Integers, Floats]:
     """Late queries [lane], and delays summed by part of the run [part, lane], as `rises` takes them.
 
-    types: [lane, instance], the fastest type first. rates: [lane].
+    types: [lane, instance], the fastest first. rates: [lane].
     """
     lanes = np.arange(len(rates))
     free = np.zeros(types.shape)
@@ -151,7 +151,7 @@ def _draw(problem: Problem, workload: Workload) -> _Draws:
 
 
 def _instances(problem: Problem, configurations: Sequence[Counts]) -> Integers:
-    """Type of each instance, [configuration, instance], fast types first, padded with the type that serves nothing."""
+    """[configuration, instance]: types, fast ones first, padded with one that serves nothing."""
     largest = problem.mix.largest
     speed = [option.profile.mean(largest) or np.inf for option in problem.types]
     order = sorted(range(len(problem.types)), key=lambda i: (speed[i], problem.types[i].name))

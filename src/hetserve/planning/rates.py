@@ -1,4 +1,4 @@
-"""Rates that the planners compare, from latency profiles and the mix of batch sizes."""
+"""Rates from latency profiles and the mix of batch sizes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from hetserve.units import QPS, Seconds
 def throughput(profile: LatencyProfile, mix: BatchMix, up_to: int | None = None) -> QPS | None:
     """Queries/s of one instance that serves one query at a time: 1 / E[mean latency].
 
-    up_to: largest batch that counts; None: the whole mix. Batches that the profile cannot serve do not count.
-    None if nothing can be served.
+    up_to: largest batch that counts; None: the whole mix. Batches that cannot be served do not count; None if none can.
     """
     served = [
         (share, mean)
@@ -30,7 +29,7 @@ def throughput(profile: LatencyProfile, mix: BatchMix, up_to: int | None = None)
 
 
 def time_share(profile: LatencyProfile, mix: BatchMix, up_to: int) -> float:
-    """Share t of an instance's time that queries of at most `up_to` items take; exactly 1.0 for the whole mix."""
+    """Share t of an instance's time for queries of at most `up_to` items; exactly 1.0 for the whole mix."""
     if up_to >= mix.largest:
         return 1.0
     times = [(b, share * (profile.mean(b) or 0.0)) for b, share in zip(mix.batches, mix.shares, strict=True)]
@@ -38,9 +37,9 @@ def time_share(profile: LatencyProfile, mix: BatchMix, up_to: int) -> float:
 
 
 def largest_prefix(profile: LatencyProfile, mix: BatchMix, slo: Seconds) -> int | None:
-    """Largest batch s of the mix up to which every mean latency keeps the SLO; None: not even the first.
+    """Largest batch s up to which every mean latency keeps the SLO; None: none.
 
-    Kairos splits the mix at s. If a profile is not monotone, batches above the first miss do not count.
+    Kairos splits the mix at s.
     """
     covered: int | None = None
     for batch in mix.batches:
@@ -52,7 +51,7 @@ def largest_prefix(profile: LatencyProfile, mix: BatchMix, slo: Seconds) -> int 
 
 @dataclass(frozen=True, slots=True)
 class Auxiliary:
-    """An auxiliary type: serves queries of at most `limit` items, a share f of queries and a share t of base time."""
+    """Serves queries of at most `limit` items: a share f of queries, t of base time."""
 
     option: TypeOption
     limit: int
@@ -62,10 +61,10 @@ class Auxiliary:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Input of Kairos's bound for all configurations of these types.
+    """Input of Kairos's bound.
 
-    q_base: Q_b, queries/s of one base instance over the whole mix. auxiliaries: sorted by name. q_aux[i][j]: rate of
-    one instance of auxiliary j if the common s is the limit of auxiliary i.
+    q_base: Q_b, queries/s of one base instance over the whole mix. auxiliaries: by name. q_aux[i][j]: rate of auxiliary
+    j if the common s is the limit of i.
     """
 
     base: TypeOption
@@ -77,8 +76,8 @@ class Rates:
 def derive_rates(base: TypeOption, others: tuple[TypeOption, ...], mix: BatchMix, slo: Seconds) -> Rates:
     """Rates of a base type and of the others that serve at least the smallest batch within the SLO.
 
-    As published, the *mean* latency decides, which flatters a type with a wide spread. A type that serves nothing
-    within the SLO is no auxiliary: the common s would credit it with queries that it cannot serve.
+    As published, the *mean* latency decides. A type that serves nothing within the SLO is no auxiliary: the common s
+    would credit it with queries.
     """
     q_base = throughput(base.profile, mix)
     if q_base is None:

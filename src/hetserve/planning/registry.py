@@ -1,4 +1,4 @@
-"""One way in: the planner that fits the objective, its plan checked independently before anyone applies it."""
+"""Runs the planner that fits the objective and checks its plan."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from hetserve.registry.planners import PLANNERS, default_planner, evaluating
 
 
 class Planner(Protocol):
-    """What the function of a planner is; `hetserve.registry.planners` lists them."""
+    """A planner; `hetserve.registry.planners` lists them."""
 
     def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan:
-        """Plan for one service; a planner that tries nothing ignores evaluate, one that draws nothing seed."""
+        """Plan for one service; a planner ignores what it does not need."""
         ...
 
 
 def plan(
     problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None, seed: int | None = None
 ) -> Plan:
-    """Decide for one service; planner: a name in PLANNERS, None: the default of the objective.
+    """Decides for one service; planner: a name in PLANNERS, None: the objective's default.
 
-    evaluate: what a configuration holds, for the planners that try configurations; None: kairos-plus and robust
-    simulate quickly, exhaustive compares bounds. seed: of that quick simulation, None: the default; the others draw
-    nothing. Never raises for a problem that a user made: what cannot be planned comes back with feasible=False, the
-    reason and a message; a defect of a planner as PlannerFailed. Raises ValueError for an unknown planner, or an
-    evaluator for one that takes none.
+    evaluate: what a configuration holds; None: kairos-plus and robust simulate quickly, exhaustive compares bounds.
+    seed: of that simulation. What cannot be planned is a plan with feasible=False, a planner's defect PlannerFailed.
+    Raises ValueError for an unknown planner, or an evaluator for one that takes none.
     """
     name = planner or default_planner(problem.objective)
     if name not in PLANNERS:
@@ -53,7 +51,7 @@ def plan(
 
 
 def checked(problem: Problem, made: Plan) -> Plan:
-    """The plan itself if it is infeasible or passes the checker, else an infeasible one that says what broke."""
+    """The plan if it is infeasible or passes the checker, else an infeasible one."""
     broken = violations(problem, made) if made.feasible else ()
     if not broken:
         return made

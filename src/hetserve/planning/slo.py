@@ -12,18 +12,18 @@ from hetserve.profiles import LatencyProfile
 from hetserve.units import Seconds
 
 ROUNDING: Final = 1e-9
-"""Relative tolerance for floating point: a latency this little above the SLO keeps it."""
+"""Relative tolerance for floating point."""
 
 
 def within(latency: Seconds | None, slo: Seconds) -> bool:
-    """Whether a latency keeps the SLO; None, for a batch that cannot be served, does not."""
+    """Whether a latency keeps the SLO; None (not servable) does not."""
     return latency is not None and latency <= slo * (1 + ROUNDING)
 
 
 def worst_latency(
     profile: LatencyProfile, mix: BatchMix, percentile: float | None = None
 ) -> tuple[int, Seconds | None]:
-    """Batch of the mix that takes longest, and its latency; (batch, None) for the first that cannot be served.
+    """Batch of the mix with the highest latency, and that; (batch, None) for the first that cannot be served.
 
     percentile: of the latency; None: the mean.
     """
@@ -38,12 +38,12 @@ def worst_latency(
 
 
 def serves_whole_mix(option: TypeOption, problem: Problem, percentile: float | None = None) -> bool:
-    """Whether a type keeps the SLO at every batch of the mix; percentile: of the latency, None: the mean."""
+    """Whether a type keeps the SLO at every batch; percentile: None for the mean."""
     return within(worst_latency(option.profile, problem.mix, percentile)[1], problem.slo.latency)
 
 
 def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> str:
-    """How a type misses the SLO: its worst latency over the mix against the limit; percentile: None for the mean."""
+    """How a type misses the SLO; percentile: None for the mean."""
     batch, latency = worst_latency(option.profile, problem.mix, percentile)
     if latency is None:
         return f"it cannot serve batch {batch} (largest: {option.profile.max_batch})"
@@ -53,13 +53,12 @@ def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> 
 
 
 def no_type_meets_slo(problem: Problem, percentile: float | None = None) -> str:
-    """Sentence that names every type with its worst latency against the SLO."""
+    """Sentence that names every type with its worst latency."""
     types = sorted(problem.types, key=lambda o: o.name)
     each = "; ".join(f"{option.name}: {slo_miss(option, problem, percentile)}" for option in types)
     return f"no type serves every batch of the mix within {latency_text(problem.slo.latency)}: {each}"
 
 
 def slo_refusals(problem: Problem) -> tuple[TypeRefusal, ...]:
-    """One refusal per type, by its mean latency."""
     types = sorted(problem.types, key=lambda o: o.name)
     return tuple(TypeRefusal(option.name, slo_miss(option, problem, None)) for option in types)

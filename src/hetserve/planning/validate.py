@@ -1,4 +1,4 @@
-"""Rejects problems before any planner runs: invalid ones, and minima that limits, resources or budget forbid."""
+"""Rejects problems before any planner runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hetserve.planning.problem import Pool, Problem, TypeOption
 
 
 def problem_error(problem: Problem) -> str | None:
-    """First error of a problem: field, value and what is allowed; None for a valid one, as planners require."""
+    """First error of a problem: field, value and what is allowed; None for a valid one."""
     return next(_errors(problem), None)
 
 
 def unattainable(problem: Problem) -> tuple[Reason, str] | None:
-    """Why no plan can hold every type's min_instances, or None; problem: a valid one."""
+    """Why no plan can hold every type's min_instances."""
     return next(_reasons(problem), None)
 
 

@@ -1,4 +1,4 @@
-"""Latency models: how long a query of a batch size takes on an instance type, and how much that varies."""
+"""Latency models: time of a query by batch size and instance type, and its spread."""
 
 from hetserve.profiles.dense import DenseLatency, dense
 from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile

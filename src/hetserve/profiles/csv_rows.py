@@ -1,4 +1,4 @@
-"""Checked numbers from a CSV file: every error names the file, the line, the column and the value."""
+"""Checked numbers from a CSV file; errors name file, line, column and value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
-"""Of one file: a million lines, held in memory while it is read."""
+"""A million lines, held in memory."""
 
 
 class CsvError(Exception):
-    """The file is unusable; one line per error."""
+    """An unusable file; one line per error."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("\n".join(errors))
@@ -23,7 +23,7 @@ class CsvError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """One line below the header; line: its number in the file, from 1."""
+    """line: number in the file, from 1."""
 
     line: int
     values: dict[str, str]
@@ -31,7 +31,7 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """Rows of one file and the errors found in their values; `done` raises if there are any."""
+    """Rows of one file, and errors of their values; `done` raises them."""
 
     name: str
     columns: tuple[str, ...]
@@ -39,14 +39,14 @@ class CsvRows:
     errors: list[str] = field(default_factory=list)
 
     def whole(self, row: CsvRow, column: str, most: int) -> int:
-        """Whole number from 1 to `most`; records an error and returns 0 otherwise."""
+        """Whole number from 1 to `most`; else 0 and an error."""
         text = row.values[column]
         if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
             return int(text)
         return self._wrong(row, column, f"must be a whole number from 1 to {most}")
 
     def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
-        """Number from `least` to `most`; records an error and returns 0 otherwise."""
+        """Number from `least` to `most`; else 0 and an error."""
         text = row.values[column]
         try:
             number = float(text)
@@ -57,7 +57,7 @@ class CsvRows:
         return self._wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
 
     def done(self) -> None:
-        """Raises CsvError with the first twenty errors, if there are any."""
+        """Raises CsvError with the first twenty errors."""
         if len(self.errors) > _MOST_ERRORS:
             raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
         if self.errors:
@@ -71,10 +71,10 @@ class CsvRows:
 
 
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
-    """Rows of a CSV text whose first line names the columns; blank lines are skipped.
+    """Rows of a CSV text; the first line names the columns, blank lines are skipped.
 
-    name: of the file, for errors. needed: required columns; others are kept. Raises CsvError for a text without rows or
-    header, a missing or repeated column, or a line of another length.
+    name: for errors. needed: required columns. Raises CsvError for a text without rows or header, a missing or repeated
+    column, or a line of another length.
     """
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     rows: list[CsvRow] = []

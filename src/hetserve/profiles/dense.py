@@ -1,4 +1,4 @@
-"""Latency profiles as arrays for compiled dispatch and simulation."""
+"""Latency profiles as arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from hetserve.profiles.spread import CONSTANT, KNOTS
 class DenseLatency:
     """Latencies of several instance types at the same batches; arrays are read-only.
 
-    batches: [size], strictly increasing. means: [type, size] in seconds, infinite if the type cannot serve the batch.
-    probabilities: [knot] from 0 to 1. ratios: [type, size, knot], quantile / mean, linear in between; 1 if the type
-    cannot serve the batch.
+    batches: [size], strictly increasing. means: [type, size] in seconds, infinite if not servable. probabilities:
+    [knot] from 0 to 1. ratios: [type, size, knot], quantile / mean, linear in between; 1 if not servable.
     """
 
     batches: NDArray[np.int64]
@@ -28,7 +27,7 @@ class DenseLatency:
     ratios: NDArray[np.float64]
 
     def quantiles(self, percentile: float) -> NDArray[np.float64]:
-        """Latency [type, size] in seconds that `percentile` percent of the queries do not exceed."""
+        """[type, size], seconds that `percentile` percent of the queries do not exceed."""
         wanted = percentile / 100
         right = min(max(int(np.searchsorted(self.probabilities, wanted)), 1), len(self.probabilities) - 1)
         low, high = self.probabilities[right - 1 : right + 1]
@@ -38,9 +37,9 @@ class DenseLatency:
 
 
 def dense(profiles: Sequence[LatencyProfile], batches: Sequence[int]) -> DenseLatency:
-    """Arrays of profiles, in their order, at these batches.
+    """Arrays of profiles, in their order.
 
-    Raises ValueError for no profile, no batch, or batches that are not strictly increasing from 1 on.
+    Raises ValueError for no profile, no batch, or batches that do not strictly increase from 1 on.
     """
     if not profiles or not len(batches):
         raise ValueError(f"{len(profiles)} profiles at {len(batches)} batches: at least one of each is needed")

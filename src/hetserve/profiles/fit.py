@@ -1,4 +1,4 @@
-"""Fits a latency profile to measured samples: a table of means and spreads, or a line."""
+"""Fits a latency profile to samples: a table of means and spreads, or a line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from hetserve.api.model_profile import QUANTILES
 from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
+from hetserve.registry.choices import FitKind
 
-Kind = Literal["linear", "table", "auto"]
 STRAIGHT: Final = 0.05
-"""Largest relative error at a measured batch for which `auto` chooses a line."""
+"""Largest relative error for which `auto` chooses a line."""
 
 TABLE_LIMIT: Final = 256
 _ENOUGH_FOR_QUANTILES: Final = 20
@@ -24,10 +24,9 @@ _ENOUGH_TO_DROP: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBatch:
-    """Statistics of the samples at one batch, in seconds.
+    """Samples of one batch, in seconds.
 
-    quantiles: by field name (min to max), from 20 samples on. variation: standard deviation / mean, for 2 to 19
-    samples.
+    quantiles: by field name, from 20 samples on. variation: standard deviation / mean, for 2 to 19 samples.
     """
 
     batch: int
@@ -39,11 +38,10 @@ class MeasuredBatch:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Statistics of all batches, the line through their means, and the chosen kind of profile.
+    """Statistics of all batches, the line through their means, and the chosen kind.
 
-    variation: standard deviation of the samples around the line, relative to it; None for fewer than three. errors:
-    relative error of the line at each entry. why: what decided between line and table. notes: for the user, on the
-    data.
+    variation: relative standard deviation around the line; None for fewer than three samples. errors: relative error of
+    the line per entry. why: of the choice. notes: for the user.
     """
 
     kind: Literal["linear", "table"]
@@ -56,17 +54,17 @@ class Fit:
 
     @property
     def worst(self) -> tuple[int, float]:
-        """Batch at which the line has its largest relative error, and that error."""
+        """Batch and size of the line's largest relative error."""
         error, entry = max(zip(self.errors, self.entries, strict=True), key=lambda pair: (pair[0], -pair[1].batch))
         return entry.batch, error
 
 
-def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = False) -> Fit:
+def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = False) -> Fit:
     """Fit of the samples.
 
-    kind: `auto` chooses a line if at least three batches were measured and it misses no mean by more than 5 %, else a
-    table. The line is the least-squares line through the means, as published for Kairos. keep_wild: keep cold starts.
-    Otherwise a batch loses them (with a note) if they are one sample or at most 1 %.
+    kind: `auto` chooses a line (least squares, as for Kairos) if at least three batches were measured and it misses no
+    mean by more than 5 %. keep_wild: keep cold starts; else a batch loses them, with a note, if they are one sample or
+    at most 1 %.
     """
     notes: list[str] = []
     kept = samples.by_batch if keep_wild else _without_outliers(samples, notes)
@@ -80,7 +78,7 @@ def fit_samples(samples: Samples, kind: Kind = "auto", *, keep_wild: bool = Fals
 
 
 def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
-    """At most `most` entries, spread evenly, the first and the last included."""
+    """At most `most` entries, spread evenly, with both ends."""
     if len(entries) <= most:
         return entries
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())
@@ -102,7 +100,7 @@ def _without_outliers(samples: Samples, notes: list[str]) -> Mapping[int, tuple[
     return kept
 
 
-def _kind(kind: Kind, batches: int, error: float) -> tuple[Literal["linear", "table"], str]:
+def _kind(kind: FitKind, batches: int, error: float) -> tuple[Literal["linear", "table"], str]:
     off = f"the line is at most {error * 100:.1f} % off at a measured batch"
     if kind != "auto":
         return kind, f"as asked; {off}"

@@ -1,4 +1,4 @@
-"""Latency by batch size as a line or a table, not necessarily increasing. Above `max_batch` there is none: None."""
+"""Latency by batch size as a line or a table; None above `max_batch`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from hetserve.units import Seconds
 
 
 class LatencyProfile(Protocol):
-    """Latency of one model on one instance type."""
-
     @property
     def max_batch(self) -> int | None:
         """Largest batch that can be served; None: no limit."""
         ...
 
     def mean(self, batch: int) -> Seconds | None:
-        """Mean latency of a query of this many items; None above max_batch."""
+        """Mean latency of a query of this many items."""
         ...
 
     def spread(self, batch: int) -> Spread | None:
-        """Distribution around the mean, CONSTANT if unknown; None above max_batch."""
+        """Distribution around the mean; CONSTANT if unknown."""
         ...
 
     def quantile(self, batch: int, percentile: float) -> Seconds | None:
-        """Latency that `percentile` percent of such queries do not exceed; the mean if the spread is unknown."""
+        """Latency that `percentile` percent do not exceed; the mean if the spread is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LinearProfile:
-    """intercept + slope x batch (Kairos: Pearson r > 0.99 for all its pairs), one spread for all batches."""
+    """intercept + slope x batch (Kairos: Pearson r > 0.99), one spread."""
 
     intercept: Seconds
     slope: Seconds
@@ -54,10 +52,9 @@ class LinearProfile:
 
 @dataclass(frozen=True, slots=True)
 class TableProfile:
-    """Measured means and spreads at strictly increasing batches, linear in between.
+    """Means and spreads at strictly increasing batches, linear in between.
 
-    Below the first batch the first entry applies: the shortest measured latency is not extrapolated. An entry without a
-    spread gets that of its neighbours, since means are often measured at more batches than spreads.
+    Below the first batch the first entry applies. An entry without a spread gets its neighbours'.
     """
 
     batches: tuple[int, ...]
@@ -108,7 +105,7 @@ def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds
 
 
 def _between(batches: tuple[int, ...], batch: int) -> tuple[int, int, float]:
-    """Positions of the entries around a batch, and the weight of the right one; equal positions at the ends."""
+    """Entries around a batch, and the weight of the right one; equal at the ends."""
     i = bisect_left(batches, batch)
     if i == len(batches):
         return i - 1, i - 1, 0.0

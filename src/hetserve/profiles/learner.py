@@ -1,7 +1,7 @@
 """Learns a latency profile from served queries (Kairos section 5.1): first a line, then a table.
 
-Kairos uses latencies as measured. Here one cold start in a hundred does not move a prediction, and the spread is learnt
-too. A learner is a value: `observe` returns a new one, so a replay gives the same predictions.
+Unlike Kairos's, predictions resist single outliers, and the spread is learnt. A learner is a value: `observe` returns a
+new one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from hetserve.profiles.regression import MAD_TO_SD, Line, outlier_limit, robust_
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 from hetserve.units import Seconds
 
-# A median of few observations can be an outlier. Until there are more, observations this many times off the line do
-# not count. Lines miss real latencies by a factor of three at most (smallest batches, kairos data).
+# With fewer observations, those this many times off the line do not count. Lines miss real latencies by a factor of
+# three at most (kairos data).
 _FEW: Final = 8
 _OFF_THE_LINE: Final = 5.0
-# Fewer residuals than this give a standard deviation, not quantiles.
+# Fewer residuals give a standard deviation, not quantiles.
 _ENOUGH_FOR_QUANTILES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedProfile:
-    """Latency profile learnt so far, for every batch up to max_batch.
+    """Latency profile learnt so far.
 
-    table: None while too few batches are known. Outside the table's batches it continues with the line's slope.
+    table: None until enough batches are known. Outside of it the line's slope applies.
     """
 
     line: Line
@@ -46,7 +46,7 @@ class LearnedProfile:
         nearest = min(max(batch, self.table.batches[0]), self.table.batches[-1])
         known = self.table.mean(nearest)
         assert known is not None  # noqa: S101  within the table
-        # A steep line could fall to 0 below the first batch: keep at least half of the shortest known latency.
+        # A steep line could fall to 0 below the first batch.
         return Seconds(max(known + self.line.slope * (batch - nearest), known / 2))
 
     def spread(self, batch: int) -> Spread | None:
@@ -62,7 +62,7 @@ class Learner:
     """Latencies of one model on one instance type, as served.
 
     table_after: settled batches before a table replaces the line. settled: observations that settle a batch; 3 outvote
-    a single outlier. window: latest observations kept per batch. samples: {batch: latencies in seconds, oldest first}.
+    one outlier. window: latest observations per batch. samples: {batch: latencies in seconds, oldest first}.
     """
 
     table_after: int = 10
@@ -79,7 +79,7 @@ class Learner:
     def observe(self, batch: int, seconds: float) -> Learner:
         """Learner that has also seen a query of `batch` items, served in this many seconds.
 
-        Raises ValueError for a batch below 1 or a latency that is not a positive finite number.
+        Raises ValueError for a batch below 1 or a latency that is not positive and finite.
         """
         if batch < 1:
             raise ValueError(f"batch {batch}: a query carries at least one item")
@@ -90,7 +90,6 @@ class Learner:
 
     @property
     def observations(self) -> int:
-        """Number of observations kept."""
         return sum(len(recent) for recent in self.samples.values())
 
     def profile(self) -> LearnedProfile | None:
@@ -114,7 +113,7 @@ class Learner:
         pooled: list[float] = []
         for batch, mean in means.items():
             count = len(self.samples[batch])
-            # Bessel's correction for deviations from the samples' own mean.
+            # Bessel's correction.
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
         limit = outlier_limit(pooled)
@@ -124,7 +123,7 @@ class Learner:
             return None
         if len(ratios) < _ENOUGH_FOR_QUANTILES:
             return Spread.of_variation(MAD_TO_SD * float(np.median(np.abs(ratios / middle - 1))))
-        # A quantile needs two observations beyond it; the tails beyond take the shape of a log-normal.
+        # A quantile needs two observations beyond it; the tails are log-normal.
         inner = [p for p in KNOTS if len(ratios) * min(p, 1 - p) >= 2]
         return Spread.of_quantiles({p: float(np.quantile(ratios, p)) for p in inner})
 

@@ -1,4 +1,4 @@
-"""Robust lines through measured latencies, with intercept and slope of at least 0, and the limit of outliers."""
+"""Robust lines through latencies, intercept and slope at least 0, and the limit of outliers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _HUBER: Final = 1.345
 MAD_TO_SD: Final = 1.4826
 _ROUNDS: Final = 30
 _STARTING_BATCHES: Final = 64
-# Latencies this many standard deviations from the median of their batch are outliers, but none
-# within 5 %: on steady hardware the deviation is so small that ordinary jitter would count.
+# Outliers are this many standard deviations off their batch's median, but not within 5 %: steady hardware has little
+# deviation.
 _OUTLIER: Final = 10.0
 _LEAST_LIMIT: Final = 0.05
 
 
 class Line(NamedTuple):
-    """Latency = intercept + slope x batch, both in seconds and at least 0."""
+    """Latency = intercept + slope x batch, in seconds."""
 
     intercept: float
     slope: float
@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line of least squared errors, all points weighted alike (as the Kairos paper fits).
+    """Line of least squared errors, unweighted (as the Kairos paper fits).
 
     One distinct batch gives a constant. Raises ValueError for no point, or for different lengths.
     """
@@ -40,14 +40,14 @@ def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
 
 
 def robust_line(batches: Sequence[int], latencies: Sequence[float]) -> Line:
-    """Line by relative error that a minority of outliers does not move: Theil-Sen's, refined by Huber's weights."""
+    """Line by relative error: Theil-Sen's, refined by Huber's weights."""
     x, y = _arrays(batches, latencies)
     line = _theil_sen(x, y)
     for _ in range(_ROUNDS):
         predicted = np.maximum(line.intercept + line.slope * x, np.finfo(float).tiny)
         residual = np.abs(y / predicted - 1)
         scale = max(MAD_TO_SD * float(np.median(residual)), 1e-9)
-        # Huber's weights alone would still let a latency ten scales off pull a little.
+        # By Huber's weights alone, a latency ten scales off would still pull.
         weights = np.where(residual > 10 * scale, 0.0, np.minimum(1.0, _HUBER * scale / np.maximum(residual, 1e-300)))
         moved = _fit(x, y, weights / predicted**2)
         if np.allclose(moved, line, rtol=1e-9, atol=0.0):
@@ -63,12 +63,12 @@ def _arrays(batches: Sequence[int], latencies: Sequence[float]) -> tuple[_Floats
 
 
 def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
-    """Weighted least squares with intercept and slope at least 0; at most one of the two limits applies."""
+    """Weighted least squares; at most one of the two limits applies."""
     total = weights.sum()
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
     counting = x[weights > 0]
-    # Compare batches: by rounding, equal batches may have a tiny variance, which allows any slope.
+    # By rounding, equal batches may have a tiny variance.
     one_batch = counting.min() == counting.max() or variance <= 0
     slope = 0.0 if one_batch else float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance
     if slope <= 0:
@@ -96,9 +96,9 @@ def _theil_sen(x: _Floats, y: _Floats) -> Line:
 
 
 def outlier_limit(ratios: Sequence[float]) -> float:
-    """Distance from 1 beyond which a latency / median of its batch is an outlier: a cold start or a stall.
+    """Distance from 1 beyond which latency / median of its batch is an outlier.
 
-    ratios: of all batches of one model and type; their median absolute deviation is the scale.
+    ratios: of all batches; their median absolute deviation is the scale.
     """
     middle = float(np.median(ratios))
     return max(_LEAST_LIMIT, _OUTLIER * MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))

@@ -11,17 +11,17 @@ from hetserve.api.scalars import dns_label
 from hetserve.profiles.csv_rows import CsvError, CsvRow, CsvRows, read_rows
 
 _UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
-# The apiserver counts durations in nanoseconds; a query of more than a day is a mistake of units.
+# The apiserver counts nanoseconds; more than a day is a mistake of units.
 SHORTEST: Final = 1e-9
 LONGEST: Final = 86_400.0
-# Columns by which one file may hold the measurements of several models and types.
+# Columns that select measurements.
 _MODEL_COLUMN: Final = "model"
 _TYPE_COLUMNS: Final = ("instance", "instance_type")
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Latencies in seconds by batch: batches ascending, latencies in the file's order."""
+    """Latencies in seconds by ascending batch, in the file's order."""
 
     name: str
     by_batch: Mapping[int, tuple[float, ...]]
@@ -34,9 +34,8 @@ class Samples:
 def read_samples(text: str, name: str, model: str, instance_type: str) -> Samples:
     """Samples of a CSV text with the columns `batch` and `latency_ms`, or `latency` in seconds.
 
-    If the file has a column `model` or `instance` (`instance_type`), only lines of this model and type count; models
-    are compared as DNS labels. Other columns are ignored. Raises CsvError with every error found: missing, empty,
-    negative, zero, NaN, not a number, out of range.
+    With a column `model` or `instance` (`instance_type`), only lines of this model and type count; models compare as
+    DNS labels. Raises CsvError with every error.
     """
     table = read_rows(text, name, ["batch"])
     column = _latency_column(table)

@@ -17,7 +17,7 @@ _DIGITS = 7
 
 
 def profile_from_spec(spec: ModelProfileSpec) -> LatencyProfile:
-    """Latency profile of a validated ModelProfile spec, in which exactly one of table and linear is set."""
+    """Latency profile of a valid spec, in which exactly one of table and linear is set."""
     if spec.latency.linear is not None:
         line = spec.latency.linear
         spread = _spread_of_variation(line.coefficient_of_variation)
@@ -45,7 +45,7 @@ def _spread_of_variation(coefficient: str | None) -> Spread | None:
 
 
 def profile_manifest(name: str, namespace: str, *, model: str, instance_type: str, latency: Json, source: str) -> Json:
-    """ModelProfile object. latency: its `table` or `linear`."""
+    """latency: its `table` or `linear`."""
     return {
         "apiVersion": API_VERSION,
         "kind": "ModelProfile",
@@ -55,7 +55,6 @@ def profile_manifest(name: str, namespace: str, *, model: str, instance_type: st
 
 
 def latency_of(fit: Fit) -> Json:
-    """spec.latency of a fit, of the kind that it chose."""
     if fit.kind == "table":
         return {"table": [_row(entry) for entry in thinned(fit.entries)]}
     line = {"intercept": milliseconds(fit.line.intercept), "slope": milliseconds(fit.line.slope)}
@@ -63,7 +62,7 @@ def latency_of(fit: Fit) -> Json:
 
 
 def milliseconds(seconds: float) -> str:
-    """Duration in ms with seven digits and no exponent, which the API does not accept."""
+    """Duration in ms with seven digits; the API accepts no exponent."""
     value = Decimal(f"{seconds * 1e3:.{_DIGITS}g}").quantize(Decimal("1e-9"))
     text = f"{value:f}"
     return f"{text.rstrip('0').rstrip('.') or '0'}ms"

@@ -1,8 +1,4 @@
-"""Variation of the latency of equal queries: quantiles relative to the mean.
-
-The inverse distribution function is linear between known quantiles, and the simulator draws from it. Missing tails are
-log-normal, the usual shape of service times.
-"""
+"""Variation of the latency of equal queries: quantiles relative to the mean, linear in between, log-normal tails."""
 
 from __future__ import annotations
 
@@ -15,12 +11,12 @@ from statistics import NormalDist
 from typing import Final, Self
 
 KNOTS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
-"""Probabilities at which spreads are stored, including every quantile that a ModelProfile can name."""
+"""Probabilities of stored spreads; they include every quantile of a ModelProfile."""
 
-# A log-normal is unbounded: beyond these probabilities it is cut off.
+# A log-normal is cut off beyond these probabilities.
 _END: Final = 1e-4
 _NORMAL: Final = NormalDist()
-# Limit for quantiles that contradict their mean: bent entirely, the curve would be a staircase.
+# Limit for quantiles that contradict their mean; a full bend would be a staircase.
 _MOST_BENT: Final = 0.9
 
 
@@ -28,7 +24,7 @@ _MOST_BENT: Final = 0.9
 class Spread:
     """Inverse distribution function of latency / mean latency, linear between its knots.
 
-    probabilities: strictly increasing from 0 to 1. ratios: positive, not decreasing, one per probability.
+    probabilities: strictly increasing from 0 to 1. ratios: positive, not decreasing.
     """
 
     probabilities: tuple[float, ...]
@@ -43,12 +39,11 @@ class Spread:
 
     @classmethod
     def of_quantiles(cls, ratios: Mapping[float, float]) -> Self:
-        """Spread through measured quantiles, {probability: quantile / mean}; at least one probability below 1.
+        """Spread through quantiles, {probability: quantile / mean}; at least one probability below 1.
 
-        Tails beyond the measured quantiles are log-normal. Their sigma is that between the median and the highest
-        quantile below 1 or, without a median, the one that gives this quantile to a mean of 1. Between measured
-        quantiles the curve is bent evenly until its mean is 1. Raises ValueError for quantiles that decrease or are not
-        positive.
+        Tails are log-normal with the sigma between the median and the highest quantile below 1; without a median, the
+        one that gives this quantile to a mean of 1. Between quantiles the curve is bent until its mean is 1. Raises
+        ValueError for quantiles that decrease or are not positive.
         """
         known = sorted(ratios)
         inner = [p for p in known if 0 < p < 1]
@@ -63,22 +58,22 @@ class Spread:
     def of_variation(cls, coefficient: float) -> Self:
         """Log-normal spread with this coefficient of variation (standard deviation / mean).
 
-        Raises ValueError unless it is a finite number of at least 0.
+        Raises ValueError unless it is finite and at least 0.
         """
         if not (math.isfinite(coefficient) and coefficient >= 0):
             raise ValueError(f"coefficient of variation {coefficient}: must be a finite number of at least 0")
         sigma = math.sqrt(math.log1p(coefficient**2))
         rough = cls(KNOTS, tuple(math.exp(sigma * _z(p)) for p in KNOTS))
-        # Chords lie above a convex curve, so their mean is too high.
+        # Chords lie above a convex curve: their mean is too high.
         return cls(KNOTS, tuple(ratio / rough.mean for ratio in rough.ratios))
 
     @property
     def mean(self) -> float:
-        """Mean of the piecewise linear distribution: 1, unless measured quantiles contradict their mean."""
+        """1, unless measured quantiles contradict their mean."""
         return _mean(self.probabilities, self.ratios)
 
     def ratio(self, probability: float) -> float:
-        """Latency / mean that a share `probability` (0 to 1) of the queries does not exceed."""
+        """Latency / mean that a share `probability` of the queries does not exceed."""
         i = bisect_left(self.probabilities, probability)
         if i == len(self.probabilities):
             raise ValueError(f"probability {probability}: must be between 0 and 1")
@@ -86,15 +81,14 @@ class Spread:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
         low, high = self.ratios[i - 1], self.ratios[i]
-        # Safe from rounding: equal ratios stay equal, and the order is kept.
+        # Against rounding.
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
-        """Ratios at these probabilities."""
         return tuple(self.ratio(p) for p in probabilities)
 
     def toward(self, other: Spread, weight: float) -> Spread:
-        """Spread between this one (weight 0) and another (weight 1), quantile by quantile."""
+        """Spread between this one (weight 0) and another (1), quantile by quantile."""
         knots = tuple(sorted({*self.probabilities, *other.probabilities}))
         mixed = (a + (b - a) * weight for a, b in zip(self.on(knots), other.on(knots), strict=True))
         return Spread(knots, tuple(itertools.accumulate(mixed, max)))
@@ -111,8 +105,7 @@ def _mean(p: Sequence[float], r: Sequence[float]) -> float:
 def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[float, float]) -> tuple[float, ...]:
     """Ratios between and below the known ones, moved toward a limit until the mean is 1.
 
-    The limit is the next known ratio in that direction, which keeps the order; below all known ones, half the ratio.
-    The upper tail stays: it decides the p99 and hardly changes the mean.
+    The limit is the next known ratio; below all, half the ratio. The upper tail, which decides the p99, stays.
     """
     off = _mean(knots, straight) - 1
     given = sorted(known)
@@ -128,7 +121,7 @@ def _bent(knots: tuple[float, ...], straight: tuple[float, ...], known: Mapping[
     bounds = [bound(p, ratio) for p, ratio in zip(knots, straight, strict=True)]
     reach = _mean(knots, bounds) - 1 - off
     share = 0.0 if reach == 0 else min(max(-off / reach, 0.0), _MOST_BENT)
-    # Against rounding: keep the order.
+    # Against rounding.
     return tuple(itertools.accumulate((r + (b - r) * share for r, b in zip(straight, bounds, strict=True)), max))
 
 
@@ -137,18 +130,18 @@ def _z(probability: float) -> float:
 
 
 def _sigma(ratios: Mapping[float, float], top: float) -> float:
-    """Sigma of the log-normal tails; 0 if the quantiles show no spread."""
+    """Sigma of the log-normal tails; 0 without spread."""
     z, median = _z(top), ratios.get(0.5)
     if median is not None and top > 0.5:
         return max(0.0, math.log(ratios[top] / median) / z)
-    # exp(sigma z - sigma^2 / 2) = ratio has two roots: take the smaller, or z if there is none.
+    # exp(sigma z - sigma^2 / 2) = ratio: the smaller root, or z.
     return max(0.0, z - math.sqrt(max(0.0, z * z - 2 * math.log(ratios[top]))))
 
 
 def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float], sigma: float) -> float:
-    """Ratio at p on the log-normal through the known ratios around it, or with sigma through the nearest one.
+    """Ratio at p on the log-normal through the known ratios around it, or with sigma through the nearest.
 
-    Next to min and max it is linear: they depend on the number of samples and are no quantiles of a distribution.
+    Next to min and max it is linear: these depend on the number of samples.
     """
     i = bisect_left(known, p)
     if i in {0, len(known)}:
@@ -162,4 +155,4 @@ def _log_normal(p: float, known: Sequence[float], ratios: Mapping[float, float],
 
 
 CONSTANT: Final = Spread((0.0, 1.0), (1.0, 1.0))
-"""No variation: the default if nothing is known."""
+"""No variation, if nothing is known."""

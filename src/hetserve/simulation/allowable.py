@@ -16,13 +16,14 @@ from typing import Final
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
+from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
 from hetserve.simulation.recording import Recording
 from hetserve.simulation.run import count_violations, run_trace
 from hetserve.simulation.stability import Backlog, backlog_of, grows
 from hetserve.simulation.state import DROPPED
 from hetserve.simulation.system import System
-from hetserve.simulation.workload import Arrivals, Workload, draw_workload
+from hetserve.simulation.workload import Workload, draw_workload
 
 DEFAULT_SEEDS: Final = (11, 12, 13)
 DEFAULT_QUERIES: Final = 100_000

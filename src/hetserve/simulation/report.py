@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.dispatch import Policy
+from hetserve.registry.choices import Arrivals
 from hetserve.simulation.stability import Backlog, backlog_of
 from hetserve.simulation.system import System
-from hetserve.simulation.workload import Arrivals, Workload
+from hetserve.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from hetserve.simulation.state import QueryOutcomes

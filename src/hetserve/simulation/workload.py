@@ -9,26 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
+from hetserve.registry.choices import Arrivals
 from hetserve.simulation.recording import Recording
-
-
-class Arrivals(StrEnum):
-    """How queries arrive.
-
-    EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed whole number of
-    milliseconds; more regular than a Poisson process at long gaps, bursty at short ones. RECORDED: recorded times,
-    stretched to the rate.
-    """
-
-    EXPONENTIAL = "exponential"
-    INTEGER_POISSON = "integer-poisson"
-    RECORDED = "recorded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

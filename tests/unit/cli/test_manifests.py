@@ -325,7 +325,7 @@ BOMBS = {
 }
 
 
-def test_what_is_merged_counts_as_written_where_it_stands() -> None:
+def test_a_merged_key_counts_as_written_at_the_merge() -> None:
     merged = "x: &x {batch: 4}\ny: &y {batch: 5}\n"
     for entry, batch in {"<<: *x, batch: 3": 3, "batch: 3, <<: *x": 4, "batch: 3, <<: [*y, *x]": 5}.items():
         (document,) = contents(f"{merged}v: {{{entry}}}")

@@ -47,7 +47,7 @@ def test_a_bound_pod_is_said_to_hold_its_gpu_beside_whom_and_since_when() -> Non
     assert said["holds"]["gpus"][0]["freeMiB"] == 16384 - 8000
 
 
-def test_an_unbound_pod_is_told_what_it_would_get_and_why_not_each_other() -> None:
+def test_why_says_what_an_unbound_pod_would_get_and_why_not_each_other_gpu() -> None:
     said = answer("new", NODE, HOLDER, OTHER, gpu_pod("new", memory_mib=2000, model="resnet"))
     assert said["state"] == "Scheduling"
     assert said["decision"]["chosen"] == {"node": "n0", "gpus": ["1"]}
@@ -80,7 +80,7 @@ def test_every_wish_that_is_not_met_is_named(annotations: dict[str, str], wants:
     assert words in result.stdout
 
 
-def test_a_gated_pod_is_told_its_place_and_its_bound() -> None:
+def test_why_says_the_place_and_the_bound_of_a_gated_pod() -> None:
     ours = (names.QUEUE_GATE,)
     older = gpu_pod("older", model="a", gates=ours, created="2026-01-01T00:00:00Z")
     urgent = gpu_pod("urgent", model="b", gates=ours, created="2026-01-01T00:01:00Z", priority=5)
@@ -166,7 +166,7 @@ UNNAMED = {
 
 
 @pytest.mark.parametrize(("wants", "annotations", "message", "gpus"), UNNAMED.values(), ids=UNNAMED)
-def test_a_bound_pod_that_does_not_name_its_gpus_is_told_so(
+def test_why_says_that_a_bound_pod_does_not_name_its_gpus(
     wants: Json, annotations: dict[str, str], message: str, gpus: list[str | None]
 ) -> None:
     past_us = gpu_pod("past-us", node="n0", annotations=annotations, **wants)
@@ -181,7 +181,7 @@ def test_a_bound_pod_that_does_not_name_its_gpus_is_told_so(
 PLUGGED = "pods on the node hold GPUs through nvidia.com/gpu, and nobody knows which; it takes new pods once they end"
 
 
-def test_a_pod_of_the_device_plugin_is_told_what_it_does_to_its_node() -> None:
+def test_why_says_what_a_pod_of_the_device_plugin_does_to_its_node() -> None:
     said = answer("nvidia", NODE, plugin_pod())
     assert said["state"] == "NotOurs"
     assert said["message"].startswith("has GPUs of node n0 through nvidia.com/gpu, and nobody knows which: the node")
@@ -189,14 +189,14 @@ def test_a_pod_of_the_device_plugin_is_told_what_it_does_to_its_node() -> None:
     assert answer("nvidia", NODE, plugin_pod(phase="Succeeded"))["state"] == "Finished"
 
 
-def test_a_pod_that_waits_beside_one_of_the_device_plugin_is_told_of_it() -> None:
+def test_why_names_the_device_plugins_pod_beside_which_a_pod_waits() -> None:
     said = answer("mine", NODE, gpu_pod("mine"), plugin_pod(), code=3)
     assert [one["reason"] for one in said["decision"]["refusals"]] == [PLUGGED]
     assert {gpu["reasons"][0]["kind"] for gpu in said["gpus"]} == {"device-plugin"}
     assert said["gpus"][0]["reasons"][0]["text"] == f"{PLUGGED}: default/nvidia"
 
 
-def test_a_pod_with_gpus_of_both_is_told_so() -> None:
+def test_why_says_that_a_pod_has_gpus_of_both() -> None:
     both = gpu_pod("both", node="n0", gpu="0")
     both["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_NVIDIA_GPU] = "1"
     said = answer("both", NODE, both)
@@ -208,7 +208,7 @@ def test_a_pod_with_gpus_of_both_is_told_so() -> None:
     assert "ask for one of the two" in " ".join(result.stdout.split())
 
 
-def test_a_bound_pod_that_cannot_be_read_is_told_that_its_node_is_closed() -> None:
+def test_why_says_that_a_bound_pod_that_cannot_be_read_closes_its_node() -> None:
     result = run("odd", NODE, gpu_pod("odd", node="n0", memory_mib="1e9999999"))
     assert result.exit_code == 2
     said = " ".join(result.stdout.split())
@@ -218,7 +218,7 @@ def test_a_bound_pod_that_cannot_be_read_is_told_that_its_node_is_closed() -> No
     )
 
 
-def test_one_that_names_no_gpu_closes_no_node_and_is_told_so() -> None:
+def test_why_says_that_a_pod_that_names_no_gpu_closes_no_node() -> None:
     odd = gpu_pod("odd", node="n0")
     odd["spec"] = {"nodeName": "n0", "containers": [], "priority": "x"}
     said = " ".join(run("odd", NODE, odd).stdout.split())
@@ -226,7 +226,7 @@ def test_one_that_names_no_gpu_closes_no_node_and_is_told_so() -> None:
     assert "takes no new pods" not in said
 
 
-def test_pods_that_need_no_gpu_or_have_finished_are_told_so() -> None:
+def test_why_says_that_a_pod_needs_no_gpu_or_has_finished() -> None:
     plain = gpu_pod("plain")
     del plain["spec"]["containers"][0]["resources"]
     assert answer("plain", NODE, plain)["state"] == "NotOurs"

@@ -40,7 +40,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize(("namespace", "name"), STRANGERS.values(), ids=STRANGERS)
-def test_the_problem_of_a_stranger_is_not_told(namespace: str, name: str) -> None:
+def test_the_problem_of_a_stranger_is_not_shown(namespace: str, name: str) -> None:
     fine = gpu_pod("web", namespace="prod", node="n0", gpu="0")
     stranger = gpu_pod(name, namespace=namespace, uid="stranger", model="other", node="n0")
     assert answer("web", fine, stranger)["problems"] == []
@@ -48,7 +48,7 @@ def test_the_problem_of_a_stranger_is_not_told(namespace: str, name: str) -> Non
     assert told == [UNNAMED.format(f"{namespace}/{name}")]
 
 
-def test_a_pod_that_holds_a_gpu_whole_beside_others_is_told_so() -> None:
+def test_why_says_that_a_pod_holds_a_gpu_whole_beside_others() -> None:
     whole = gpu_pod("web", namespace="prod", memory_mib=0, gpus=1, node="n0", gpu="0")
     beside = gpu_pod("beside", namespace="prod", model="other", node="n0", gpu="0")
     assert answer("web", whole, beside)["problems"] == [

@@ -17,14 +17,17 @@ from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node
 from hetserve.units import Seconds
+from hetserve_extender.extender import NOT_SYNCED
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.probes import NOT_SYNCED, Probes
+from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
+from hetserve_shell.http.listener import listen
+from hetserve_shell.http.probes import probe_server
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import LIMITS, Served, until
@@ -45,22 +48,27 @@ async def bench() -> AsyncIterator[Bench]:
     metrics = Metrics(placer)
     binder = Binder(api, Binds(placer, Unfenced()), on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
     placer.on_expired = metrics.expired.inc
-    verbs = Verbs(placer, binder, metrics, lambda: "" if ready[0] else NOT_SYNCED)
+    not_ready = lambda: "" if ready[0] else NOT_SYNCED  # noqa: E731
+    verbs = Verbs(placer, binder, metrics, not_ready)
     server = HttpServer(verbs.routes(), Limits(body=100_000))
-    listener = socket.create_server(("127.0.0.1", 0))
-    base_url = "http://{}:{}".format(*listener.getsockname())
-    await server.start(listener)
-    probes = Probes(placer, metrics, lambda: ready[0]).app()
-    transport = httpx.ASGITransport(app=probes)
+    probes = probe_server(metrics.text, not_ready, placement_routes(placer))
+    verbs_url, probes_url = [await _served_at(one) for one in (server, probes)]
     async with (
-        httpx.AsyncClient(base_url=base_url, trust_env=False) as verbs_client,
-        httpx.AsyncClient(transport=transport, base_url="http://probes") as probes_client,
+        httpx.AsyncClient(base_url=verbs_url, trust_env=False) as verbs_client,
+        httpx.AsyncClient(base_url=probes_url, trust_env=False) as probes_client,
     ):
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()
         yield made
         await asyncio.wait_for(binder.drain(1.0), 5.0)
     await server.stop(1.0)
+    await probes.stop(1.0)
+
+
+async def _served_at(server: HttpServer) -> str:
+    listener = listen("127.0.0.1", 0)
+    await server.start(listener)
+    return "http://{}:{}".format(*listener.getsockname())
 
 
 @pytest_asyncio.fixture

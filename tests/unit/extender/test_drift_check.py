@@ -58,7 +58,7 @@ class Scene:
         return DriftCheck(self.api, self.placer, lambda found: self.told.append(dict(found)), sleep)
 
 
-async def test_a_ledger_without_drift_is_told_as_zero_of_every_kind() -> None:
+async def test_a_ledger_without_drift_reports_zero_of_every_kind() -> None:
     scene = Scene()
     assert await scene.check().check() == ()
     assert scene.told == [dict.fromkeys(Kind, 0)]
@@ -66,7 +66,7 @@ async def test_a_ledger_without_drift_is_told_as_zero_of_every_kind() -> None:
     assert lists == ["/api/v1/pods"] * 3 + ["/api/v1/nodes"] * 2, "read once, in pages"
 
 
-async def test_a_drift_that_stays_is_told_by_kind() -> None:
+async def test_a_drift_that_persists_is_counted_by_kind() -> None:
     scene = Scene()
     scene.placer.ledger.release("uid-p4")
     found = await scene.check().check()

@@ -13,60 +13,7 @@ from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import released_lease
-from hetserve_shell.tasks.supervisor import AT_MOST, kept_up
 from hetserve_shell.testing.apiserver import FakeApiServer
-
-
-async def test_a_duty_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:
-    pauses: list[float] = []
-    told: list[str] = []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 9:
-            raise asyncio.CancelledError
-
-    async def duty() -> None:
-        if len(pauses) % 2:
-            raise KeyError("a slip")
-
-    with pytest.raises(asyncio.CancelledError):
-        await kept_up("drift", duty, told.append, sleep)
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert pauses[-1] == AT_MOST
-    assert told == ["drift"] * 9
-
-
-async def test_a_duty_that_went_well_for_long_begins_anew_at_once() -> None:
-    pauses: list[float] = []
-    now = [0.0]
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 4:
-            raise asyncio.CancelledError
-
-    async def duty() -> None:
-        now[0] += 600.0 if len(pauses) == 2 else 1.0
-        raise KeyError("a slip")
-
-    with pytest.raises(asyncio.CancelledError):
-        await kept_up("queue", duty, lambda _name: None, sleep, lambda: now[0])
-    assert pauses == [1, 2, 1, 2]
-
-
-async def test_a_duty_is_cancelled_with_the_leadership() -> None:
-    begun = asyncio.Event()
-
-    async def duty() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(kept_up("queue", duty, lambda _name: None))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ async def successor(api: BusyApi) -> AsyncIterator[Successor]:
     await asyncio.wait([watch])
 
 
-async def test_a_bind_that_lands_between_the_list_and_the_fence_is_known_when_the_fence_stands(
+async def test_a_bind_between_the_list_and_the_fence_is_known_once_the_fence_is_written(
     api: BusyApi, successor: Successor
 ) -> None:
     await successor.pods.relist()

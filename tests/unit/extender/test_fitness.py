@@ -13,8 +13,8 @@ import pytest
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import fitness, shared_port
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.testing import released_lease
+from hetserve_shell.http.listener import listen
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -147,7 +147,7 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_process_without_descriptors_is_told_by_its_own_looks() -> None:
+async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None:
     api, port = cluster(), free_port()
     async with running(Extender(settings(port), api)) as one:
         await until(lambda: "verbs" in one.extender.addresses)
@@ -234,8 +234,7 @@ async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.Monke
 
 def _stop_accepting(extender: Extender) -> None:
     """As a loop does that gives its listener up."""
-    assert extender.verbs._server is not None
-    extender.verbs._server.close()
+    extender.verbs.close_listener()
 
 
 async def test_an_end_in_order_still_gives_the_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:

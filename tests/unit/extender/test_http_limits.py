@@ -66,7 +66,7 @@ async def test_a_header_or_a_trailer_without_end_is_refused_before_it_costs_memo
 
 async def test_a_client_that_does_not_read_its_answers_is_cut_off_and_holds_little(served: Served) -> None:
     client = await served.connect()
-    client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     await client.send(post("/much", b"") * 500)
     await until(lambda: served.server.connections == 0)
 

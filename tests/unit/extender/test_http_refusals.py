@@ -11,7 +11,7 @@ from http_clients import Served, chunked, post
 HOST = "Host: extender"
 REFUSED = [
     pytest.param(post("/nowhere", b""), 404, "/echo, /wait", id="another path"),
-    pytest.param(f"GET /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 405, "POST alone", id="another method"),
+    pytest.param(f"GET /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 405, "served are: POST", id="another method"),
     pytest.param(f"POST /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 411, "neither", id="no length"),
     pytest.param(
         f"POST /echo HTTP/1.1\r\n{HOST}\r\nContent-Length: 200001\r\n\r\n".encode(), 413, "200000 bytes", id="too large"

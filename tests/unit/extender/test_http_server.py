@@ -70,7 +70,7 @@ async def test_a_chunked_body_is_put_together_and_trailers_are_dropped(served: S
     assert (await client.answer())[1] == b'"next"'
 
 
-async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(served: Served) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(served: Served) -> None:
     client = await served.connect()
     whole = post("/echo", b"body", "Expect: 100-continue")
     await client.send(whole[:-4])
@@ -151,7 +151,7 @@ async def test_stopping_answers_what_has_begun_and_takes_nothing_new(served: Ser
     await asyncio.wait_for(stopping, 5.0)
 
 
-async def test_stopping_does_not_wait_longer_than_it_is_told(served: Served) -> None:
+async def test_stopping_waits_at_most_the_given_time(served: Served) -> None:
     busy = await served.connect()
     await busy.send(post("/wait", b"for ever"))
     await asyncio.wait_for(served.waiting.wait(), 5.0)

@@ -12,9 +12,9 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import leader, shared_port
 from hetserve_extender.leader.label import LeaderLabel
-from hetserve_extender.leader.shared_port import listen
 from hetserve_extender.settings import LeaderElectionOptions
 from hetserve_extender.testing import released_lease
+from hetserve_shell.http.listener import listen
 from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_shell.testing.apiserver import FakeApiServer

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import httpx
 import orjson
 import pytest
 
+from extender_bench import reply_of
 from hetserve.placement import NodeSink, Placer, PodSink
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
-from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.probes import Probes
+from hetserve_extender.observe.probes import placement_routes
 from hetserve_shell.tasks.slices import SLICE, Slices
 
 
@@ -153,31 +152,8 @@ async def test_it_is_made_once_for_all_who_ask_meanwhile_and_never_older_than_th
 
 async def test_the_probe_sends_it_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_view, "BLOCK", 1000)
-    placer, turns = crowded(), [0]
-    app = Probes(placer, Metrics(placer), lambda: True).app()
-
-    async def others() -> None:
-        while True:
-            await asyncio.sleep(0)
-            turns[0] += 1
-
-    sent = list[int]()
-
-    async def receive() -> dict[str, str]:
-        return {"type": "http.request"}
-
-    async def send(message: object) -> None:
-        if message["type"] == "http.response.body":  # type: ignore[index]
-            sent.append(turns[0])
-
-    task = asyncio.create_task(others())
-    scope = {"type": "http", "method": "GET", "path": "/ledger", "headers": [], "query_string": b""}
-    await app(scope, receive, send)
-    task.cancel()
-    assert len(sent) > 50
-    assert len(set(sent)) >= len(sent) - 1, "a verb waits until megabytes are sent"
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://probes") as client:
-        answer = await client.get("/ledger")
-    assert answer.content == await shown(placer)
-    assert answer.headers["content-length"] == str(len(answer.content))
-    assert answer.headers["content-type"] == "application/json"
+    placer = crowded()
+    reply = await reply_of(placement_routes(placer), b"/ledger")
+    assert len(reply.blocks) > 50, "a verb waits until megabytes are sent"
+    assert b"".join(reply.blocks) == await shown(placer)
+    assert (reply.status, reply.media_type) == (200, "application/json")

@@ -124,7 +124,7 @@ async def test_a_bookmark_moves_the_revision_and_nothing_else(watching: Watching
     for _, queue in watching.api.watchers:
         queue.put_nowait(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"99"}}}')
     await watching.watch_opened()
-    assert watching.reflector._revision == "99"
+    assert watching.reflector.revision == "99"
     assert not watching.sink.heard.is_set()
 
 

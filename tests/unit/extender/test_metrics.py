@@ -57,9 +57,9 @@ def declared(registry: CollectorRegistry) -> Described:
             for family in collector.collect():
                 found[family.name] = (family.type, frozenset(getattr(family, "_labelnames", ())))
             continue
-        kind, name = str(vars(collector).get("_type") or collector._type), str(collector._name)  # type: ignore[attr-defined]
+        (family,) = collector.describe()  # type: ignore[attr-defined]
         labels = frozenset(collector._labelnames)  # type: ignore[attr-defined]
-        found[f"{name}_total" if kind == "counter" else name] = (kind, labels)
+        found[f"{family.name}_total" if family.type == "counter" else family.name] = (family.type, labels)
     return found
 
 

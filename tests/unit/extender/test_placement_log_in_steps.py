@@ -14,6 +14,7 @@ import httpx
 import orjson
 import pytest
 
+from extender_bench import reply_of
 from hetserve.placement import NodeSink, PodSink
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
@@ -22,9 +23,8 @@ from hetserve.units import Seconds
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log
-from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import Probes
+from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import released_lease
 from hetserve_shell.tasks.slices import SLICE, Slices
@@ -156,28 +156,11 @@ async def test_lists_count_towards_the_limit_when_they_are_written() -> None:
 
 async def test_the_probe_sends_the_log_block_by_block() -> None:
     log, placer = crowded()
-    app = Probes(placer, Metrics(placer), lambda: True, log).app()
-    sent, turns = list[tuple[int, bytes]](), [0]
-
-    async def others() -> None:
-        while True:
-            await asyncio.sleep(0)
-            turns[0] += 1
-
-    async def receive() -> dict[str, str]:
-        return {"type": "http.request"}
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.body":
-            sent.append((turns[0], message["body"]))
-
-    task = asyncio.create_task(others())
-    scope = {"type": "http", "method": "GET", "path": "/log", "headers": [], "query_string": b""}
-    await app(scope, receive, send)
-    task.cancel()
-    assert b"".join(body for _, body in sent) == whole(log)
-    assert max(len(body) for _, body in sent) < 2 * (64 << 10)
-    assert len({turn for turn, _ in sent}) >= len(sent) - 1 > 2, "a verb waits until megabytes are sent"
+    reply = await reply_of(placement_routes(placer, log), b"/log")
+    assert b"".join(reply.blocks) == whole(log)
+    assert len(reply.blocks) > 2, "a verb waits until megabytes are sent"
+    assert max(map(len, reply.blocks)) < 2 * (64 << 10)
+    assert reply.media_type == "application/jsonl"
 
 
 async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> None:
@@ -191,7 +174,7 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
     async with asyncio.timeout(10.0):
-        while extender.refusal() or extender.log._unsettled:  # noqa: ASYNC110
+        while extender.refusal() or not extender.log.settled:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         async with httpx.AsyncClient(trust_env=False) as client:
             offered = {"Pod": gpu_pod("new"), "Nodes": None, "NodeNames": ["n7"]}

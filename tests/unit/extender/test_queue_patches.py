@@ -53,15 +53,15 @@ async def test_a_patch_that_is_always_refused_is_sent_ever_more_rarely(
     assert 8 <= tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"
 
 
-async def test_a_gated_pod_that_cannot_be_read_is_told_why_once(bench: Bench, controller: QueueController) -> None:
+async def test_a_gated_pod_that_cannot_be_read_is_reported_once(bench: Bench, controller: QueueController) -> None:
     bench.api.add(gpu_pod("odd", memory_mib="16Gi", gates=GATED))
     bench.show()
     for _ in range(3):
         controller.start_round()
         await asyncio.gather(*controller.tasks)
     (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
-    assert (event["reason"], event["involvedObject"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
-    assert event["message"].endswith("it counts MiB: write 16384")
+    assert (event["reason"], event["regarding"]["name"]) == ("QueueCannotRead", "odd"), "it waits without a word"
+    assert event["note"].endswith("it counts MiB: write 16384")
     assert b"hetserve_queue_unreadable 1.0" in await bench.metrics.text()
     bench.api.remove(bench.api.pod("odd"))
     bench.show()

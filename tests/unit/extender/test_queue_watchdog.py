@@ -23,8 +23,8 @@ async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(
     assert 1_767_225_700.0 + bench.clock[0] > 1_767_225_660.0 + 60.0
     assert await release(bench, controller) == ["old"]
     (event,) = [body for method, path, body in bench.api.calls if method == "POST" and path.endswith("/events")]
-    assert (event["involvedObject"]["name"], event["type"], event["reason"]) == ("old", "Warning", "QueueFailedOpen")
-    assert "longer than 60 s" in event["message"]
+    assert (event["regarding"]["name"], event["type"], event["reason"]) == ("old", "Warning", "QueueFailedOpen")
+    assert "longer than 60 s" in event["note"]
     released = bench.metrics.registry.get_sample_value
     assert released("hetserve_queue_releases_total", {"outcome": "failed-open"}) == 1
 

@@ -15,7 +15,7 @@ from hetserve_extender.requeue import refused_pods
 from hetserve_extender.requeue.refused_pods import LONGEST_UID, REMEMBERED, SEEN_WITHIN
 from hetserve_extender.requeue.requeuer import SETTLE
 from hetserve_shell.tasks import slices
-from hetserve_shell.tasks.supervisor import kept_up
+from hetserve_shell.tasks.supervisor import supervise
 from recall_scene import Scene
 
 
@@ -132,7 +132,9 @@ async def test_an_error_that_nobody_foresaw_is_logged_and_ends_nothing(caplog: p
     scene.filter(scene.pod("p"))
     scene.requeuer.stamp = lambda: next(iter(()))
     told: list[str] = []
-    task = asyncio.create_task(kept_up("recall", scene.requeuer.run, told.append, scene.requeuer.sleep))
+    task = asyncio.create_task(
+        supervise("recall", scene.requeuer.run, lambda: told.append("recall"), scene.requeuer.sleep)
+    )
     scene.end("a")
     for _ in range(10):
         await asyncio.sleep(0)

@@ -192,5 +192,6 @@ def test_names_of_a_hostile_request_are_not_kept() -> None:
     long = "n" * (wire.PassedNames.MOST + 1)
     body = orjson.dumps({"Pod": {}, "Nodes": None, "NodeNames": [long]})
     assert _passed(long).request(body) is None
-    wire.priorities({long: 1})
-    assert long not in wire._entries
+    entries = wire.HostEntries()
+    assert entries[long][1] == b'{"Host":"%b","Score":1}' % long.encode()
+    assert long not in entries

@@ -11,7 +11,7 @@ Written = Callable[[Mapping[str, str]], Tree]
 NONE = Extension((), (), ())
 
 
-def test_files_are_told_apart_by_what_a_new_member_does_to_them(written: Written) -> None:
+def test_files_are_sorted_by_what_a_new_member_does_to_them(written: Written) -> None:
     tree = written(
         {
             "src/p/registry.py": "PLANNERS = {'homogeneous': 1}",

@@ -78,7 +78,7 @@ def test_what_is_no_pod_is_refused_as_before(metadata: object) -> None:
         placer.filter(pod("7", 4096) | {"metadata": metadata}, ["n0"])
 
 
-def test_a_log_that_begins_after_the_watch_told_of_the_pod_replays() -> None:
+def test_a_log_that_begins_after_the_watch_showed_the_pod_replays() -> None:
     written: list[Record] = []
     placer = JournaledPlacer(lambda: Seconds(0.0), HOLD, written.append)
     watching(("ADDED", pod("7", 4096)), placer=placer)

@@ -115,7 +115,7 @@ def test_a_terminating_pod_still_holds_its_gpu() -> None:
     assert ledger.free(PLACE) == 32768 - 4096
 
 
-def test_pods_of_one_name_are_told_apart_by_uid() -> None:
+def test_pods_of_one_name_are_distinguished_by_uid() -> None:
     ledger = _ledger()
     ledger.observe(parse_pod(gpu_pod("p", uid="new", node="n0", gpu="1")))
     ledger.release("old")

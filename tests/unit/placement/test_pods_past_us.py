@@ -150,7 +150,7 @@ def test_the_reason_of_each_gpu_names_the_pods() -> None:
     assert said["n1"][1][1].endswith("once they end: default/odd")
 
 
-def test_what_is_wrong_is_told_once_for_a_node_of_ours_only() -> None:
+def test_a_wrong_pod_is_reported_once_and_only_on_nodes_with_our_gpus() -> None:
     told = (
         "pod default/nvidia holds GPUs of node n0 through nvidia.com/gpu, and nobody knows which:"
         " the node takes no new pods until it ends"
@@ -246,7 +246,7 @@ def test_a_pod_that_is_bound_and_cannot_be_read_waits_no_longer() -> None:
     assert placer.pods == {}
 
 
-def test_the_log_is_told_once_of_a_pod_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pod_that_cannot_be_read_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         placer = placer_with(unread_pod())
         for _ in range(3):

@@ -8,6 +8,7 @@ import pytest
 
 from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.queues.clustering import Shape, cluster
+from hetserve.placement.queues.reasons import Overdue, reason_text
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.placement.queues.weights import Weights
 from hetserve.units import MiB, Seconds
@@ -80,7 +81,6 @@ def test_an_idle_cluster_releases_the_first_pod_at_once() -> None:
         _pods("a", 1, since=5.0), outstanding=0, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings()
     )
     assert [release.pod.uid for release in result.releases] == ["a0"]
-    assert result.reason == "0 of 8 released pods are unbound, 1 wait"
 
 
 def test_a_clock_behind_the_creation_time_is_no_wait() -> None:
@@ -95,7 +95,7 @@ def test_no_queue_is_no_number_of_queues() -> None:
         cluster({Shape(MiB(1), "a"): 1}, 0, LARGEST, 0)
 
 
-def test_the_bound_on_waiting_is_told_for_every_priority() -> None:
+def test_every_priority_has_a_bound_on_waiting() -> None:
     result = next_round(
         _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
     )
@@ -183,3 +183,15 @@ def test_an_elephant_among_shapes_leaves_the_mice_their_share() -> None:
         for release in line.round(outstanding=0, now=Seconds(now), largest_gpu=LARGEST).releases:
             line.discard(release.pod.uid)
     assert rounds <= 101, "the mice waited for every pod of the elephant"
+
+
+def test_a_release_says_whose_turn_it_is() -> None:
+    pods = [*_pods("a", 3, since=1.0), *_pods("b", 1, since=4.0)]
+    reasons = [reason_text(release.reason) for release in _round(pods, beta=2).releases]
+    assert reasons == ["queue 0 holds 76% of the weight", "has waited longest"]
+
+
+def test_an_overdue_release_names_its_setting() -> None:
+    assert reason_text(Overdue(90.0)) == (
+        "at the gate for longer than 90 s, released out of turn (queue.failOpenAfter)"
+    )

@@ -83,7 +83,7 @@ def test_an_inventory_lists_no_id_that_a_pod_could_not_name() -> None:
         gpu_capacity([node])
 
 
-def test_an_annotation_that_becomes_endless_moves_nothing_and_is_told_shortly() -> None:
+def test_an_annotation_that_becomes_endless_moves_nothing_and_is_shown_shortened() -> None:
     raw = gpu_pod(node="n0", gpu="0")
     ledger = _ledger(raw)
     raw["metadata"]["annotations"][names.ANNOTATION_GPU] = MANY
@@ -98,7 +98,7 @@ def test_an_annotation_that_becomes_endless_moves_nothing_and_is_told_shortly() 
 
 @pytest.mark.parametrize("asked", [{"memory_mib": 4096}, {"memory_mib": 0, "gpus": 1}], ids=["memory", "a whole GPU"])
 @pytest.mark.parametrize("said", ["1" * 250_000, "1," * 125_000, "a" * 61], ids=["a number", "a list", "a word"])
-def test_an_endless_amount_is_told_shortly(said: str, asked: dict[str, int]) -> None:
+def test_an_endless_amount_is_shown_shortened(said: str, asked: dict[str, int]) -> None:
     raw = gpu_pod(node="n0", gpu="0", **asked)  # type: ignore[arg-type]
     raw["metadata"]["annotations"][names.ANNOTATION_GPU_MEMORY] = said
     problems = problem_lines(_ledger(raw).problems())
@@ -225,7 +225,7 @@ GATES = tuple(f"example.com/{number}" for number in range(1000))
 
 
 @pytest.mark.parametrize("ours", [0, 5, 900])
-def test_of_very_many_gates_ours_is_told_from_the_others(ours: int) -> None:
+def test_our_gate_is_found_among_very_many_others(ours: int) -> None:
     gates = (*GATES[:ours], names.QUEUE_GATE, *GATES[ours + 1 :])
     found = parse_pod(gpu_pod(gates=gates)).gates
     assert names.QUEUE_GATE in found

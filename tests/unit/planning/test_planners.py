@@ -186,7 +186,7 @@ def test_trials_are_bounded_in_work_and_the_plan_says_when_they_ended(monkeypatc
     assert len(few.evaluated) == 3
 
 
-def test_where_not_one_trial_is_within_the_work_the_papers_pick_stands_and_says_so() -> None:
+def test_the_papers_pick_is_kept_and_says_so_when_no_trial_is_within_the_work() -> None:
     given = problem((option("t", "0.5", line(10)),), slo_ms=600_000, budget="4")
     made = plan_kairos_plus(given)
     assert (made.planner, made.counts, made.evaluated) == ("kairos-plus", plan(given, "kairos").counts, ())

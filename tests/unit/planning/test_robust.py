@@ -102,7 +102,7 @@ def test_a_gain_within_the_evaluators_error_does_not_leave_the_better_bound() ->
     assert plan_by(RM2, fixed(held, 0.05)).counts == lower.counts
 
 
-def test_the_papers_pick_stands_and_says_so_when_time_runs_out() -> None:
+def test_the_papers_pick_is_kept_and_says_so_when_time_runs_out() -> None:
     ticks = iter([0.0, 1.0, 2.5])
     plan = plan_by(RM2, fixed(lambda _: 1.0), clock=lambda: next(ticks), time_limit=0.5)
     assert plan.counts == plan_kairos(RM2).counts
@@ -112,7 +112,7 @@ def test_the_papers_pick_stands_and_says_so_when_time_runs_out() -> None:
     assert plan.evaluated == ()
 
 
-def test_the_papers_pick_stands_when_nothing_holds() -> None:
+def test_the_papers_pick_is_kept_when_nothing_holds() -> None:
     plan = plan_by(RM2, fixed(lambda _: 0.0))
     assert plan.counts == plan_kairos(RM2).counts
     assert "no candidate kept the SLO at any rate in simulation" in plan.verdict
@@ -183,7 +183,7 @@ def test_overload_has_time_to_show_at_high_rates() -> None:
     assert quick_queries([fast], 0.5) == 20_000, "ten seconds of arrivals overload nothing that may take half a second"
 
 
-def test_what_would_take_too_long_is_not_evaluated_and_the_paper_stands() -> None:
+def test_the_papers_pick_is_kept_when_evaluation_would_take_too_long() -> None:
     given = problem((option("t", "0.5", line(10)),), slo_ms=30, budget="4000")
     plan = plan_robust(given)
     assert plan.counts == plan_kairos(given).counts

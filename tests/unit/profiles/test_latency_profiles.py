@@ -25,7 +25,7 @@ def test_a_table_interpolates_holds_below_and_ends_above() -> None:
     assert profile.mean(9) is None
 
 
-def test_a_p99_alone_stands_for_a_log_normal_around_the_mean() -> None:
+def test_a_p99_alone_means_a_log_normal_around_the_mean() -> None:
     profile = table({1: (100, 123.263)})
     assert profile.quantile(1, 99) == pytest.approx(0.123263)
     assert profile.quantile(1, 90) == pytest.approx(0.1120, abs=2e-4)

@@ -87,7 +87,7 @@ def test_what_was_left_out_is_noted_beside_the_answer(csv_file: Path) -> None:
         (("tiny.csv", *OF, "--kind", "linear"), "intercept + slope must be longer than zero"),
     ],
 )
-def test_bad_input_is_told_and_nothing_else(
+def test_bad_input_prints_its_error_and_nothing_else(
     csv_file: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], error: str
 ) -> None:
     monkeypatch.chdir(csv_file.parent)

@@ -146,7 +146,7 @@ def test_names_become_labels_and_the_slo_is_the_papers(data: Path) -> None:
         ("batch_sizes.csv", "10,0.00816243", "10,-1", "batch_sizes.csv, line 2: probability '-1'"),
     ],
 )
-def test_wrong_data_is_told_by_file_line_and_column(
+def test_wrong_data_is_reported_by_file_line_and_column(
     data: Path, tmp_path: Path, file: str, old: str, new: str, error: str
 ) -> None:
     for name in FILES:
@@ -157,14 +157,14 @@ def test_wrong_data_is_told_by_file_line_and_column(
     assert error in result.stderr
 
 
-def test_data_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_data_is_reported(tmp_path: Path) -> None:
     result = run("reference", "kairos", "--data", tmp_path, "--model", "RM2")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"Error: {tmp_path}/latency.csv: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.data
-def test_a_file_that_cannot_be_written_is_told(data: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(data: Path, tmp_path: Path) -> None:
     result = run("reference", "kairos", "--data", data, "--model", "RM2", "-o", tmp_path / "absent" / "f.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "cannot be written: No such file or directory" in result.stderr

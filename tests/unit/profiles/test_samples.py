@@ -10,7 +10,7 @@ def read(text: str, model: str = "m", instance_type: str = "t4") -> Samples:
     return read_samples(text, "s.csv", model, instance_type)
 
 
-def test_milliseconds_and_seconds_are_told_by_the_name_of_the_column() -> None:
+def test_the_columns_name_decides_between_milliseconds_and_seconds() -> None:
     assert read("batch,latency_ms\n8,20\n1,5\n8,30\n").by_batch == {1: (0.005,), 8: pytest.approx((0.02, 0.03))}
     assert read("latency,batch\n0.02,8\n").by_batch == {8: (0.02,)}
 
@@ -43,7 +43,7 @@ def test_a_batch_that_none_can_be_is_named_with_its_place(value: str) -> None:
     assert refused.value.errors == (f"s.csv, line 2: batch {value[:40]!r}: must be a whole number from 1 to 1000000",)
 
 
-def test_every_wrong_line_is_told_not_only_the_first() -> None:
+def test_every_wrong_line_is_reported_not_only_the_first() -> None:
     with pytest.raises(CsvError) as refused:
         read("batch,latency\n,1\n1,\n2\n")
     assert refused.value.errors == (
@@ -53,7 +53,7 @@ def test_every_wrong_line_is_told_not_only_the_first() -> None:
     )
 
 
-def test_of_many_errors_twenty_are_told() -> None:
+def test_of_many_errors_twenty_are_shown() -> None:
     with pytest.raises(CsvError) as refused:
         read("batch,latency\n" + "0,1\n" * 50)
     assert len(refused.value.errors) == 21

@@ -56,7 +56,7 @@ class TestScan:
         assert together.rate == alone.rate
         assert together.trials[: len(alone.trials)] == alone.trials
 
-    def test_progress_is_told_every_trial_in_order(self) -> None:
+    def test_progress_reports_every_trial_in_order(self) -> None:
         told: list[RateTrial] = []
         found = _search(6.0, progress=told.append)
         assert tuple(told) == found.trials

@@ -9,8 +9,9 @@ from matplotlib.container import BarContainer
 
 from hetserve.cli.capacity.compare_result import Compared
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
-from hetserve.planning import Plan, summary
+from hetserve.planning import Plan
 from hetserve.planning.formatting import latency_text
+from hetserve.planning.plan import summary_parts
 from hetserve.units import format_money
 
 _GROUP = 0.82
@@ -54,7 +55,7 @@ def _panel(result: Compared, axes: Axes) -> None:
 
 
 def _name(plan: Plan) -> str:
-    return f"{plan.planner}\n{wrapped(summary(plan.counts), _LABEL_WIDTH)}\n{format_money(plan.cost)} $/h"
+    return f"{plan.planner}\n{wrapped(summary_parts(plan.counts), _LABEL_WIDTH)}\n{format_money(plan.cost)} $/h"
 
 
 def _label(axes: Axes, bars: BarContainer, rates: Sequence[float], result: Compared) -> None:

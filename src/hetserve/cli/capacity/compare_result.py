@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.capacity.serving import Held
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import Counts, Plan, Problem, summary
@@ -77,16 +77,11 @@ def refusals(result: Compared) -> list[str]:
 
 def document(result: Compared) -> dict[str, Any]:
     """The answer of `-o json` for one service."""
-    problem, best = result.problem, result.best
+    best = result.best
     return {
         "service": result.service,
         "model": result.model,
-        "sloSeconds": problem.slo.latency,
-        "percentile": problem.slo.percentile,
-        "budget": None if problem.budget is None else format_money(problem.budget),
-        "queries": result.effort.queries,
-        "seed": result.effort.seeds[0],
-        "seeds": list(result.effort.seeds),
+        **asked(result.problem, result.effort),
         "best": None if best is None else {"planner": best.plan.planner, "policy": best.policy},
         "results": [_entry(entry) for entry in result.entries],
         "infeasible": [

@@ -14,12 +14,12 @@ from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import plot_option
 from hetserve.files import UnreadableError
+from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
+from hetserve.units import format_money
 
 if TYPE_CHECKING:
+    from hetserve.planning import Problem
     from hetserve.simulation.recording import Recording
-
-ARRIVALS = ("exponential", "integer-poisson")
-"""Drawn arrivals; not imported from the simulation, which would slow `hetserve --help`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Effort:
     """How much to simulate.
 
     queries: per run. jobs: threads. asked: queries as given, if they were raised so that overload shows. arrivals:
-    one of ARRIVALS, or a recording, whose length overrides `queries`. warm_up: first queries of a run, which are
+    one of DRAWN_ARRIVALS, or a recording, whose length overrides `queries`. warm_up: first queries of a run, which are
     served but not counted.
     """
 
@@ -35,37 +35,49 @@ class Effort:
     seeds: tuple[int, ...]
     jobs: int
     asked: int | None = None
-    arrivals: str | Recording = ARRIVALS[0]
+    arrivals: Arrivals | Recording = DRAWN_ARRIVALS[0]
     warm_up: int = 0
 
     @property
     def recording(self) -> Recording | None:
-        return None if isinstance(self.arrivals, str) else self.arrivals
+        return None if isinstance(self.arrivals, Arrivals) else self.arrivals
 
     @property
     def arrivals_name(self) -> str:
-        return self.arrivals if isinstance(self.arrivals, str) else "recorded"
+        return str(self.arrivals if isinstance(self.arrivals, Arrivals) else Arrivals.RECORDED)
 
     @property
     def text(self) -> str:
         raised = "" if self.asked is None else f" ({self.asked} asked: overload takes longer to show)"
-        arrivals = "" if self.arrivals == ARRIVALS[0] else f", {self.arrivals_name} arrivals"
+        arrivals = "" if self.arrivals == DRAWN_ARRIVALS[0] else f", {self.arrivals_name} arrivals"
         warm_up = f", the first {self.warm_up} of them not counted" if self.warm_up else ""
         seeds = f"seed{'s'[: len(self.seeds) > 1]} {', '.join(map(str, self.seeds))}"
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> str | Recording:
-    """Option callback: a name of ARRIVALS, or the recording in a file."""
-    if value in ARRIVALS:
-        return value
+def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
+    """What was asked and simulated, as the documents of several commands show it."""
+    return {
+        "sloSeconds": problem.slo.latency,
+        "percentile": problem.slo.percentile,
+        "budget": None if problem.budget is None else format_money(problem.budget),
+        "queries": effort.queries,
+        "seed": effort.seeds[0],
+        "seeds": list(effort.seeds),
+    }
+
+
+def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> Arrivals | Recording:
+    """Option callback: a name of DRAWN_ARRIVALS, or the recording in a file."""
+    if value in DRAWN_ARRIVALS:
+        return Arrivals(value)
     from pathlib import Path  # noqa: PLC0415
 
     from hetserve.simulation.recording import read_recording  # noqa: PLC0415
 
     path = Path(value)
     if not path.exists() or path.is_dir():
-        raise click.BadParameter(f"{value!r} is neither {' nor '.join(ARRIVALS)} nor a file", ctx, param)
+        raise click.BadParameter(f"{value!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file", ctx, param)
     try:
         return read_recording(path)
     except UnicodeDecodeError:
@@ -77,7 +89,7 @@ def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> str | Re
 _arrivals_option = click.option(
     "--arrivals",
     metavar="HOW",
-    default=ARRIVALS[0],
+    default=str(DRAWN_ARRIVALS[0]),
     show_default=True,
     callback=arrivals,
     help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "

@@ -13,6 +13,7 @@ from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.plan import summary_parts
 from hetserve.units import QPS
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
@@ -120,10 +121,12 @@ def _quiet(axes: Axes) -> None:
 
 def _label(rank: str, entry: RankedConfiguration) -> str:
     """Rank and configuration; a long one is broken at a plus sign."""
-    text = summary(entry.counts)
+    parts = summary_parts(entry.counts)
+    text = "+".join(parts)
     if len(text) > _LONGEST_LABEL:
-        cut = text.rfind("+", 0, len(text) // 2 + 10)
-        text = f"{text[: cut + 1]}\n{text[cut + 1 :]}"
+        first = [end for end in range(1, len(parts)) if len("+".join(parts[:end])) < len(text) // 2 + 10]
+        cut = max(first, default=0)
+        text = "\n".join(("+".join((*parts[:cut], "")), "+".join(parts[cut:])))
     return f"{rank}  {text}"
 
 
@@ -137,7 +140,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
         costs, rates = [entry.cost / 1e6 for entry in others], [entry.qps for entry in others]
         axes.scatter(costs, rates, s=26, color="#aab3bd", label="others of the ranking", zorder=3)
     for place, (label, role, entry) in enumerate(named):
-        configuration = wrapped(summary(entry.counts), _LEGEND_WIDTH)
+        configuration = wrapped(summary_parts(entry.counts), _LEGEND_WIDTH)
         text = f"{label}: {configuration}\n{money_text(entry.cost)}, {qps_text(entry.qps)}"
         x, y, (marker, colour) = entry.cost / 1e6, entry.qps, _STYLES[role]
         axes.scatter(x, y, s=130 - 20 * place, marker=marker, color=colour, label=text, zorder=5 - 0.1 * place)

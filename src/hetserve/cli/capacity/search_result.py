@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
@@ -59,17 +59,11 @@ class Searched:
 
 def document(result: Searched) -> dict[str, Any]:
     """The answer of `-o json` for one service."""
-    problem = result.problem
     return {
         "service": result.service,
         "model": result.model,
         "policy": result.policy,
-        "sloSeconds": problem.slo.latency,
-        "percentile": problem.slo.percentile,
-        "budget": None if problem.budget is None else format_money(problem.budget),
-        "queries": result.effort.queries,
-        "seed": result.effort.seeds[0],
-        "seeds": list(result.effort.seeds),
+        **asked(result.problem, result.effort),
         "searchSeed": result.seed,
         "results": [
             {

@@ -19,9 +19,7 @@ from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import (
     Allowable,
-    Arrivals,
     RateTrial,
-    Recording,
     RunReport,
     System,
     allowable_throughput,
@@ -74,7 +72,7 @@ def run_at(  # noqa: PLR0917
     system = system_of(problem)
 
     def run(seed: int) -> RunReport:
-        workload = draw_workload(problem.mix, effort.queries, seed, _arrivals(effort))
+        workload = draw_workload(problem.mix, effort.queries, seed, effort.arrivals)
         report = simulate(system, counts, policy, workload, rate, warm_up=effort.warm_up)
         if shown is not None:
             shown.done(f"seed {seed}")
@@ -177,16 +175,12 @@ def _allowable(  # noqa: PLR0917
         queries=effort.queries,
         step=step,
         criterion=criterion,
-        arrivals=_arrivals(effort),
+        arrivals=effort.arrivals,
         warm_up=effort.warm_up,
         ceiling=ceiling_rate(problem, counts),
         threads=effort.jobs,
         progress=note,
     )
-
-
-def _arrivals(effort: Effort) -> Arrivals | Recording:
-    return Arrivals(effort.arrivals) if isinstance(effort.arrivals, str) else effort.arrivals
 
 
 def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:

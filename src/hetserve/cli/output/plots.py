@@ -5,7 +5,7 @@ matplotlib is imported only when a figure is drawn; modules that draw import it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -56,10 +56,10 @@ def quiet(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
     axes.set_axisbelow(True)
 
 
-def wrapped(configuration: str, width: int) -> str:
-    """A configuration such as `1xg4dn.xlarge+13xr5n.large`, broken after plus signs into lines of about `width`."""
+def wrapped(parts: Sequence[str], width: int) -> str:
+    """The parts joined by plus signs, in lines of about `width`."""
     lines = [""]
-    for part in configuration.split("+"):
+    for part in parts:
         if lines[-1] and len(lines[-1]) + len(part) > width:
             lines[-1] += "+"
             lines.append("")

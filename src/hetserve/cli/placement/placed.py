@@ -64,11 +64,7 @@ def _gpu(use: GpuUse) -> dict[str, Any]:
 def pod_document(booking: Booking) -> dict[str, Any]:
     """A pod that holds a GPU."""
     request = booking.request
-    return {
-        "namespace": request.namespace,
-        "name": request.name,
-        "uid": request.uid,
-        "model": request.model,
+    return request.identity() | {
         "memoryMiB": None if request.whole else request.memory_mib,
         "wholeGpu": request.whole,
         "gpus": [None if gpu == UNNAMED else gpu for gpu in booking.gpus],

@@ -7,7 +7,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.cli.cluster.snapshot import ClusterSnapshot
-from hetserve.cli.placement.node_rules import against_node, not_judged
+from hetserve.cli.placement.node_rules import NodeRule, against_node, not_judged, rule_text
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
@@ -197,9 +197,9 @@ def _decision(decision: PlacementDecision) -> Json:
     }
 
 
-def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: PlacementDecision) -> Json:
+def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
-    reasons = [{"kind": "node", "text": text} for text in closed]
+    reasons = [{"kind": "node", "text": rule_text(rule)} for rule in closed]
     reasons += [{"kind": reason.kind.value, "text": gpu_reason_text(reason)} for reason in verdict.reasons]
     return {
         "node": verdict.node,

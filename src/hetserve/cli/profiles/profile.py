@@ -12,12 +12,12 @@ from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse, plot_file
 from hetserve.files import UnreadableError, read_text, shown_name
+from hetserve.registry.choices import FIT_KINDS
 
 if TYPE_CHECKING:
     from hetserve.profiles.fit import Fit
     from hetserve.profiles.samples import Samples
 
-_KINDS = ("auto", "linear", "table")
 _FORMATS = ("yaml", "json", "table")
 
 
@@ -39,7 +39,7 @@ def profile() -> None:
 @click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=values.label)
 @click.option(
     "--kind",
-    type=click.Choice(_KINDS),
+    type=click.Choice(FIT_KINDS),
     default="auto",
     help="Default: auto, a line if it is within 5 % of every batch.",
 )

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from hetserve.cli.output.messages import refuse
-
-_MODELS = ("RM2", "NCF", "WND", "MT-WND", "DIEN")
+from hetserve.cli.profiles.kairos_paper import SLO
 
 
 @click.group()
@@ -20,7 +19,7 @@ def reference() -> None:
 @click.option(
     "--data", required=True, metavar="DIR", help="Folder with latency.csv, latency_spread.csv, batch_sizes.csv."
 )
-@click.option("--model", required=True, type=click.Choice(_MODELS, case_sensitive=False), help="The paper's name.")
+@click.option("--model", required=True, type=click.Choice(tuple(SLO), case_sensitive=False), help="The paper's name.")
 @click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
 def kairos(data: str, model: str, output: str | None) -> None:
     """Write the measurements of Kairos (HPDC'23) for one model: its instance types, profiles and service.

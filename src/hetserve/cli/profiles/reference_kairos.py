@@ -14,41 +14,14 @@ from hetserve.api.manifests import Document, ManifestError, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
+from hetserve.cli.profiles.kairos_paper import BUDGET, SLO, TYPES, Json
 from hetserve.files import UnreadableError, read_text
 from hetserve.profiles.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.profiles.samples import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 
-Json = dict[str, Any]
-
-SLO: Final = {"NCF": "5ms", "RM2": "350ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}
-BUDGET: Final = "2.5"
 _SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boringlee24/hpdc23-kairos), with their spread"
 _QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
-# One instance requests more than half of its node: it has the node to itself.
-_TYPES: Final[dict[str, Json]] = {
-    "g4dn.xlarge": {
-        "price": {"hourly": "0.526", "per": "Instance"},
-        "launchTime": "90s",
-        "resources": {"cpu": "3", "memory": "12Gi"},
-        "gpu": {"product": "Tesla-T4", "memory": "15360Mi"},
-    },
-    "c5n.2xlarge": {
-        "price": {"hourly": "0.432", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "6", "memory": "14Gi"},
-    },
-    "r5n.large": {
-        "price": {"hourly": "0.149", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "1500m", "memory": "10Gi"},
-    },
-    "t3.xlarge": {
-        "price": {"hourly": "0.1664", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "3", "memory": "10Gi"},
-    },
-}
 
 
 def kairos_manifests(folder: Path, model: str) -> list[Json]:
@@ -64,7 +37,7 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)
     mix = _mix(folder / "batch_sizes.csv")
-    documents = [_instance_type(name, _TYPES[name]) for name in means]
+    documents = [_instance_type(name, TYPES[name]) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
     parse_documents(Document(str(folder), one) for one in documents)
@@ -85,7 +58,7 @@ def _milliseconds(table: CsvRows, row: Any, column: str) -> str:
 def _latencies(path: Path, model: str) -> dict[str, dict[int, str]]:
     """{type: {batch: mean}}, types in the paper's order."""
     table = _read(path, ["model", "instance", "batch", "latency_ms"])
-    found: dict[str, dict[int, str]] = {name: {} for name in _TYPES}
+    found: dict[str, dict[int, str]] = {name: {} for name in TYPES}
     for row in table.rows:
         if row.values["model"] != model:
             continue
@@ -93,7 +66,7 @@ def _latencies(path: Path, model: str) -> dict[str, dict[int, str]]:
         own = found.get(row.values["instance"])
         if own is None:
             raise CsvError([f"{path}, line {row.line}: no price is known of instance {row.values['instance']!r}; "
-                            f"there are: {', '.join(_TYPES)}"])  # fmt: skip
+                            f"there are: {', '.join(TYPES)}"])  # fmt: skip
         if batch in own:
             table.errors.append(f"{path}, line {row.line}: batch {batch} is there twice")
         own[batch] = _milliseconds(table, row, "latency_ms")

@@ -1,8 +1,7 @@
-"""From ranks of GPUs to the GPUs a pod gets: the best one, or the n best of the best node.
+"""From ranks of GPUs to the GPUs that a pod gets.
 
-Nodes are compared by the ranks of the n GPUs that each would give, the lowest first, because a pod on several GPUs
-runs at the pace of its worst one. If the lowest are equal, the next lowest decide, and finally the name of the node.
-For one GPU this is the order of the GPUs themselves.
+Nodes compare by the ranks of the n GPUs that each would give, the lowest first: a pod runs at the pace of its worst
+GPU. Ties go to the node's name.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ Rows = tuple[int, ...]
 
 
 def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
-    """Rows of the best and the next best: GPUs if one is asked for, nodes if several are."""
+    """Rows of the best and the next best: GPUs if one is requested, else nodes."""
     if count > 1:
         return _best_two_nodes(index, fits, ranks, count)
     if not ranks.size:
         return None, None
     masked = np.where(fits, ranks, -1)
-    best = int(masked.argmax())  # the first of equals: rows are in the order of names
+    best = int(masked.argmax())
     if masked[best] < 0:
         return None, None
     masked[best] = -1
@@ -31,9 +30,9 @@ def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[R
 
 
 def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
-    """(nodes that can give `count` GPUs, best first; the place of each in that order, equal for equal ranks)."""
+    """(nodes that can give `count` GPUs, best first; each one's place, equal for equal ranks)."""
     able, keys = _tops(index, fits, ranks, count)
-    if len(able) < 2:  # sorting by a thousand columns takes as long as a decision may
+    if len(able) < 2:  # sorting a thousand columns is slow
         return able, np.zeros(len(able), dtype=np.int64)
     order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
     keys = keys[order]
@@ -57,7 +56,7 @@ def _best_rows(index: GpuIndex, fits: Mask, ranks: Numbers, count: int, node: in
 
 
 def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
-    """(nodes on which `count` GPUs fit; the highest ranks of each, that many, highest first)."""
+    """(nodes that fit `count` GPUs; the highest ranks of each, that many, highest first)."""
     masked = np.where(fits, ranks, -1)
     if count == 1 and index.nodes:
         best = np.maximum.reduceat(masked, index.first)
@@ -66,7 +65,7 @@ def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numb
     able = np.flatnonzero(index.on_node(fits) >= count)
     sizes = index.on_node(index.all)[able]
     tops = np.empty((len(able), count), dtype=np.int64)
-    # A table for each size of node: one of all would be as wide as a pod asks, or as the largest node is.
+    # One table per node size, to stay narrow.
     for size in np.unique(sizes).tolist():
         here = np.flatnonzero(sizes == size)
         rows = index.first[able[here], np.newaxis] + np.arange(size)

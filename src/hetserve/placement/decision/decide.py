@@ -1,9 +1,4 @@
-"""Which GPUs a pod gets, and why every other node was refused (HetSev, Algorithm 1, lines 6-13).
-
-A GPU fits if the pod accepts it, it is healthy, holds no instance of the same model and has the memory (or is
-idle, for a pod that wants whole ones), and if no pod of its node holds GPUs that the ledger cannot attribute. The
-policy picks the best of those, or the n best of one node.
-"""
+"""Which GPUs a pod gets, and why every other node is refused (HetSev, Algorithm 1, lines 6-13)."""
 
 from __future__ import annotations
 
@@ -28,7 +23,7 @@ MAX_SCORE: Final = 10
 
 @value(frozen=True, slots=True)
 class FreeGpu:
-    """A GPU that fits, as it was before the pod came."""
+    """A GPU that fits, before the pod is on it."""
 
     key: GpuKey
     product: str
@@ -38,7 +33,7 @@ class FreeGpu:
 
 @value(frozen=True, slots=True)
 class GpuOffer:
-    """GPUs of one node that a pod can have, in the order of their ids."""
+    """GPUs of one node, in the order of their ids."""
 
     node: str
     gpus: tuple[FreeGpu, ...]
@@ -50,10 +45,7 @@ class GpuOffer:
 
 @value(frozen=True, slots=True)
 class PlacementDecision:
-    """The GPUs chosen for a request (None: refused everywhere), the next best, and the refusals.
-
-    The next best is a GPU if one is asked for, a node if several are.
-    """
+    """GPUs chosen for a request (None: refused everywhere), the next best GPU or node, and the refusals."""
 
     request: GpuRequest
     chosen: GpuOffer | None
@@ -70,10 +62,9 @@ def decide(
     policy: PolicyName = DEFAULT_POLICY,
     explain: bool = False,
 ) -> PlacementDecision:
-    """The best GPUs for `request` on the offered nodes, by its own policy, else by `policy`.
+    """Best GPUs for `request` on the offered nodes, by its own policy, else by `policy`.
 
-    Refusals are listed if nothing fits, or always with `explain`: a filter call that found its node does not name
-    the hundreds of others.
+    Refusals are listed if nothing fits, or with `explain`.
     """
     policy = request.policy or policy
     index = index.narrowed_to(offered)
@@ -89,12 +80,12 @@ def decide(
 def feasible(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[NodeRefusal, ...]]:
-    """(offered nodes that can take the request, in the order offered; why the others cannot)."""
+    """(offered nodes that can take the request, in that order; why the others cannot)."""
     index = index.narrowed_to(offered)
     masks = Masks.of(index, request, offered)
     if not isinstance(offered, tuple):
         offered = tuple(offered)
-    able = np.append(index.on_node(masks.fits) >= request.gpus, False)  # the last: nodes without a row
+    able = np.append(index.on_node(masks.fits) >= request.gpus, False)  # last: nodes without a row
     passing = able[index.rows_of(offered)]
     if passing.all() and len(set(offered)) == len(offered):
         return offered, ()
@@ -103,9 +94,9 @@ def feasible(
 
 
 def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> bool:
-    """Whether `decide` would find GPUs on the nodes (a mask over the index's; None: all)."""
+    """Whether `decide` would find GPUs on the nodes (None: all)."""
     if not request.whole and request.memory_mib > index.free.max(initial=0):
-        return False  # a full cluster needs no further look
+        return False
     able = index.on_node(Masks.of(index, request, None).fits) >= request.gpus
     return bool((able if nodes is None else able & nodes).any())
 
@@ -113,17 +104,16 @@ def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> boo
 def scores(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str], *, policy: PolicyName = DEFAULT_POLICY
 ) -> dict[str, int]:
-    """Score per offered node: 10 for the policy's best, 9 down to 1 in its order, 0 if the request does not fit.
+    """Score per offered node: 10 for the policy's best, 9 to 1 in its order, 0 if the request does not fit.
 
-    Nodes that the policy ranks equal score the same, so that the scheduler's own scores choose among them. With more
-    than ten ranks, neighbours share a score below the best.
+    Equal ranks score the same. With more than ten ranks, neighbours below the best share a score.
     """
     index = index.narrowed_to(offered)
     ranks = rank_of(request.policy or policy)(index)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
-    by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)  # the last: nodes without a row
+    by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)  # last: nodes without a row
     by_row[nodes] = MAX_SCORE - np.where(places == 0, 0, 1 + (places - 1) * (MAX_SCORE - 1) // step)
     return dict(zip(offered, by_row[index.rows_of(offered)].tolist(), strict=True))
 
@@ -131,10 +121,7 @@ def scores(
 def _best_anywhere(
     index: GpuIndex, request: GpuRequest, offered: Sequence[str], ranks: Numbers
 ) -> tuple[GpuOffer, GpuOffer | None] | None:
-    """The best two of the whole cluster if both are offered, and so the best two of the offered nodes; else None.
-
-    The scheduler mostly offers all nodes: finding two names among a thousand takes a tenth of looking up each.
-    """
+    """The best two of the cluster if both are offered; else None. Faster than a look at each offered node."""
     if 2 * len(offered) < len(index.nodes):
         return None
     rows = best_two(index, Masks.of(index, request, None).fits, ranks, request.gpus)

@@ -1,8 +1,4 @@
-"""Why each GPU can or cannot take a pod: every reason, with the amounts and the pods that are in the way.
-
-The decision stops at the first condition and speaks of whole nodes. Here it is derived anew from the bookings of each
-GPU; a law of the tests (`test_placement_explained`) holds the two together.
-"""
+"""Every reason why each GPU can or cannot take a pod, derived from bookings and independent of `decide`."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from hetserve.units import MiB
 
 
 class GpuReasonKind(Enum):
-    """A condition that a GPU does not meet; the value is a word for programs."""
+    """A condition that a GPU does not meet."""
 
     PRODUCT = "product"
     ID = "id"
@@ -39,9 +35,8 @@ _OF_CAUSE: Mapping[Cause, GpuReasonKind] = {cause: GpuReasonKind(cause.value) fo
 class GpuReason:
     """One condition that a GPU does not meet.
 
-    `accepted`: products or ids that the request accepts (empty: it excludes this one); `pods`: those in the way, of
-    kind UNLISTED once for each of `gpus` (empty: a GPU that it does not name); `free_mib`, `wanted_mib`: of kind
-    MEMORY, unless pods hold the GPU whole; `names`: the resources or pods that close the node.
+    `accepted`: accepted products or ids; empty: the GPU is excluded. `pods`: those in the way; of kind UNLISTED one for
+    each of `gpus`. `free_mib`, `wanted_mib`: of kind MEMORY. `names`: resources or pods that close the node.
     """
 
     kind: GpuReasonKind
@@ -57,7 +52,7 @@ class GpuReason:
 
 @dataclass(frozen=True, slots=True)
 class GpuVerdict:
-    """A GPU as it is now, without the request's own share, and all that speaks against it (empty: it fits)."""
+    """A GPU without the request's own share, and all that speaks against it (empty: it fits)."""
 
     node: str
     gpu: Gpu
@@ -71,17 +66,13 @@ class GpuVerdict:
 
 
 def explain(ledger: Ledger, request: GpuRequest) -> tuple[GpuVerdict, ...]:
-    """Verdict of every known GPU for a request, in the order of node name and GPU id.
-
-    What the request's pod itself holds counts as free, as for a new decision about it. A request for n GPUs fits a
-    node with n GPUs that fit.
-    """
+    """Verdict of every known GPU for a request, by node name and GPU id; the pod's own holdings count as free."""
     closed = _closed(ledger, request.uid)
     return tuple(_verdict(use, request, closed.get(use.node, ())) for use in ledger.gpus())
 
 
 def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str, ...]:
-    """Nodes with as many fitting GPUs as the request wants, in the order of their names."""
+    """Nodes with enough fitting GPUs, by name."""
     fitting: dict[str, int] = defaultdict(int)
     for verdict in verdicts:
         fitting[verdict.node] += verdict.fits
@@ -101,7 +92,7 @@ def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> G
 
 
 def _held(use: GpuUse, uid: str) -> int:
-    """MiB of this GPU that the pod holds already."""
+    """MiB of this GPU that the pod holds."""
     mine = [booking for booking in use.bookings if booking.request.uid == uid]
     return sum(use.gpu.memory_mib if booking.request.whole else booking.request.memory_mib for booking in mine)
 
@@ -144,13 +135,13 @@ def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:
 
 
 def _apart(other: GpuRequest, request: GpuRequest) -> bool:
-    """Whether two pods must not share a GPU: of one model, unless both allow it."""
+    """Whether two pods must not share a GPU."""
     hard = AntiAffinity.HARD in (other.anti_affinity, request.anti_affinity)
     return request.model is not None and other.model == request.model and hard
 
 
 def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:
-    """What closes each known node, without the pod `uid`: a reason per cause, in the order of the causes."""
+    """Why each known node is closed, without the pod `uid`: a reason per cause, in their order."""
     found: dict[tuple[str, Cause], list[tuple[Booking, list[str]]]] = defaultdict(list)
     for booking in sorted(ledger.bookings().values(), key=lambda one: pod_name(one.request)):
         node = ledger.node(booking.node)
@@ -166,7 +157,6 @@ def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:
 
 
 def _closed_by(cause: Cause, held: Sequence[tuple[Booking, Sequence[str]]]) -> GpuReason:
-    """The reason of a node that these bookings close by their unlisted GPUs."""
     if cause is Cause.UNLISTED:
         each = [(pod_name(booking.request), gpu) for booking, unlisted in held for gpu in unlisted]
         return GpuReason(GpuReasonKind.UNLISTED, pods=tuple(pod for pod, _ in each), gpus=tuple(gpu for _, gpu in each))

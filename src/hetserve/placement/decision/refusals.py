@@ -1,7 +1,6 @@
-"""Which conditions a node's GPUs meet for a request, and the first one that refuses the node.
+"""The first condition by which a node's GPUs refuse a request.
 
-Refusals are few and equal over nodes: the scheduler's event groups equal texts and cuts them at 1,024 characters.
-`explain` has every reason of every GPU; `wording` renders both.
+Equal refusals share a text: the scheduler's event groups equal texts and cuts them at 1,024 characters.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from hetserve.placement.values import value
 
 
 class RefusalKind(Enum):
-    """The condition that too few GPUs of a node meet, in the order in which they are tried; then nodes without GPUs."""
+    """The conditions in the order in which they are tried; then nodes without GPUs."""
 
     TOO_FEW_GPUS = "too-few-gpus"
     NOT_ACCEPTED = "not-accepted"
@@ -45,9 +44,8 @@ _NAMED: Final = 3
 class NodeRefusal:
     """Nodes that cannot take a request, all for one reason.
 
-    `most`: of kind NO_ROOM, the most that any node has: MiB free on one eligible GPU for a request of one shared GPU,
-    else GPUs. `cause`, `names` and `more`: of kind CLOSED, why, the first resources or pods that close the nodes, and
-    the number of further ones.
+    `most`: of kind NO_ROOM, the most MiB free on one eligible GPU for a request of one shared GPU, else GPUs of one
+    node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
     """
 
     kind: RefusalKind
@@ -64,9 +62,9 @@ class Masks:
     """GPUs that meet more and more conditions, each a subset of the one before."""
 
     selected: Mask
-    """On an offered node and accepted by the pod."""
+    """Offered and accepted by the pod."""
     usable: Mask
-    """On an open node, and healthy."""
+    """Healthy, on an open node."""
     eligible: Mask
     """Without the model."""
     fits: Mask
@@ -86,10 +84,10 @@ class Masks:
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
-    """Every offered node that cannot take the request, grouped by the first condition that its GPUs do not meet."""
+    """Offered nodes that cannot take the request, by the first condition that their GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
-    groups: dict[int | Cause, list[str]] = {}  # by place among the kinds: an Enum's hash takes as long as all the rest
+    groups: dict[int | Cause, list[str]] = {}  # by number: an Enum's hash is slow
     for name in dict.fromkeys(offered):
         row = row_of(name)
         at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
@@ -111,7 +109,7 @@ def _refusal(
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
-    """Per node: place of the first condition that too few of its GPUs meet; each holds only if the last one does."""
+    """Per node, the place of the first condition that too few GPUs meet."""
     open_ = masks.selected & index.open
     conditions = (index.all, masks.selected, open_, masks.usable, masks.eligible, masks.fits)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])

@@ -1,4 +1,4 @@
-"""Decisions and refusals in words, one function for each reader."""
+"""Decisions and refusals in words, one function per reader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def too_late_text(refusal: NodeRefusal) -> str:
 
 
 def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
-    """`refusal_text` of every node."""
     found: dict[str, str] = {}
     for refusal in refusals:
         found.update(dict.fromkeys(refusal.nodes, refusal_text(refusal)))
@@ -102,19 +101,18 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
 
 
 def decision_text(decision: PlacementDecision) -> str:
-    """For a log: what was chosen before what, or why nothing was."""
+    """For a log: the choice before the next best, or why there is none."""
     if decision.chosen is None:
         return refusals_text((len(refusal.nodes), refusal) for refusal in decision.refusals)
     return choice_text(decision.chosen, decision.runner_up) + ("" if decision.runner_up else ", the only one that fits")
 
 
 def choice_text(chosen: GpuOffer, runner_up: GpuOffer | None) -> str:
-    """The choice, and what it was chosen before."""
     return offer_text(chosen) + (f", before {offer_text(runner_up)}" if runner_up else "")
 
 
 def refusals_text(counted: Iterable[tuple[int, NodeRefusal]]) -> str:
-    """How many nodes each refusal holds for."""
+    """Number of nodes per refusal."""
     return "; ".join(f"{count} nodes: {refusal_text(refusal)}" for count, refusal in counted)
 
 
@@ -177,7 +175,7 @@ _GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
 
 
 def few(names: Sequence[str], more: int = 0) -> str:
-    """Some of the names and of `more` others: the text is repeated for every refused node, and events are cut."""
+    """The first names and the number of others: events are cut."""
     shown = [name if len(name) <= _LONG else f"{name[: _LONG - 3]}..." for name in names[:_SHOWN]]
     left = len(names) - len(shown) + more
     return f"{', '.join(shown)} and {left} more" if left else ", ".join(shown)

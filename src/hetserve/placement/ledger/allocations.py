@@ -1,7 +1,7 @@
-"""Which pod holds which GPUs: nodes, bookings by pod, and what follows from both, per place and as an index.
+"""Which pod holds which GPUs: nodes, bookings by pod, and the index over both.
 
-This is the one owner of that state; `Ledger` has the rules by which it changes. Places are names, as bound pods write
-them: a booking on a GPU that no inventory lists is kept, and is on that GPU as soon as an inventory lists it.
+`Ledger` has the rules by which they change. A booking on an unlisted GPU stays, and counts there once an inventory
+lists it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_PODS: Final[Mapping[str, Booking]] = {}
 
 @dataclass(slots=True)
 class _OnPlace:
-    """Bookings on one place by pod UID, their MiB, and how many of them want the GPU whole."""
+    """Bookings on one place by pod UID, their MiB, and how many want the GPU whole."""
 
     pods: dict[str, Booking] = field(default_factory=dict)
     used: int = 0
@@ -36,7 +36,7 @@ class _OnPlace:
 
 
 class Allocations:
-    """Nodes and bookings. Every change costs O(1) per place; a changed inventory builds the index anew."""
+    """Nodes and bookings; a change costs O(1) per place, a changed inventory a new index."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInventory] = {}
@@ -46,30 +46,26 @@ class Allocations:
 
     @property
     def nodes(self) -> Mapping[str, NodeInventory]:
-        """Known nodes by name."""
         return self._nodes
 
     @property
     def bookings(self) -> Mapping[str, Booking]:
-        """All bookings by pod UID."""
         return self._bookings
 
     # Changes
 
     def set_node(self, node: NodeInventory) -> None:
-        """Set the inventory of a node."""
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         if known is None or (known.gpus, known.uid, known.problem) != (node.gpus, node.uid, node.problem):
             self._index = None
 
     def drop_node(self, name: str) -> None:
-        """Remove a node; its bookings stay."""
+        """Removes a node; its bookings stay."""
         del self._nodes[name]
         self._index = None
 
     def put(self, booking: Booking) -> None:
-        """Set the booking of its pod, in place of an earlier one."""
         uid = booking.request.uid
         known = self._bookings.get(uid)
         if known is not None and _holds_the_same(known, booking):
@@ -82,7 +78,7 @@ class Allocations:
         self._bookings[uid] = booking
 
     def take(self, uid: str) -> Booking | None:
-        """Remove and return the booking of a pod; None if it has none."""
+        """Removes and returns a pod's booking."""
         booking = self._bookings.pop(uid, None)
         if booking is not None:
             self._lift(booking)
@@ -110,7 +106,6 @@ class Allocations:
 
     @property
     def index(self) -> GpuIndex:
-        """Search structure over the GPUs of the known nodes."""
         if self._index is None:
             self._index = GpuIndex(self._nodes.values())
             for place, here in self._places.items():
@@ -124,7 +119,7 @@ class Allocations:
         return here.pods if here else _NO_PODS
 
     def uses(self) -> Iterator[GpuUse]:
-        """Every known GPU with its bookings, in the order of node name and GPU id."""
+        """Every known GPU with its bookings, by node name and GPU id."""
         closed = self.closed_nodes()
         for name in sorted(self._nodes):
             for gpu in self._nodes[name].gpus:
@@ -134,7 +129,7 @@ class Allocations:
                 yield GpuUse(name, gpu, MiB(free), pods, name not in closed)
 
     def closed_nodes(self) -> Mapping[str, set[Unattributed]]:
-        """Known nodes with GPUs that are closed to new pods, each with what closes it."""
+        """Closed nodes with GPUs, and what closes each."""
         found: dict[str, set[Unattributed]] = {}
         listed = {name: {gpu.id for gpu in node.gpus} for name, node in self._nodes.items() if node.gpus}
         for (name, gpu), here in self._places.items():
@@ -143,7 +138,7 @@ class Allocations:
         return found
 
     def problems(self) -> Iterator[Problem]:
-        """Inventories that cannot be read, GPUs that hold what they must not, pods on places that nobody lists."""
+        """Unreadable inventories, GPUs that hold what they must not, pods on unlisted places."""
         yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
         for use in self.uses():
             yield from gpu_problems(use)
@@ -154,7 +149,7 @@ class Allocations:
                 yield from (through_plugin(pod) for pod in self.pods_on((node.name, UNNAMED)).values() if pod.through)
 
     def _unlisted(self) -> Mapping[str, tuple[Booking, list[str]]]:
-        """Pods by UID with the ids that they name and nobody lists; what they do not name has problems of its own."""
+        """Pods by UID with the unlisted ids that they name."""
         known = {(name, gpu.id) for name, node in self._nodes.items() for gpu in node.gpus}
         found: dict[str, tuple[Booking, list[str]]] = {}
         for place, here in self._places.items():
@@ -165,9 +160,9 @@ class Allocations:
 
 
 def _holds_the_same(one: Booking, other: Booking) -> bool:
-    """Whether two bookings differ only in what places and index do not depend on; False may be too careful."""
+    """Whether two bookings count the same in places and index; False may be too careful."""
     return (
-        one.places is other.places  # a booking that changed its state shares both with the one before
+        one.places is other.places  # a booking that changed its state shares both
         and one.request is other.request
         and one.other_models == other.other_models
         and one.through == other.through

@@ -1,4 +1,4 @@
-"""Values of the ledger: a pod's booking of GPUs, and one GPU with its bookings."""
+"""A pod's booking of GPUs, and one GPU with its bookings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNNAMED: Final = ""
 
 
 class LedgerErrorKind(Enum):
-    """Why a booking cannot be made; the value is a word for the placement log."""
+    """Why a booking cannot be made."""
 
     ALREADY_BOUND = "already-bound"
     NOT_OFFERED = "not-offered"
@@ -32,7 +32,7 @@ class LedgerErrorKind(Enum):
 
 
 class LedgerError(Exception):
-    """A booking that the ledger must not take. `refusal`: of kind NODE_REFUSED, the word of the node's refusal."""
+    """The ledger must not take a booking. `refusal`: of kind NODE_REFUSED, the refusal's word."""
 
     def __init__(self, kind: LedgerErrorKind, text: str, refusal: str = "") -> None:
         super().__init__(kind, text, refusal)
@@ -53,7 +53,7 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """Why the ledger cannot attribute GPUs of a pod; the value is a word for programs."""
+    """Why the ledger cannot attribute a pod's GPUs."""
 
     UNLISTED = "unlisted"
     DEVICE_PLUGIN = "device-plugin"
@@ -61,9 +61,8 @@ class Cause(Enum):
 
 
 class Unattributed(NamedTuple):
-    """GPUs that a pod holds and that the ledger cannot attribute: each GPU of its node may be one of them.
-
-    `name`: the resource of the device plugin, or the pod that cannot be read.
+    """GPUs that the ledger cannot attribute: each GPU of the node may be one. `name`: a device plugin's resource or a
+    pod.
     """
 
     cause: Cause
@@ -74,17 +73,17 @@ _UNLISTED: Final = (Unattributed(Cause.UNLISTED),)
 
 
 def first_cause(found: Collection[Unattributed]) -> Cause:
-    """The cause that speaks for a node with several; the same for equal ones."""
+    """The cause that represents several; total order."""
     causes = {one.cause for one in found}
     return next(cause for cause in Cause if cause in causes)
 
 
 @value(frozen=True, slots=True)
 class Booking:
-    """One pod on its GPUs, all of one node, in the order of their ids; `mib` is what it holds on each.
+    """One pod on GPUs of one node, in the order of their ids; `mib`: held on each.
 
-    `deadline` (monotonic seconds): a reservation ends then; any other booking that the watch has not
-    confirmed must be looked up at the API server. None: confirmed, or the answer to the bind is awaited.
+    `deadline` (monotonic seconds): end of a reservation, or when to look up an unconfirmed bind. None: confirmed, or
+    the bind's answer is awaited.
     """
 
     request: GpuRequest
@@ -94,11 +93,11 @@ class Booking:
     deadline: Seconds | None = None
     confirmed: bool = False
     other_models: tuple[str, ...] = ()
-    """Models kept off its GPUs beside that of the request: the pod's label changed to them after the bind."""
+    """Models that the pod's label named after the bind; also kept off its GPUs."""
     through: tuple[str, ...] = ()
-    """Resources by which it holds GPUs that NVIDIA's device plugin chose."""
+    """Resources of NVIDIA's device plugin that it has."""
     unread: bool = False
-    """Whether the pod cannot be read; what it said while it could be read stays booked."""
+    """The pod cannot be read; its earlier booking stays."""
 
     @property
     def node(self) -> str:
@@ -106,17 +105,16 @@ class Booking:
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """Ids of the GPUs."""
         return tuple(gpu for _, gpu in self.places)
 
     @property
     def named(self) -> tuple[Place, ...]:
-        """Its places without the placeholder."""
+        """Places without the placeholder."""
         return tuple(place for place in self.places if place[1] != UNNAMED)
 
     @property
     def unattributed(self) -> tuple[Unattributed, ...]:
-        """What closes its node if the inventory does not list one of its GPUs."""
+        """What closes the node if the inventory does not list one of the GPUs."""
         if self.unread:
             return (Unattributed(Cause.UNREADABLE, pod_name(self.request)),)
         if self.through:
@@ -126,10 +124,7 @@ class Booking:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU with its bookings; `free_mib` is negative if it is over-used.
-
-    `open`: no pod of its node holds GPUs that the ledger cannot attribute.
-    """
+    """One GPU with its bookings. `free_mib`: negative if over-used. `open`: its node takes new pods."""
 
     node: str
     gpu: Gpu
@@ -138,7 +133,7 @@ class GpuUse:
     open: bool = True
 
     def document(self) -> dict[str, Any]:
-        """The GPU as JSON shows it, without its pods."""
+        """The GPU as JSON, without its pods."""
         return {
             "node": self.node,
             "gpu": self.gpu.id,
@@ -151,17 +146,15 @@ class GpuUse:
 
 
 def booking_order(booking: Booking) -> tuple[str, str, str]:
-    """Sort key of bookings: names, then UID."""
     return booking.request.namespace, booking.request.name, booking.request.uid
 
 
 def pod_name(request: GpuRequest) -> str:
-    """namespace/name"""
     return f"{request.namespace}/{request.name}"
 
 
 def unreadable_booking(request: GpuRequest, node: str, held: Booking | None) -> Booking:
-    """Booking of a bound pod that cannot be read: what it held before, and a placeholder for GPUs that nobody knows."""
+    """Booking of a bound pod that cannot be read: its earlier GPUs and a placeholder."""
     unknown = (node, UNNAMED)
     if held is None or not held.confirmed or held.node != node:
         return Booking(request, (unknown,), (MiB(0),), State.BOUND, confirmed=True, unread=True)
@@ -171,20 +164,17 @@ def unreadable_booking(request: GpuRequest, node: str, held: Booking | None) -> 
 
 
 def models_since(booking: Booking, pod: PodView) -> tuple[str, ...]:
-    """Models that a bound pod got after its bind, to be kept off its GPUs too.
-
-    Its own model is one if the pod no longer agrees to share a GPU with it.
-    """
+    """Models to keep off the GPUs of a bound pod since its bind, its own included once it no longer shares."""
     now, bound = pod.request, booking.request
     hardened = now.anti_affinity is AntiAffinity.HARD and bound.anti_affinity is AntiAffinity.NONE
     return (now.model,) if now.model is not None and (now.model != bound.model or hardened) else ()
 
 
 def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
-    """Whether a bound pod says exactly what its confirmed booking holds, so that observing it changes nothing."""
+    """Whether a bound pod says exactly what its confirmed booking holds."""
     return (
         booking.confirmed
-        and pod.gpus == booking.gpus  # so it has a node, and says all its GPUs
+        and pod.gpus == booking.gpus
         and not pod.finished
         and pod.request.needs_gpu
         and pod.request.model == booking.request.model

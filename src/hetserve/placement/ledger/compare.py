@@ -1,7 +1,6 @@
-"""Differences between the ledger and the cluster.
+"""Differences between the ledger and the cluster, as the independent checker reads it.
 
-The independent checker (`placement.check`) reads and sums the cluster's pods and nodes; it shares no code with the
-ledger. What the ledger knows before the cluster does (reservations, binds under way) is no difference.
+Reservations and binds under way are none.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Recurs
 
 
 class Kind(Enum):
-    """What differs."""
-
     NOT_IN_CLUSTER = "booked, not in the cluster"
     NOT_BOOKED = "in the cluster, not booked"
     OTHER_GPU = "on another GPU"
@@ -37,7 +34,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One difference; `subject` is a pod's UID or a GPU."""
+    """`subject`: a pod's UID or a GPU."""
 
     subject: str
     kind: Kind = field(compare=False)
@@ -46,10 +43,10 @@ class Difference:
 
 @dataclass(slots=True)
 class ClusterHoldings:
-    """Holdings of pods by UID and MiB of GPUs, read from the API server's objects page by page.
+    """Holdings of pods by UID and MiB of GPUs, read page by page.
 
-    `unsaid`: what bound pods fail to say about their GPUs, by UID. `plugged`: names of pods with GPUs that a device
-    plugin chose, by UID. `there`: UIDs of all pods.
+    By UID: `unsaid`, what bound pods fail to say; `plugged`, names of pods with a device plugin's GPUs. `there`: UIDs
+    of all pods.
     """
 
     pods: dict[str, list[GpuHolding]] = field(default_factory=dict)
@@ -66,7 +63,7 @@ class ClusterHoldings:
         return cluster
 
     def add_pods(self, pods: Iterable[RawObject]) -> None:
-        """Add pods; one that cannot be read holds nothing, and shows as a difference if it is booked."""
+        """Adds pods; one that cannot be read holds nothing."""
         for pod in pods:
             with suppress(*_UNREADABLE):
                 self.there.add(pod["metadata"]["uid"])
@@ -81,7 +78,7 @@ class ClusterHoldings:
                     self.pods[uid] = list({entry.place: entry for entry in held}.values())
 
     def add_nodes(self, nodes: Iterable[RawObject]) -> None:
-        """Add nodes; one whose GPUs cannot be read has none, as in the ledger."""
+        """Adds nodes; one that cannot be read has no GPUs."""
         for node in nodes:
             with suppress(*_UNREADABLE):
                 self.capacity |= gpu_capacity([node])
@@ -89,7 +86,7 @@ class ClusterHoldings:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A cheap copy of the ledger: comparing takes longer than a verb may wait."""
+    """A cheap copy of the ledger, to compare outside of verbs."""
 
     bookings: Mapping[str, Booking]
     rows: Mapping[Place, int]
@@ -101,7 +98,7 @@ class Account:
 
 
 def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
-    """Differences of pods (missing on one side, on another GPU, with another memory or model) and of GPUs."""
+    """Differences of pods (missing on a side, GPU, memory, model) and of GPUs."""
     account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
     return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
@@ -121,7 +118,7 @@ def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator
 
 
 def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
-    """Compares a booking with what its pod holds in the cluster; a pod that cannot be read only has to exist."""
+    """Differences of one booking; a pod that cannot be read only has to exist."""
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:
@@ -141,7 +138,7 @@ def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
         text = f"{_who(request)} is booked on {_places(booked)} and holds {_places(held)}"
         yield Difference(request.uid, Kind.OTHER_GPU, text)
     elif not request.whole and held != booked:
-        # A whole GPU is held whole, however much memory the inventory gave it when the pod came.
+        # A whole GPU counts whole, whatever its memory was when the pod came.
         text = f"{_who(request)} is booked with {_amounts(booked)} MiB and holds {_amounts(held)} MiB"
         yield Difference(request.uid, Kind.OTHER_MEMORY, text)
 
@@ -166,7 +163,7 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
 
 
 def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
-    """MiB held per GPU by the cluster's pods, and by bookings that the cluster does not know yet."""
+    """MiB per GPU held in the cluster, and by bookings that it does not show yet."""
     held: dict[Place, int] = defaultdict(int)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
         held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib

@@ -1,4 +1,4 @@
-"""Fragmentation: how much of the free memory is in pieces that are too small for a pod."""
+"""Fragmentation: the part of the free memory in pieces too small for a pod."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hetserve.units import MiB
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Free memory of the GPUs that take new pods: healthy, on a node that is open.
+    """Free memory of healthy GPUs on open nodes.
 
-    `largest`: the most that one GPU has free. `median_request`: lower median of the shares that pods hold; None if
-    no pod holds any. `stranded`: free memory of GPUs with less free than that.
+    `largest`: of one GPU. `median_request`: lower median of the held shares; None if none is held. `stranded`: on GPUs
+    with less free than that.
     """
 
     total: MiB
@@ -24,14 +24,14 @@ class FreeMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None if it is unknown."""
+        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None: unknown."""
         if self.median_request is None or self.total == 0:
             return None
         return self.stranded / self.total
 
 
 class FreeMemoryCount:
-    """Counts GPU by GPU; unhealthy GPUs and those of closed nodes are left out, over-used ones have 0 free."""
+    """Counts GPU by GPU; over-used ones have 0 free."""
 
     def __init__(self) -> None:
         self._free: list[int] = []
@@ -50,7 +50,6 @@ class FreeMemoryCount:
 
 
 def free_memory(uses: Iterable[GpuUse]) -> FreeMemory:
-    """Free memory over GPUs."""
     count = FreeMemoryCount()
     for use in uses:
         count.add(use)

@@ -1,16 +1,13 @@
-"""Search structure over all GPUs: one numpy row per GPU, kept current booking by booking.
-
-Rows are sorted by node name and GPU id, so that a row's number is its place in the total order that breaks
-ties. A filter call is then a handful of vector operations (8,000 GPUs: about 0.1 ms) instead of a walk.
-"""
+"""Search structure over all GPUs: one numpy row per GPU, in the order of node name and GPU id, which breaks ties."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +25,21 @@ _FIRST: Final = np.zeros(1, dtype=np.int64)
 _FIRST.setflags(write=False)
 
 
+class Occupancy(NamedTuple):
+    """What bookings change in an index: values per GPU, and counts by node and by model."""
+
+    free: Numbers
+    pods: Numbers
+    idle: Mask
+    open: Mask
+    usable: Mask
+    content: int
+    unattributed: dict[str, dict[Unattributed, int]]
+    holders: dict[tuple[str, bool], dict[int, int]]
+
+
 class GpuIndex:
-    """Rows of all GPUs of the cluster; the ledger changes them, `decide` and the policies read them."""
+    """Rows of all GPUs; the ledger changes them, `decide` and the policies read them."""
 
     def __init__(self, inventories: Iterable[NodeInventory]) -> None:
         inventories = list(inventories)
@@ -48,22 +58,23 @@ class GpuIndex:
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
         self.open = np.ones(len(self.gpus), dtype=np.bool_)
-        """False on every GPU of a node where pods hold GPUs that the ledger cannot attribute."""
+        """False on every GPU of a closed node."""
         self.usable = self.healthy.copy()
-        """Open and healthy: stored, because every decision asks for both."""
+        """Open and healthy."""
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
         self.content = 0
-        """Detects changes of GPU occupancy: a sum of hashes over the bookings. Two values are comparable within one
-        process and one set of GPUs only."""
+        """Detects changes of GPU occupancy: a sum of hashes over the bookings, comparable within one process and set of
+        GPUs.
+        """
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._unattributed: dict[str, dict[Unattributed, int]] = {}
         self._holders: dict[tuple[str, bool], dict[int, int]] = {}
 
     def book(self, place: Place, booking: Booking, sign: int) -> None:
-        """Add (1) or remove (-1) what a pod holds on a GPU; a GPU that the inventory does not list closes its node.
+        """Adds (1) or removes (-1) what a pod holds on a GPU; an unlisted GPU closes its node.
 
-        A whole GPU counts with all its memory, so that any other pod on it shows as over-use.
+        A whole GPU counts with all its memory.
         """
         row = self.row.get(place)
         if row is None:
@@ -81,8 +92,20 @@ class GpuIndex:
             self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
 
+    def occupancy(self) -> Occupancy:
+        """What bookings have changed; the index's own arrays."""
+        own = self.free, self.pods, self.idle, self.open, self.usable
+        return Occupancy(*own, self.content, self._unattributed, self._holders)
+
+    def occupied(self, occupancy: Occupancy) -> GpuIndex:
+        """An index over the same GPUs with other bookings, which it does not copy."""
+        made = copy(self)
+        made.free, made.pods, made.idle, made.open, made.usable = occupancy[:5]
+        made.content, made._unattributed, made._holders = occupancy[5:]
+        return made
+
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
-        """Whether a GPU on which the request is booked holds another pod that must not share it."""
+        """Whether another pod that must not share the GPU is on it."""
         row = self.row[place]
         hard, soft = (self._holders.get((request.model or "", hard), {}).get(row, 0) for hard in (True, False))
         return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
@@ -96,11 +119,11 @@ class GpuIndex:
             del self._holders[model, hard]
 
     def unattributed(self, node: str) -> Collection[Unattributed]:
-        """What closes a node to new pods; empty if it is open."""
+        """What closes a node; empty if it is open."""
         return self._unattributed.get(node, _NOTHING)
 
     def _close(self, node: str, unattributed: Collection[Unattributed], pods: int) -> None:
-        """Count pods (1: one more, -1: one less) with GPUs that nobody can attribute; open the node with the last."""
+        """Counts pods (1: one more, -1: one less) with GPUs that nobody can attribute."""
         row = self.node_row.get(node)
         if row is None:
             return
@@ -113,7 +136,7 @@ class GpuIndex:
         self._unattributed[node] = here
         if not here:
             del self._unattributed[node]
-        if was_closed == bool(here):  # one pod may name a thousand
+        if was_closed == bool(here):
             return
         self.content += hash(node) if here else -hash(node)
         first = int(self.first[row])
@@ -122,10 +145,7 @@ class GpuIndex:
         self.usable[rows] = self.open[rows] & self.healthy[rows]
 
     def narrowed_to(self, offered: Sequence[str]) -> GpuIndex:
-        """The rows of the only node that is offered, valid until the next booking; else the whole index.
-
-        A bind in mode `score` asks for one node of a thousand; over all rows the decision takes three times as long.
-        """
+        """Rows of the only offered node, valid until the next booking; else the whole index."""
         if len(offered) != 1:
             return self
         row = self.node_row.get(offered[0])
@@ -134,7 +154,7 @@ class GpuIndex:
     # Conditions, as masks over the rows
 
     def offered(self, names: Sequence[str]) -> Mask:
-        """GPUs of the named nodes, read-only; names of nodes without GPUs select nothing."""
+        """GPUs of the named nodes; read-only."""
         if not self.nodes:
             return self.all
         on_node = np.zeros(len(self.nodes) + 1, dtype=np.bool_)
@@ -143,20 +163,16 @@ class GpuIndex:
         return here
 
     def rows_of(self, names: Sequence[str]) -> Numbers:
-        """Row of each named node, -1 for one without GPUs; read-only.
-
-        Caches the rows of the last tuple: a call asks several times, and prioritize repeats the nodes of filter.
-        """
+        """Row of each named node, -1 for one without GPUs; read-only. The rows of the last tuple are cached."""
         known, rows = self._rows_of
         if known is names:
             return rows
         rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
-        if isinstance(names, tuple):  # a list could change meanwhile
+        if isinstance(names, tuple):  # a list could change
             self._rows_of = names, rows
         return rows
 
     def selected(self, selector: GpuSelector) -> Mask:
-        """GPUs that a selector accepts."""
         mask = np.ones(len(self.gpus), dtype=np.bool_)
         if selector.products:
             mask &= self._any_of(self._rows_of_product, selector.products)
@@ -169,7 +185,7 @@ class GpuIndex:
         return mask
 
     def without_model(self, mask: Mask, request: GpuRequest) -> Mask:
-        """The mask less the GPUs with an instance of the request's model, unless it and they agree to share."""
+        """The mask without GPUs whose pods must not share with the request."""
         if request.model is None:
             return mask
         left = mask.copy()
@@ -178,16 +194,14 @@ class GpuIndex:
         return left
 
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
-        """Remove the GPUs that hold a model from a mask."""
         if holders := self.holders(model, hard=hard):
             mask[list(holders)] = False
 
     def holders(self, model: str, *, hard: bool) -> Mapping[int, int]:
-        """Rows with pods of a model: those that never share with their model (hard), or those that may."""
+        """Rows and numbers of pods of a model: those that never share with it (hard), or may."""
         return self._holders.get((model, hard), _NOBODY)
 
     def _any_of(self, rows: Mapping[str, Numbers], wanted: Sequence[str]) -> Mask:
-        """Rows under any of these keys. Cost: one lookup per key, whether a GPU has it or not."""
         mask = np.zeros(len(self.gpus), dtype=np.bool_)
         for key in wanted:
             if (found := rows.get(key)) is not None:
@@ -205,7 +219,6 @@ class GpuIndex:
     # Counts per node
 
     def on_node(self, mask: Mask) -> Numbers:
-        """Number of GPUs in the mask, per node."""
         if not self.nodes:
             return np.zeros(0, dtype=np.int64)
         counted: Numbers = np.add.reduceat(mask, self.first, dtype=np.int64)
@@ -213,7 +226,7 @@ class GpuIndex:
 
     @property
     def node_pods(self) -> Numbers:
-        """Number of places that pods hold on the node of each GPU."""
+        """Number of places held on the node of each GPU."""
         if not self.nodes:
             return self.pods
         held: Numbers = np.add.reduceat(self.pods, self.first)[self.node_of]
@@ -221,7 +234,7 @@ class GpuIndex:
 
 
 class _OneNode(GpuIndex):
-    """The part of an index that decisions read, of one node: views of its rows, not copies."""
+    """One node's part of an index, as views."""
 
     def __init__(self, whole: GpuIndex, row: int) -> None:
         node = whole.nodes[row]
@@ -248,7 +261,6 @@ class _OneNode(GpuIndex):
 
 
 def _rows_by(keys: Iterable[str]) -> dict[str, Numbers]:
-    """Rows of each key, of one key per row."""
     rows: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)

@@ -1,8 +1,6 @@
-"""Which GPUs a node has: from its annotation if it carries one, else from GPU Feature Discovery labels.
+"""A node's GPUs: from the annotation `hetserve.io/gpus`, else from GPU Feature Discovery labels, which have no UUIDs.
 
-The labels have no UUIDs and describe all GPUs of a node alike. The annotation ``hetserve.io/gpus`` lists each GPU
-with its UUID, product, memory and health, and overrides them. A node whose text cannot be read has no GPUs and a
-problem; the other nodes are not affected.
+A node whose text cannot be read has no GPUs and a problem.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 
 
 Place = tuple[str, str]
-"""Node name and GPU id, as a bound pod names its GPU: it stays the same when the node is created again."""
+"""Node name and GPU id, as a bound pod names its GPU."""
 
 
 class GpuKey(NamedTuple):
-    """Identity of a GPU; a node that is deleted and created again has new GPUs."""
+    """Identity of a GPU; a node that is created again has new GPUs."""
 
     node_uid: str
     gpu: str
@@ -37,7 +35,7 @@ class GpuKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; `id` is its UUID if known, else its index as text."""
+    """`id`: the UUID if known, else the index as text."""
 
     id: str
     product: str
@@ -47,7 +45,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """GPUs of one node in the order of their ids, or why they cannot be read."""
+    """A node's GPUs in the order of their ids, or why they cannot be read."""
 
     name: str
     uid: str
@@ -56,7 +54,7 @@ class NodeInventory:
 
 
 def parse_node(raw: RawObject) -> NodeInventory:
-    """GPUs of a node; a text that cannot be read becomes the inventory's problem.
+    """Inventory of a node, with the problem of a text that cannot be read.
 
     Raises InvalidObjectError for an object without a name.
     """
@@ -71,7 +69,6 @@ def parse_node(raw: RawObject) -> NodeInventory:
 
 
 def gpu_order(gpu: Gpu) -> tuple[int, str]:
-    """Sort key of GPUs within a node."""
     return id_order(gpu.id)
 
 

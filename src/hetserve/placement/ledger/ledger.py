@@ -1,9 +1,7 @@
-"""The rules by which bookings change: reserved by a filter, being bound, bound; released by UID.
+"""The rules by which bookings change: reserved by a filter, being bound, bound, released by UID.
 
-Built from pods and nodes alone, so a restart rebuilds it; `Allocations` holds the state. A booking on a GPU that is
-not (or not yet) known, or not named, is kept, reported, and closes its node to new pods; so does a pod that has GPUs
-through a device plugin, or cannot be read. Over-use (an inventory that shrank, a pod bound by somebody else) is
-counted and reported, never clipped.
+Built from pods and nodes alone, so a restart rebuilds it. A booking on a GPU that is unknown or not named stays, is
+reported, and closes its node. Over-use is reported, never clipped.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from hetserve.units import MiB, Seconds
 
 
 class Ledger:
-    """Bookings and their life; every change costs O(1) per GPU plus a heap entry for deadlines."""
+    """Bookings and their life; a change costs O(1) per GPU plus a heap entry per deadline."""
 
     def __init__(self) -> None:
         self._allocations = Allocations()
@@ -42,18 +40,18 @@ class Ledger:
     # Nodes
 
     def put_node(self, node: NodeInventory) -> bool:
-        """Set the inventory of a node; True if it differs from the known one (a heartbeat does not)."""
+        """Sets the inventory of a node; True if it changed."""
         known = self.node(node.name)
         if known == node:
             return False
         if known is not None:
-            # A reservation on a GPU that is gone must not close the node; its bind finds another GPU.
+            # A reservation on a GPU that is gone must not close the node.
             self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
         self._allocations.set_node(node)
         return True
 
     def drop_node(self, name: str, uid: str) -> bool:
-        """Remove a node; a late report about an earlier node of that name changes nothing."""
+        """Removes a node, unless another one has taken its name."""
         known = self.node(name)
         if known is None or known.uid != uid:
             return False
@@ -62,7 +60,6 @@ class Ledger:
         return True
 
     def relist_nodes(self, nodes: Iterable[NodeInventory]) -> None:
-        """Make the known nodes exactly these."""
         fresh = {node.name: node for node in nodes}
         for known in list(self.inventories().values()):
             if known.name not in fresh:
@@ -73,11 +70,10 @@ class Ledger:
     # Pods, as the API server reports them
 
     def observe(self, pod: PodView, verify_at: Seconds | None = None) -> None:
-        """Update from what the API server says of a pod: a bound pod is booked, a finished one released.
+        """Updates from the API server's state of a pod: books a bound pod, releases a finished one.
 
-        `verify_at`: the state came from an answer that the watch may have overtaken; the pod is looked up then.
-        If a bound pod's annotation changes later, its booking stays: the container was started with the first GPU.
-        A pod that does not name all its GPUs closes its node.
+        `verify_at`: when to look the pod up, if the watch may have overtaken the state. Later edits of a bound pod's
+        annotation change nothing: its container has the first GPU.
         """
         self._annotation_problems.pop(pod.uid, None)
         if pod.finished:
@@ -90,10 +86,9 @@ class Ledger:
             self.release(pod.uid)
 
     def relist_pods(self, pods: Iterable[PodView], now: Seconds, same: Collection[str] = frozenset()) -> None:
-        """Update from a complete list: confirmed bookings of pods that are not in it end.
+        """Updates from a complete list: confirmed bookings of absent pods end.
 
-        `same`: UIDs of further pods in the list, whose bookings are already up to date. A pod younger than the list
-        may be booked: an unconfirmed booking ends by its deadline or is looked up at the API server.
+        `same`: UIDs of further pods in the list whose bookings are up to date.
         """
         fresh = {pod.request.uid: pod for pod in pods}
         for uid, booking in list(self.bookings().items()):
@@ -110,17 +105,17 @@ class Ledger:
                 self.observe(pod)
 
     def release(self, uid: str) -> Booking | None:
-        """End the booking of a pod and return it; None if it held nothing."""
+        """Ends a pod's booking and returns it; None if there is none."""
         self._annotation_problems.pop(uid, None)
         return self._allocations.take(uid)
 
     # Reservations and binds
 
     def reserve(self, request: GpuRequest, places: Sequence[Place], deadline: Seconds) -> Booking:
-        """Hold GPUs of one node for a pod until `deadline`, in place of an earlier reservation of that pod.
+        """Holds GPUs of one node for a pod until `deadline`, in place of its earlier reservation.
 
-        Raises LedgerError, and keeps an earlier reservation, if the places are not what is asked for, are unknown or
-        lack the memory, or if the pod is bound or being bound.
+        Raises LedgerError, and keeps that reservation, if the places do not match the request, are unknown or full, or
+        the pod is bound or being bound.
         """
         held = self.booking(request.uid)
         if held is not None and held.state is not State.RESERVED:
@@ -136,7 +131,7 @@ class Ledger:
         return self._add(Booking(request, places, mib, State.RESERVED, deadline))
 
     def begin_bind(self, uid: str) -> Booking:
-        """Start a bind, or start it again while the outcome of the last is open; its booking does not expire.
+        """Starts a bind, or repeats it while its outcome is open; the booking does not expire.
 
         Raises LedgerError if the pod holds nothing or is bound.
         """
@@ -146,22 +141,19 @@ class Ledger:
         return self._change(booking, state=State.BINDING, deadline=None)
 
     def confirm_bind(self, uid: str, verify_at: Seconds) -> None:
-        """Record that the API server took the bind; if the watch has not shown it by `verify_at`, it is looked up."""
+        """The API server took the bind; looked up at `verify_at` if the watch has not shown it."""
         booking = self.booking(uid)
         if booking is not None and not booking.confirmed:
             self._change(booking, state=State.BOUND, deadline=verify_at)
 
     def verify(self, uid: str, at: Seconds) -> None:
-        """Record that the outcome of a bind is open: the GPU stays booked, and the pod is looked up at `at`."""
+        """The outcome of a bind is open: the booking stays, and the pod is looked up at `at`."""
         booking = self.booking(uid)
         if booking is not None and not booking.confirmed and booking.state is not State.RESERVED:
             self._change(booking, deadline=at)
 
     def expire(self, now: Seconds) -> tuple[tuple[Booking, ...], tuple[Booking, ...]]:
-        """(reservations that ended, unconfirmed binds to look up), both with deadlines up to `now`.
-
-        A bind to look up is named once; `verify` sets the next time.
-        """
+        """(reservations that ended, unconfirmed binds to look up) up to `now`; each bind once, until `verify`."""
         ended: list[Booking] = []
         overdue: list[Booking] = []
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -172,58 +164,52 @@ class Ledger:
             if booking.state is State.RESERVED:
                 self.release(uid)
                 ended.append(booking)
-            elif not overdue or overdue[-1] is not booking:  # verified twice at one moment, it is in the heap twice
+            elif not overdue or overdue[-1] is not booking:  # twice in the heap if verified twice at one time
                 overdue.append(booking)
         return tuple(ended), tuple(overdue)
 
     # Reading
 
     def booking(self, uid: str) -> Booking | None:
-        """Booking of a pod."""
         return self._allocations.bookings.get(uid)
 
     def bookings(self) -> Mapping[str, Booking]:
-        """All bookings by pod UID."""
         return self._allocations.bookings
 
     def deadlines(self) -> Sequence[tuple[float, str]]:
-        """(deadline, pod UID) of all that `expire` has not named yet, outdated entries included."""
+        """(deadline, pod UID) that `expire` has not returned, outdated ones included."""
         return self._deadlines
 
     def node(self, name: str) -> NodeInventory | None:
-        """Inventory of a node."""
         return self._allocations.nodes.get(name)
 
     def inventories(self) -> Mapping[str, NodeInventory]:
-        """Known nodes by name."""
         return self._allocations.nodes
 
     def free(self, place: Place) -> MiB | None:
-        """MiB free on a GPU, negative if it is over-used; None for an unknown GPU."""
+        """MiB free on a GPU, negative if over-used; None for an unknown GPU."""
         row = self.index.row.get(place)
         return None if row is None else MiB(int(self.index.free[row]))
 
     @property
     def index(self) -> GpuIndex:
-        """Search structure over the GPUs now known."""
         return self._allocations.index
 
     def annotation_problems(self) -> Mapping[str, PodProblem]:
-        """What is wrong with the annotations and labels of bound pods, by UID."""
+        """Problems of bound pods' annotations and labels, by UID."""
         return self._annotation_problems
 
     def gpus(self) -> Iterator[GpuUse]:
-        """Every known GPU with its bookings, in the order of node name and GPU id."""
+        """Every known GPU with its bookings, by node name and GPU id."""
         return self._allocations.uses()
 
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that does not add up; `problem_lines` orders and words it."""
         return (*self._allocations.problems(), *self._annotation_problems.values())
 
     # Inside
 
     def _room(self, request: GpuRequest, place: Place, held: Booking | None) -> MiB:
-        """MiB that the request would hold on a GPU; what its pod has reserved there counts as free."""
+        """MiB that the request would hold on a GPU; its own reservation there counts as free."""
         node, gpu = place
         row = self.index.row.get(place)
         if row is None:
@@ -252,7 +238,7 @@ class Ledger:
             self._annotation_problems[pod.uid] = wrong
 
     def _as_said(self, pod: PodView, node: str, verify_at: Seconds | None) -> Booking:
-        """Booking of a bound pod by its annotations, with the placeholder if these do not name all its GPUs."""
+        """Booking of a bound pod by its annotations, with a placeholder for GPUs that they do not name."""
         gpus = pod.gpus if pod.request.needs_gpu else ()
         gpus = (UNNAMED, *gpus) if pod.gpus_unknown else gpus
         places = tuple((node, gpu) for gpu in gpus)
@@ -260,7 +246,7 @@ class Ledger:
         return Booking(pod.request, places, mib, State.BOUND, verify_at, confirmed=confirmed, through=pod.through)
 
     def _observe_edit(self, held: Booking, pod: PodView) -> None:
-        """Edits of a bound pod end no booking; another model is kept off its GPUs too."""
+        """Keeps the booking of an edited bound pod; adds another model to it."""
         if (wrong := edit_problem(held, pod)) is not None:
             self._annotation_problems[pod.uid] = wrong
         models = models_since(held, pod)
@@ -268,7 +254,7 @@ class Ledger:
             self._allocations.put(replace(held, other_models=models))
 
     def _held_mib(self, request: GpuRequest, node: str, gpus: Sequence[str]) -> tuple[MiB, ...]:
-        """MiB that a bound pod holds on each GPU; of a whole GPU, all that the inventory lists."""
+        """MiB that a bound pod holds on each GPU; of a whole GPU, what the inventory lists."""
         if not request.whole:
             return (request.memory_mib,) * len(gpus)
         known = self.node(node)
@@ -288,7 +274,7 @@ class Ledger:
             heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
 
     def _drop_reservations_on(self, node: str, keep: Iterable[Gpu] = ()) -> None:
-        """End reservations on the node, except those whose GPUs are all kept and healthy."""
+        """Ends reservations on the node, except those whose GPUs all remain healthy."""
         kept = {gpu.id for gpu in keep if gpu.healthy}
         for uid, booking in list(self.bookings().items()):
             if booking.node == node and booking.state is State.RESERVED and not kept.issuperset(booking.gpus):

@@ -1,4 +1,4 @@
-"""What does not add up in the ledger, as values with amounts, pods and GPUs, and their texts."""
+"""Inconsistencies of the ledger, as values, and their texts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _SHOWN: Final = 8
 
 
 class GpuProblemKind(Enum):
-    """What is wrong with a GPU."""
-
     HELD_WHOLE_AND_SHARED = "held-whole-and-shared"
     OVER_USED = "over-used"
     UNHEALTHY_IN_USE = "unhealthy-in-use"
@@ -27,8 +25,6 @@ class GpuProblemKind(Enum):
 
 
 class PodProblemKind(Enum):
-    """What is wrong with a pod."""
-
     UNREADABLE = "unreadable"
     NODE_UNKNOWN = "node-unknown"
     GPU_UNLISTED = "gpu-unlisted"
@@ -43,7 +39,7 @@ class PodProblemKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
-    """A node whose inventory cannot be read; `text` is the reader's error."""
+    """A node whose inventory cannot be read; `text`: the error."""
 
     text: str
 
@@ -54,7 +50,7 @@ class NodeProblem:
 
 @dataclass(frozen=True, slots=True)
 class GpuProblem:
-    """A GPU that holds what it must not. `count`: pods on it, or those of `model`; `pod`: who holds it whole."""
+    """A GPU that holds what it must not. `count`: pods on it, or those of `model`; `pod`: its whole holder."""
 
     kind: GpuProblemKind
     node: str
@@ -70,8 +66,8 @@ class GpuProblem:
 class PodProblem:
     """A pod (namespace/name) that does not say what it holds, or holds what nobody lists.
 
-    `gpus`: ids that it names now; `bound_gpus`, `bound_model`: as it was bound; `text`: an annotation's words or the
-    reader's error; `also`: a second problem of the same pod.
+    `gpus`: ids that it names now; `bound_gpus`, `bound_model`: as it was bound; `text`: an annotation's text or an
+    error; `also`: a second problem.
     """
 
     kind: PodProblemKind
@@ -94,7 +90,6 @@ Problem = NodeProblem | GpuProblem | PodProblem
 
 
 def gpu_problems(use: GpuUse) -> Iterator[GpuProblem]:
-    """What is wrong with one GPU."""
     node, gpu, count = use.node, use.gpu.id, len(use.bookings)
     whole = [booking for booking in use.bookings if booking.request.whole]
     if whole and count > 1:
@@ -119,20 +114,19 @@ def _models_twice(use: GpuUse) -> Iterator[tuple[str, int]]:
 
 
 def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> PodProblem:
-    """One problem for all GPUs of a pod that no inventory lists: it may name a thousand."""
+    """One problem for all unlisted GPUs of a pod."""
     kind = PodProblemKind.GPU_UNLISTED if node_known else PodProblemKind.NODE_UNKNOWN
     listed = tuple(sorted(gpus, key=id_order))
     return PodProblem(kind, pod_name(booking.request), booking.node, booking.request, listed)
 
 
 def through_plugin(booking: Booking) -> PodProblem:
-    """A pod with GPUs that a device plugin chose."""
     pod, kind = pod_name(booking.request), PodProblemKind.DEVICE_PLUGIN
     return PodProblem(kind, pod, booking.node, through=booking.through)
 
 
 def annotation_problem(pod: PodView) -> PodProblem | None:
-    """What is wrong with the annotations of a bound pod, compared with its request; None: nothing."""
+    """What is wrong with a bound pod's annotations, compared with its request."""
     request, node = pod.request, pod.node or ""
     who = pod_name(request)
     if not pod.gpus:
@@ -145,7 +139,7 @@ def annotation_problem(pod: PodView) -> PodProblem | None:
 
 
 def edit_problem(held: Booking, pod: PodView) -> PodProblem | None:
-    """What somebody changed in a bound pod that its booking does not follow; None: nothing."""
+    """Edits of a bound pod that its booking does not follow."""
     who, node = pod_name(pod.request), pod.node or ""
     models: PodProblem | None = None
     if models_since(held, pod) or pod.request.model != held.request.model:
@@ -159,7 +153,7 @@ def edit_problem(held: Booking, pod: PodView) -> PodProblem | None:
 
 
 def _says_mib(request: GpuRequest, written: str) -> bool:
-    """Whether an annotation says what a pod holds on each of its GPUs; of a whole GPU, any number."""
+    """Whether an annotation says what a pod holds on each GPU; any number for a whole GPU."""
     if not request.whole:
         return written == ",".join([str(request.memory_mib)] * request.gpus)
     if len(written) > LONGEST_LIST or written.count(",") != request.gpus - 1:
@@ -171,12 +165,11 @@ def _says_mib(request: GpuRequest, written: str) -> bool:
 
 
 def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
-    """One line for each problem, in a stable order."""
+    """One line per problem, in a stable order."""
     return tuple(sorted(map(problem_text, problems)))
 
 
 def problem_text(problem: Problem) -> str:
-    """One line for people."""
     if isinstance(problem, NodeProblem):
         return problem.text
     if isinstance(problem, GpuProblem):
@@ -245,7 +238,6 @@ def _misnamed(problem: PodProblem) -> str:
 
 
 def _few(gpus: Sequence[str]) -> str:
-    """Ids in words: as many as a node usually has."""
     more = len(gpus) - _SHOWN
     return ",".join(gpus[:_SHOWN]) + (f" and {more} others" if more > 0 else "")
 

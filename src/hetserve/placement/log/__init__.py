@@ -1,1 +1,1 @@
-"""The placement log: every call of the state machine as a record, and its replay."""
+"""The placement log and its replay."""

@@ -1,9 +1,8 @@
 """The placement log: every call that changes the state machine or asks it for a decision, as a record.
 
-A record holds the call, its arguments reduced to what is read, and the result. Feeding the calls to a
-`JournaledPlacer` again gives the same records: that is the replay (decision 0036). Calls made inside another are not
-written, and all of one call see one time, so that the clock's readings are part of the record. Decisions are written
-as values, so that a text may be reworded; `VERSION` grows when a record changes its form or a call its name.
+A record holds call, reduced arguments and result; a replay feeds the calls to a `JournaledPlacer` and compares
+(decision 0036). Calls inside another are not written, and one call sees one time. `VERSION` grows when a record changes
+its form or a call its name.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ VERSION: Final = 2
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
-"""Keys of a record that a replay compares."""
+"""Keys that a replay compares."""
 UNREADABLE: Final = "unreadable-pod"
-"""The error of a call about a pod that cannot be read."""
+"""Error of a call about a pod that cannot be read."""
 P = ParamSpec("P")
 T = TypeVar("T")
 _FEW: Final = 8
-"""Up to so many node names are written; of more, their number and a checksum."""
+"""Node names written in full; of more, number and checksum."""
 
 
-# Values of records: plain JSON, except lists of the whole cluster, which the writer encodes later in slices
+# Values of records: plain JSON, except lists of the whole cluster, which the writer encodes later
 
 
 def argument(name: str, value: Any, known: frozenset[str]) -> Any:
-    """An argument of a call as the log has it; `known`: nodes by which offered ones are written."""
+    """An argument as the log has it; `known`: nodes by which offered ones are written."""
     if name == "raw":
         return ReducedPod.of(value)
     if name == "objects":
         return [pod for pod in map(read_ahead, value) if pod.relevant]
-    if name == "nodes":  # values, not JSON: to make them plain takes 50 ms for 8,000 GPUs
+    if name == "nodes":  # left as values: plain ones take 50 ms for 8,000 GPUs
         return list(value)
     if name == "offered":
         return offered_value(value, known)
@@ -61,9 +60,9 @@ def argument(name: str, value: Any, known: frozenset[str]) -> Any:
 
 
 def offered_value(offered: Iterable[str], known: frozenset[str]) -> dict[str, Any]:
-    """Offered nodes as the known ones that are in, or out, whichever are fewer; unknown ones are counted."""
+    """The known nodes that are offered, or those that are not, whichever are fewer, and the number of unknown ones."""
     given = set(offered)
-    if given == known:  # nearly always, and three times as fast
+    if given == known:
         return {"without": []}
     without = known - given
     inside = len(known) - len(without)
@@ -74,15 +73,15 @@ def offered_value(offered: Iterable[str], known: frozenset[str]) -> dict[str, An
 
 
 def offered_names(value: Mapping[str, Any], known: frozenset[str]) -> list[str]:
-    """Nodes that `offered_value` wrote; unknown ones get made-up names, because only their number matters."""
+    """Nodes that `offered_value` wrote; unknown ones get made-up names."""
     inside = known - frozenset(value["without"]) if "without" in value else frozenset(value["only"])
     return sorted(inside) + [f"?{number}" for number in range(value.get("beside", 0))]
 
 
 def outcome_value(outcome: FilterOutcome, known: frozenset[str]) -> dict[str, Any]:
-    """Nodes that pass, the choice and the next best, and how many nodes each refusal holds for.
+    """Nodes that pass, the choice, the next best, and the number of nodes per refusal.
 
-    A pod that asks for nothing passes unknown nodes too: the record has only their number.
+    Unknown nodes that pass are only counted.
     """
     passed = frozenset(outcome.passed)
     made: dict[str, Any] = {"passed": names_value(passed & known)}
@@ -110,7 +109,7 @@ def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
 
 
 def offer_of(written: Record | None) -> GpuOffer | None:
-    """The choice or the next best that a record's result names; it has no products."""
+    """The choice or next best of a record, without products."""
     if written is None:
         return None
     gpus = tuple(FreeGpu(GpuKey("", gpu["id"]), "", MiB(gpu["freeMiB"]), gpu["idle"]) for gpu in written["gpus"])
@@ -118,7 +117,7 @@ def offer_of(written: Record | None) -> GpuOffer | None:
 
 
 def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
-    """(number of nodes, refusal) of each refusal in a record's result; it has no names of nodes."""
+    """(number of nodes, refusal) of a record's refusals, without names of nodes."""
     found = []
     for one in written:
         cause = Cause(one["cause"]) if "cause" in one else None
@@ -129,7 +128,7 @@ def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[in
 
 
 def error_value(error: LedgerError | ValueError) -> dict[str, Any]:
-    """Kind of an error, the refusal that it is about, and its text, which is for people only."""
+    """Kind of an error, its refusal, and its text for people."""
     if not isinstance(error, LedgerError):
         return {"error": UNREADABLE, "message": str(error)}
     refusal = {"refusal": error.refusal} if error.refusal else {}
@@ -144,12 +143,11 @@ def scores_value(scores: Mapping[str, int]) -> dict[str, Any]:
 
 
 def names_value(names: Collection[str]) -> Any:
-    """A few names; of many, their number and a checksum."""
+    """A few names, or number and checksum."""
     return sorted(names) if len(names) <= _FEW else {"count": len(names), "checksum": _checksum(sorted(names))}
 
 
 def booking_value(booking: Booking) -> dict[str, Any]:
-    """Where a pod is booked, and how."""
     return {"node": booking.node, "gpus": list(booking.gpus), "mib": list(booking.mib), "state": booking.state.value}
 
 
@@ -188,7 +186,6 @@ class Recorder:
 
     @property
     def inside(self) -> bool:
-        """Whether a call is under way."""
         return self._now is not None
 
     def clock(self) -> Seconds:
@@ -196,7 +193,7 @@ class Recorder:
         return self._real() if self._now is None else self._now
 
     def leave_out(self, call: Callable[[], T]) -> T:
-        """Run a call that changes nothing without any record."""
+        """Runs a call without a record."""
         if self.inside:
             return call()
         self._now = self._real()
@@ -206,7 +203,7 @@ class Recorder:
             self._now = None
 
     def run(self, call: Callable[[], T], describe: Callable[[T | Exception], Record | None]) -> T:
-        """Run a call and write what `describe` makes of its result or error (None: no record)."""
+        """Runs a call and writes what `describe` makes of its result or error (None: nothing)."""
         at = self._now = self._real()
         result: T | Exception
         try:
@@ -230,9 +227,9 @@ def _recorded(
     *,
     worth: Callable[[Any], bool] = lambda _result: True,
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method with a record, called `name`, of each outermost call that is `worth` it.
+    """The method with a record, named `name`, of each outermost call that is `worth` it.
 
-    `result` makes the part that a replay compares from what the method returns and the known nodes.
+    `result`: makes the compared part from the returned value and the known nodes.
     """
     parameters = list(inspect.signature(method).parameters)[1:]
 
@@ -280,7 +277,7 @@ def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) ->
 
 
 class JournaledLedger(Ledger):
-    """A ledger that records its changes and can write and restore its whole state."""
+    """A ledger that records its changes, and writes and restores its state."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -288,13 +285,12 @@ class JournaledLedger(Ledger):
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
     def known(self, _given: Mapping[str, Any] | None = None) -> frozenset[str]:
-        """Names of the nodes that a decision distinguishes: those with GPUs, and those that cannot be read."""
+        """Nodes that a decision distinguishes: with GPUs, or unreadable."""
         if self._named is None or self._named[0] is not self.index:
             self._named = (self.index, self.index.unreadable.union(self.index.node_row))
         return self._named[1]
 
     def holds(self, uid: str) -> bool:
-        """Whether anything is known of a pod."""
         return uid in self.bookings() or uid in self._annotation_problems
 
     put_node = _recorded("put_node", Ledger.put_node, worth=bool)
@@ -310,10 +306,8 @@ class JournaledLedger(Ledger):
     expire = _recorded("expire", Ledger.expire, _deadlines)
 
     def checkpoint(self) -> Record:
-        """All that decisions depend on: nodes, bookings with their deadlines, problems of bound pods.
-
-        The values are not yet JSON: `plain` takes a second for 10,000 pods, an encoder that knows dataclasses a
-        twentieth of that.
+        """Nodes, bookings with deadlines, problems of bound pods; as values, which an encoder writes 20
+        times as fast.
         """
         state = {
             "nodes": list(self.inventories().values()),
@@ -325,7 +319,7 @@ class JournaledLedger(Ledger):
     def restore(
         self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, PodProblem]
     ) -> None:
-        """Set an empty ledger to the state of a checkpoint."""
+        """Sets an empty ledger to the state of a checkpoint."""
         for node in nodes:
             self._allocations.set_node(node)
         for booking in bookings:
@@ -334,7 +328,7 @@ class JournaledLedger(Ledger):
 
 
 class JournaledPlacer(Placer):
-    """The state machine with a log. `write` gets each record, `clock` is monotonic, `hold` as for `Placer`."""
+    """The state machine with a log. `write`: gets each record. `clock`: monotonic. `hold`: as for `Placer`."""
 
     def __init__(
         self, clock: Callable[[], Seconds], hold: Seconds, write: Callable[[Record], None], **settings: Any
@@ -344,7 +338,7 @@ class JournaledPlacer(Placer):
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:
-        """Names by which offered nodes are written: the known ones, and the one that the pod is on."""
+        """Known nodes and the one that the pod is on."""
         nodes = self.journaled.known()
         held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
@@ -359,14 +353,14 @@ class JournaledPlacer(Placer):
     _observe = _recorded("observe", Placer.observe)
 
     def observe(self, raw: RawObject) -> PodView | None:
-        """As of `Placer`; pods without GPUs or our gate, most events of a large cluster, leave no record."""
+        """As of `Placer`; pods without GPUs or our gate leave no record."""
         pod = read_ahead(raw)
         if pod.relevant or self._knows(uid_of(pod), object_key(pod)):
             return self._observe(pod)
         return self.recorder.leave_out(lambda: Placer.observe(self, pod))
 
     def forget(self, uid: str) -> None:
-        """As of `Placer`; a pod that was never known leaves no record."""
+        """As of `Placer`; an unknown pod leaves no record."""
         if self._knows(uid):
             self._forget(uid)
 
@@ -374,7 +368,7 @@ class JournaledPlacer(Placer):
         return uid in self.pods or key in self.unreadable or self.journaled.holds(uid)
 
     def header(self, wall: float) -> Record:
-        """First record of a log: version and settings; `wall` is the time of day [s since 1970] now."""
+        """First record of a log; `wall`: time of day [s since 1970]."""
         settings = {"mode": self.mode.value, "policy": self.policy}
         now = self.recorder.clock()
         return {"t": now, "call": HEADER, "version": VERSION, "wall": wall, "hold": self.hold, "settings": settings}
@@ -402,4 +396,4 @@ LEDGER_CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     "verify": JournaledLedger.verify,
     "expire": JournaledLedger.expire,
 }
-"""Calls by their names in records: a method may be renamed, its call may not without a new VERSION."""
+"""Calls by their names in records; a new name needs a new VERSION."""

@@ -1,8 +1,4 @@
-"""Replay of a placement log: the same decisions, or the first that differs.
-
-The log may begin with an empty state machine or with a checkpoint. Every record with a result or an error is
-compared; the others only change the state for later decisions.
-"""
+"""Replay of a placement log from its beginning or a checkpoint: the same decisions, or the first that differs."""
 
 from __future__ import annotations
 
@@ -36,12 +32,12 @@ from hetserve.units import Seconds
 
 
 class ReplayError(ValueError):
-    """A log that cannot be replayed; the text names the record and what is wrong with it."""
+    """A log that cannot be replayed; the text names the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """A record with another result: its number in the log (from 1), as it was and as it is now."""
+    """A record with another result: number in the log (from 1), before and now."""
 
     number: int
     logged: Record
@@ -50,7 +46,7 @@ class ReplayDifference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many records were fed, how many of them were decisions, and the first that differs (None: none)."""
+    """Numbers of records and of decisions, and the first that differs."""
 
     records: int
     decisions: int
@@ -58,9 +54,9 @@ class Replayed:
 
 
 def replay(records: Iterable[Record], **settings: Any) -> Replayed:
-    """Feed a log's records to a fresh state machine with the settings of its header, `settings` on top.
+    """Feeds records to a fresh state machine with the settings of the log's header, overridden by `settings`.
 
-    Raises ReplayError for a record that is none, or of a version that is not known.
+    Raises ReplayError for a wrong record or an unknown version.
     """
     player: Player | None = None
     number = decisions = 0
@@ -80,7 +76,7 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
 
 
 def check_version(record: Record) -> None:
-    """Raises ReplayError for a header of a version that this code does not read; another record has none."""
+    """Raises ReplayError for a header of another version."""
     if record.get("call") == HEADER and record.get("version") != VERSION:
         raise ReplayError(
             f"the log is of version {record.get('version')}; this hetserve reads {VERSION}: use the one that wrote it"
@@ -88,7 +84,7 @@ def check_version(record: Record) -> None:
 
 
 def logged_policy(records: Iterable[Record]) -> PolicyName:
-    """The policy that a log's header names. Raises ReplayError for no header, or one of another version."""
+    """Policy of a log's header. Raises ReplayError."""
     header = next(iter(records), {})
     check_version(header)
     try:
@@ -107,7 +103,7 @@ class Player:
 
     @classmethod
     def of_header(cls, header: Record, settings: dict[str, Any]) -> Player:
-        """Raises ReplayError for another version, or settings that cannot be read."""
+        """Raises ReplayError for another version or unreadable settings."""
         check_version(header)
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
@@ -117,7 +113,7 @@ class Player:
         return cls(hold, given | settings)
 
     def feed(self, number: int, record: Record) -> Record | None:
-        """Make the call of a record; returns the record that it leaves now, None if none."""
+        """Makes the call of a record; returns the new record, if any."""
         self._written.clear()
         try:
             self._now = Seconds(float(record["t"]))
@@ -125,7 +121,7 @@ class Player:
         except (KeyError, TypeError, ValueError, ValidationError) as error:
             words = " ".join(str(error).split())
             raise ReplayError(f"record {number} is no call of placement: {type(error).__name__}: {words}") from None
-        with suppress(LedgerError, ValueError):  # the new record has it
+        with suppress(LedgerError, ValueError):  # the record has it
             call()
         return self._written[0] if self._written else None
 

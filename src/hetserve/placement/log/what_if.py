@@ -1,8 +1,7 @@
 """What another policy would have done with the pods of a placement log.
 
-Pods arrive at their first filter call. They are placed at once if they fit, else when something frees a place, the
-longest waiting first; they leave when they left in the log. The log's own policy goes through the same model, because
-the waits in the log include the time of queues, scheduler and API server.
+Pods arrive at their first filter call and leave as in the log. A pod that does not fit waits; the longest waiting goes
+first. The log's own policy runs through the same model: the log's waits include queues, scheduler and API server.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ from hetserve.units import MiB, Seconds
 class WhatIf:
     """Result of a policy over a log. `placed_before_refusal`: pods placed before the first that fitted nowhere.
 
-    `refused` pods waited for a place; `never_placed` of them never got one; `longest_wait` [s] of the placed ones.
+    `refused`: pods that had to wait. `never_placed`: of these, those that never fitted. `longest_wait`: of the placed
+    ones [s].
     """
 
     policy: PolicyName
@@ -54,8 +54,6 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Course:
-    """One policy's run over a log."""
-
     policy: PolicyName
     ledger: Ledger = field(default_factory=Ledger)
     pending: dict[str, _Pending] = field(default_factory=dict)
@@ -68,7 +66,7 @@ class _Course:
     most_pods: int = 0
 
     def take(self, record: Record) -> None:
-        """Apply one record; records about the log's own bookings are ignored."""
+        """Applies one record; ignores those about the log's own bookings."""
         name, given = record["call"], record.get("args", {})
         now = float(record["t"])
         if name == "filter":
@@ -133,7 +131,7 @@ class _Course:
                 del self.pending[uid]
 
     def _report(self, objects: Iterable[Mapping[str, Any]], *, whole: bool) -> None:
-        """Pods that ended leave; bound pods that never came to filter are booked where they are."""
+        """Ends finished pods; books bound pods that never came to filter."""
         views = list(_views(objects))
         for view in views:
             if view.finished:
@@ -162,7 +160,7 @@ class _Course:
 
 
 def what_if(records: Iterable[Record], policy: PolicyName) -> WhatIf:
-    """Run a log's pods through `policy`; a pod's own annotation overrides it."""
+    """Runs a log's pods through `policy`; a pod's own annotation overrides it."""
     course = _Course(policy)
     for record in records:
         if record.get("call") != HEADER:
@@ -180,7 +178,6 @@ def _views(objects: Iterable[Mapping[str, Any]]) -> Iterator[PodView]:
 
 
 def _bound(booking: Booking) -> PodView:
-    """A pod of a checkpoint as the watch would show it."""
     gpus = tuple(gpu for _, gpu in booking.named)
     mib = ",".join([str(booking.request.memory_mib)] * len(gpus))
     through, unread = booking.through, booking.unread

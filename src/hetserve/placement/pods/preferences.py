@@ -22,7 +22,7 @@ _WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLA
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """A pod's wishes; `complaint` says which annotation cannot be read, and the wishes are the defaults then."""
+    """A pod's wishes. `complaint`: the annotation that cannot be read; the wishes are the defaults then."""
 
     anti_affinity: AntiAffinity = AntiAffinity.HARD
     policy: PolicyName | None = None
@@ -34,8 +34,8 @@ _NO_WISHES: Final = Preferences()
 
 
 def preferences(annotations: Mapping[str, Any]) -> Preferences:
-    """Wishes of a pod; raises nothing: a bound pod holds its GPU whatever somebody wrote into it since."""
-    if annotations.keys().isdisjoint(_WISHES):  # most pods say nothing
+    """Wishes of a pod; raises nothing."""
+    if annotations.keys().isdisjoint(_WISHES):
         return _NO_WISHES
     anti_affinity = AntiAffinity.HARD
     try:

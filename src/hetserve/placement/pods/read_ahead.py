@@ -1,4 +1,4 @@
-"""Pods of a list, reduced and read while the list still comes, so that taking thousands of them at once is short."""
+"""Reduces and reads the pods of a list while it still comes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NO_BOOKINGS: Final[Mapping[str, Booking]] = MappingProxyType({})
 
 
 class ReducedPod(dict[str, Any]):
-    """A reduced pod, and what was read from it ahead.
+    """A reduced pod, and what was read ahead.
 
-    `view`: None if it was not read ahead or cannot be read. `unchanged`: the booking that held all it says when it was
-    read. `relevant`: whether it concerns placement, as a pod that cannot be read does; None if it was not read ahead.
+    `view`: None if it was not read or cannot be. `unchanged`: the booking that already holds all it says. `relevant`:
+    it concerns placement; None if not read ahead.
     """
 
     view: PodView | None = None
@@ -29,13 +29,12 @@ class ReducedPod(dict[str, Any]):
 
     @classmethod
     def of(cls, raw: RawObject) -> ReducedPod:
-        """The pod, reduced unless it is already."""
         return raw if isinstance(raw, ReducedPod) else cls(reduced_pod(raw))
 
     def read(self, bookings: Mapping[str, Booking] = NO_BOOKINGS, pods: Mapping[str, PodView] = NO_PODS) -> None:
-        """Read the pod, and compare it with the bookings of bound pods and the views of waiting ones."""
+        """Reads the pod and compares it with the bookings and views."""
         self.relevant = True
-        with contextlib.suppress(Exception):  # raised again, and logged, when the pod is taken
+        with contextlib.suppress(Exception):  # raised again when the pod is taken
             self.view = view = parse_pod(self)
             self.relevant = _may_concern_us(self)
             held = bookings.get(view.uid)
@@ -43,11 +42,11 @@ class ReducedPod(dict[str, Any]):
                 self.unchanged = held
             known = pods.get(view.uid)
             if known == view and known.revision == view.revision:
-                self.view = known  # the very same value needs no second look
+                self.view = known
 
 
 def read_ahead(raw: RawObject) -> ReducedPod:
-    """A pod reduced and read, unless that was done before."""
+    """A pod, reduced and read at most once."""
     pod = ReducedPod.of(raw)
     if pod.relevant is None:
         pod.read()
@@ -55,17 +54,13 @@ def read_ahead(raw: RawObject) -> ReducedPod:
 
 
 def view_of(raw: RawObject) -> PodView:
-    """View of a pod, read now or ahead. Raises as `parse_pod` does."""
+    """Raises as `parse_pod` does."""
     ahead = raw.view if isinstance(raw, ReducedPod) else None
     return parse_pod(raw) if ahead is None else ahead
 
 
 def changed_pods(pods: Iterable[RawObject], bookings: Mapping[str, Booking]) -> tuple[list[RawObject], set[str]]:
-    """(pods of a list that must be taken, UIDs of those whose booking already holds all they say).
-
-    A booking never changes, it is replaced: if it is the very one that was compared ahead, taking the pod would change
-    nothing.
-    """
+    """(pods of a list that must be taken, UIDs whose very booking was compared ahead)."""
     changed, same = list[RawObject](), set[str]()
     for raw in pods:
         booking = raw.unchanged if isinstance(raw, ReducedPod) else None
@@ -77,7 +72,7 @@ def changed_pods(pods: Iterable[RawObject], bookings: Mapping[str, Booking]) -> 
 
 
 def _may_concern_us(raw: RawObject) -> bool:
-    """Whether a reduced pod that can be read can matter to placement: it has a gate, or names what gives GPUs."""
+    """Whether a reduced pod has a gate or names what gives GPUs."""
     spec = raw.get("spec")
     if not isinstance(spec, Mapping) or spec.get("schedulingGates"):
         return spec is not None

@@ -1,4 +1,4 @@
-"""What a pod asks of the GPUs, as values: how much of how many, which, beside whom, chosen by which policy."""
+"""What a pod requests of GPUs: how much of how many, which, beside whom, by which policy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from hetserve.units import MiB
 LONGEST_GPU_ID: Final = 63
 """Characters; the UUID of a MIG device has 48."""
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)
-"""Characters of a list of GPUs of a node."""
+"""Characters of a list of a node's GPUs."""
 MOST_WISHES: Final = 128
 LONGEST_WISHES: Final = MOST_WISHES * (LONGEST_GPU_ID + 1)
-"""Entries, and characters, of all the lists together of GPUs and products that a pod wants or does not.
-
-They are kept as long as the pod is there, and a pod that waits at a gate costs whoever made it nothing.
-"""
+"""Characters of a pod's lists of GPUs and products together: a waiting pod's are kept in memory."""
 _SHOWN: Final = 3
 _LONG: Final = 63
 
@@ -34,13 +31,12 @@ class AntiAffinity(Enum):
 
 
 PolicyName = NewType("PolicyName", str)
-"""Name of a placement policy, which says in which order GPUs that fit are preferred."""
+"""Name of a placement policy."""
 DEFAULT_POLICY: Final = PolicyName(default_placement_policy())
-"""Policy of an installation that names none."""
 
 
 def policy_name(text: str) -> PolicyName:
-    """A name of PLACEMENT_POLICIES. Raises ValueError for a text that is none."""
+    """A name of PLACEMENT_POLICIES. Raises ValueError."""
     if text not in PLACEMENT_POLICIES:
         raise ValueError(f"{text!r} is no placement policy; there are: {', '.join(PLACEMENT_POLICIES.names)}")
     return PolicyName(text)
@@ -48,7 +44,7 @@ def policy_name(text: str) -> PolicyName:
 
 @dataclass(frozen=True, slots=True)
 class GpuSelector:
-    """Which GPUs a pod accepts; an empty list of products or ids accepts all."""
+    """Which GPUs a pod accepts; empty lists accept all."""
 
     products: tuple[str, ...] = ()
     products_excluded: tuple[str, ...] = ()
@@ -60,12 +56,11 @@ class GpuSelector:
         return not (self.products or self.products_excluded or self.ids or self.ids_excluded)
 
     def accepts(self, id_: str, product: str) -> bool:
-        """Whether one GPU is accepted."""
         wanted = (not self.products or product in self.products) and (not self.ids or id_ in self.ids)
         return wanted and product not in self.products_excluded and id_ not in self.ids_excluded
 
     def __str__(self) -> str:
-        """What is accepted, to follow "no GPU" in a refusal."""
+        """What is accepted, to follow "no GPU"."""
         parts = [
             (self.products, "of product {}"),
             (self.products_excluded, "of another product than {}"),
@@ -76,7 +71,7 @@ class GpuSelector:
 
 
 def _few(values: tuple[str, ...]) -> str:
-    """Some of the values: the text is repeated for every node that is refused, and events are cut."""
+    """The first values: events are cut."""
     shown = [value if len(value) <= _LONG else value[: _LONG - 3] + "..." for value in values[:_SHOWN]]
     more = [f"{len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
     return " or ".join([*shown, *more])
@@ -87,9 +82,9 @@ ANY_GPU: Final = GpuSelector()
 
 @value(frozen=True, slots=True)
 class GpuRequest:
-    """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib is 0 then).
+    """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib 0).
 
-    `model` None means no anti-affinity; `policy` None means that of the installation.
+    `model` None: no anti-affinity. `policy` None: the installation's.
     """
 
     uid: str
@@ -104,18 +99,22 @@ class GpuRequest:
     selector: GpuSelector = ANY_GPU
     priority: int = 0
 
+    def identity(self) -> dict[str, str | None]:
+        """The pod and its model, as JSON."""
+        return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
+
     @property
     def needs_gpu(self) -> bool:
         return self.whole or self.memory_mib > 0
 
     @property
     def claim(self) -> tuple[object, ...]:
-        """All that decides which GPUs can be had; two requests with one claim can take each other's."""
+        """All that decides which GPUs fit."""
         return self.memory_mib, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
 
     @property
     def amount(self) -> str:
-        """What is asked for, in words: "4096 MiB", "4096 MiB on each of 2 GPUs", "2 whole GPUs"."""
+        """In words: "4096 MiB", "4096 MiB on each of 2 GPUs", "2 whole GPUs"."""
         if self.whole:
             return f"{self.gpus} whole {'GPU' if self.gpus == 1 else 'GPUs'}"
         return f"{self.memory_mib} MiB" + (f" on each of {self.gpus} GPUs" if self.gpus > 1 else "")

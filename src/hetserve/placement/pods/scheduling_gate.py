@@ -1,4 +1,4 @@
-"""Which pods wait at our gate, which the scheduler has in hand, and a pod as the queues see it."""
+"""Which pods wait at our gate, and which the scheduler has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve.placement.queues.rounds import Waiting
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A pod at our gate that cannot be read: it is in no queue, so it is never released. `why` names the field."""
+    """A pod at our gate that cannot be read and is in no queue. `why`: names the field."""
 
     uid: str
     namespace: str
@@ -22,24 +22,23 @@ class Stuck:
 
 
 def stuck(raw: RawObject, why: str) -> Stuck | None:
-    """A pod that cannot be read if our gate holds it, else None."""
     pod = PodOutline(raw)
     return Stuck(pod.uid, pod.namespace, pod.name, why) if names.QUEUE_GATE in pod.gates else None
 
 
 def ours_alone_holds(pod: PodView) -> bool:
-    """Whether only our gate holds a pod back: pods with other gates wait for those first."""
+    """Whether only our gate holds a pod."""
     return pod.gates == (names.QUEUE_GATE,) and not pod.terminating
 
 
 def in_hand(pod: PodView) -> bool:
-    """Whether our scheduler has an unbound pod in hand: no gate, not ending."""
+    """Whether our scheduler has an unbound pod: no gate, not ending."""
     ours = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu
     return ours and pod.node is None and not pod.gates and not pod.terminating
 
 
 def waiting(pod: PodView) -> Waiting:
-    """A pod as the queues see it; one that needs no GPU has none."""
+    """A pod as the queues see it."""
     request = pod.request
     return Waiting(
         uid=request.uid,

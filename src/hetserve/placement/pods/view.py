@@ -1,7 +1,6 @@
-"""A pod as placement and queues see it: the GPUs that it requests, and those that it holds once it is bound.
+"""A pod as placement and queues see it.
 
-Two extended resources request GPUs, a label names the model, annotations name wishes. The annotation that names the
-pod's GPUs counts only once the pod is bound: on an unbound pod anybody may have written it.
+The annotation that names the pod's GPUs counts only once the pod is bound: anybody may write it before.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _LONGEST_GATE: Final = 63
 
 @value(frozen=True, slots=True)
 class PodView:
-    """The part of a pod that placement and queues look at; its fields are part of the placement log's format.
+    """The part of a pod that placement looks at; its fields are part of the placement log's format.
 
-    `gpus` and `annotated_mib` are what the binding wrote; `misnamed` says why that cannot be GPUs of a node, and
-    `complaint` which wish of the pod cannot be read. `gates` are a few short names, ours among them. `through` are
-    resources of NVIDIA's device plugin that it has. `unread`: it is bound, may have GPUs and cannot be read; only its
-    identity and its node are known. `revision` is the resourceVersion, None if it has none.
+    `gpus`, `annotated_mib`: as the binding wrote them. `misnamed`: why these cannot be GPUs of a node. `complaint`: the
+    wish that cannot be read. `gates`: a few short names, ours among them. `through`: resources of NVIDIA's device
+    plugin. `unread`: bound, may have GPUs and cannot be read; only identity and node are known. `revision`:
+    resourceVersion.
     """
 
     request: GpuRequest
@@ -62,19 +61,16 @@ class PodView:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod has or may have GPUs of a node until it finishes: ours, a device plugin's, or unread."""
+        """Whether the pod has or may have GPUs of a node."""
         return self.node is not None and (self.request.needs_gpu or self.unread or bool(self.through))
 
     @property
     def gpus_unknown(self) -> bool:
-        """Whether some of the GPUs that the pod has on its node are not known: each GPU there may be one."""
+        """Whether some of the pod's GPUs are unknown: each GPU of the node may be one."""
         return self.holds and (self.unread or bool(self.through) or len(self.gpus) < self.request.gpus)
 
     def placeable(self) -> GpuRequest:
-        """The request of a pod that is to be placed now.
-
-        Raises InvalidObjectError if a wish cannot be read; without a request for a GPU, wishes mean nothing.
-        """
+        """Request of a pod to be placed now. Raises InvalidObjectError if it needs GPUs and a wish cannot be read."""
         if self.complaint is not None and self.request.needs_gpu:
             raise InvalidObjectError(self.complaint)
         return self.request
@@ -83,8 +79,7 @@ class PodView:
 def parse_pod(raw: RawObject) -> PodView:
     """View of a pod as the API server writes it.
 
-    Raises InvalidObjectError, naming the field and the value, for an object that is no pod or requests nonsense; a wish
-    that cannot be read becomes the view's complaint.
+    Raises InvalidObjectError, with field and value, for an object that is no pod or requests nonsense.
     """
     pod = Pod(raw)
     annotations, node, wanted = pod.annotations, pod.node, pod.gpus_requested
@@ -109,10 +104,7 @@ def parse_pod(raw: RawObject) -> PodView:
 
 
 def unread_pod(raw: RawObject) -> PodView | None:
-    """View of a bound pod that `parse_pod` cannot read: who it is, its node, and whether it may have GPUs there.
-
-    None for a pod on no node: it holds nothing.
-    """
+    """View of a bound pod that `parse_pod` cannot read; None for a pod on no node."""
     pod = PodOutline(raw)
     if not pod.node:
         return None
@@ -121,21 +113,18 @@ def unread_pod(raw: RawObject) -> PodView | None:
 
 
 def id_order(id_: str) -> tuple[int, str]:
-    """Sort key of GPU ids within a node: "2" before "10", UUIDs (all of one length) by their text."""
+    """Sort key of GPU ids: "2" before "10"."""
     return len(id_), id_
 
 
 def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
-    """(ids of the GPUs that a binding wrote, in their order, None), or (none, why these cannot be GPUs of a node).
-
-    Blanks and repetitions add nothing. Whoever makes a pod with a node writes what he likes, and each id is booked.
-    """
+    """(distinct ids of the GPUs that a binding wrote, None), or (none, why these cannot be GPUs of a node)."""
     written = text(value, names.ANNOTATION_GPU)
     if written is None:
         return (), None
     if len(written) <= LONGEST_LIST and written.count(",") < MAX_GPUS_PER_NODE:
         ids = tuple(sorted({entry.strip() for entry in written.split(",")} - {""}, key=id_order))
-        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is the last
+        if not ids or len(ids[-1]) <= LONGEST_GPU_ID:  # the longest is last
             return ids, None
     return (), f"{short(written)} names more than {MAX_GPUS_PER_NODE}, or one of more than {LONGEST_GPU_ID} characters"
 
@@ -160,7 +149,7 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
 
 
 def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
-    """Why a pod cannot be placed that requests GPUs of ours and others that the device plugin chooses."""
+    """Why a pod with GPUs of ours and of the device plugin cannot be placed."""
     if not (through and request.needs_gpu):
         return None
     ours = names.RESOURCE_GPU if request.whole else names.RESOURCE_GPU_MEMORY
@@ -174,7 +163,7 @@ def _unschedulable(pod: Pod) -> bool:
 
 
 def _gates(gates: tuple[str, ...]) -> tuple[str, ...]:
-    """Gates in short; of very many, ours and some others: they are kept as long as the pod waits."""
+    """Gates in short: ours and the first others."""
     if not gates:
         return gates
     few(gates, "spec.schedulingGates")
@@ -186,5 +175,4 @@ def _gates(gates: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kept(value: Any) -> Any:
-    """As much of a text as anybody reads."""
     return value[: LONGEST_LIST + 1] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Order in which GPUs that fit are preferred: one module per policy, one interface."""
+"""Order in which GPUs that fit are preferred: one module per policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hetserve.registry.placement_policies import PLACEMENT_POLICIES, PlacementMe
 
 
 def rank_of(policy: PolicyName) -> Rank:
-    """The rank by which a policy prefers GPUs."""
     return _loaded(PLACEMENT_POLICIES[policy])
 
 

@@ -1,4 +1,4 @@
-"""Packs: the least free memory that fits, shared GPUs before idle ones, so that whole GPUs stay free for large pods."""
+"""Packs: shared GPUs before idle ones, then the least free memory that fits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a policy is: a rank per GPU, the higher the better, read from how full the GPUs are.
+"""A placement policy: a rank per GPU, the higher the better.
 
-Ranks are whole numbers from 0 to 2^62 for GPUs that fit (others may have any), made of fields packed from the
-most to the least important, so that one comparison decides; GPUs of equal rank go by node name and GPU id,
-which is the order of rows.
+Ranks are whole numbers from 0 to 2^62 for GPUs that fit, packed from the most to the least important field. Ties go by
+node name and GPU id, the order of rows.
 """
 
 from __future__ import annotations
@@ -16,6 +15,4 @@ MEMORY_BITS: Final = 28
 
 
 class Rank(Protocol):
-    """Rank of every GPU of an index."""
-
     def __call__(self, index: GpuIndex, /) -> Numbers: ...

@@ -1,8 +1,4 @@
-"""Spreads pods by number: fewest on the GPU, then fewest on its node, then the most free memory.
-
-Unlike worst fit it takes a small GPU with one pod before a large one with two, and an idle GPU of a quiet
-node before an idle one of a busy node.
-"""
+"""Spreads pods by number: fewest on the GPU, then fewest on its node, then the most free memory."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from hetserve.placement.policies.interface import MEMORY_BITS
 _NODE_BITS: Final = 18
 _NODE_MOST: Final = (1 << _NODE_BITS) - 1
 _GPU_MOST: Final = (1 << 16) - 1
-"""Counts above these are equal to the rule; a kubelet runs some hundred pods."""
+"""Counts above are equal; a kubelet runs some hundred pods."""
 
 
 def rank(index: GpuIndex, /) -> Numbers:

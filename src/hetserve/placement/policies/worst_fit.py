@@ -1,4 +1,4 @@
-"""HetSev's rule (Algorithm 1): idle GPUs first, then the most free memory, so that instances share the least."""
+"""HetSev's rule (Algorithm 1): idle GPUs first, then the most free memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2)."""
+"""Which waiting pods are released next (HetSev section 4.2)."""

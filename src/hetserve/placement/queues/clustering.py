@@ -1,9 +1,8 @@
 """k-means of pod shapes by L1 distance: which shapes share a queue (HetSev section 4.2, step 1).
 
-Features of a shape: (GPUs x MiB / largest GPU, 0.5 x one-hot of the model), so two models are 1 apart, as far
-as an empty and a whole GPU. Under L1 the best centre is the component-wise median, so of the one-hot part only
-"the model of more than half, or none" is left: no column per model is ever stored. Pods of one shape are one
-weighted point. k is given, or chosen by the silhouette of the shapes (Rousseeuw 1987).
+Features: GPUs x MiB / largest GPU, and 0.5 x one-hot of the model, so that two models are 1 apart, as an empty and a
+whole GPU. A centre is the component-wise median; of its one-hot part only the model of more than half remains. Pods of
+one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw 1987).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from hetserve.units import MiB
 AUTO: Final = "auto"
 MOST_AUTO_QUEUES: Final = 8
 MOST_JUDGED_SHAPES: Final = 256
-"""The silhouette compares all pairs: of more shapes only the most frequent ones are judged."""
+"""The most frequent shapes that the silhouette compares in pairs."""
 
 _MAX_STEPS: Final = 100
 _NO_MODEL: Final = -1
@@ -29,14 +28,14 @@ Queues = int | Literal["auto"]
 
 
 class Shape(NamedTuple):
-    """What makes two pods alike for the queues: MiB per GPU (0: whole GPUs), model ("": none), GPUs."""
+    """MiB per GPU (0: whole GPUs), model ("": none), GPUs."""
 
     memory_mib: MiB
     model: str
     gpus: int = 1
 
     def size(self, largest_gpu: MiB) -> float:
-        """Largest GPUs that the shape fills."""
+        """Number of largest GPUs that the shape fills."""
         return self.gpus * (self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0)
 
 
@@ -44,11 +43,10 @@ Groups = tuple[tuple[Shape, ...], ...]
 
 
 def cluster(counts: Mapping[Shape, int], k: Queues, largest_gpu: MiB, seed: int) -> Groups:
-    """At most k groups of shapes, each sorted, in the order of their smallest shape.
+    """At most k groups of shapes, each sorted, by their smallest shape.
 
-    `counts` is how many pods have a shape; k "auto" takes the k up to 8 with the highest silhouette, of equal
-    ones the largest; `largest_gpu` [MiB] scales memory to one; `seed` makes k-means++ repeatable.
-    Raises ValueError for k < 1.
+    `counts`: pods per shape. k "auto": the k up to 8 with the highest silhouette, the largest of equal ones.
+    `largest_gpu`: MiB that scale to 1. `seed`: of k-means++. Raises ValueError for k < 1.
     """
     if k != AUTO and k < 1:
         raise ValueError(f'queues: {k} is not a number of queues; at least 1, or "auto", is needed')
@@ -59,7 +57,6 @@ def cluster(counts: Mapping[Shape, int], k: Queues, largest_gpu: MiB, seed: int)
 
 
 def distance(one: Shape, other: Shape, largest_gpu: MiB) -> float:
-    """L1 distance of two shapes."""
     return abs(one.size(largest_gpu) - other.size(largest_gpu)) + (one.model != other.model)
 
 
@@ -87,12 +84,12 @@ class _Points:
         return len(self.shapes)
 
     def distances(self, size: _FLOATS, model: NDArray[np.int64]) -> _FLOATS:
-        """Of every point (row) to every centre (column); a centre without a model is half a model away from all."""
+        """[point, centre]; a centre without a model is half a model from all."""
         apart = np.where(model[None, :] == _NO_MODEL, 0.5, self.model[:, None] != model[None, :])
         return np.asarray(np.abs(self.size[:, None] - size[None, :]) + apart, dtype=np.float64)
 
     def median(self, mine: NDArray[np.bool_]) -> tuple[float, int]:
-        """Weighted component-wise median of some points, the lower one where there are two."""
+        """Weighted component-wise median, the lower of two."""
         sizes, weights = self.size[mine], self.weight[mine]
         order = np.argsort(sizes, kind="stable")
         half = weights.sum() / 2
@@ -108,13 +105,13 @@ class _Points:
         return tuple(sorted(tuple(group) for group in found.values()))
 
     def heaviest(self, most: int) -> _Points:
-        """The most frequent shapes; of equally frequent ones the first."""
+        """The most frequent shapes, the first of equal ones."""
         kept = np.sort(np.argsort(-self.weight, kind="stable")[:most])
         return _Points([self.shapes[row] for row in kept], self.size[kept], self.model[kept], self.weight[kept])
 
 
 def _labels(points: _Points, k: int, seed: int) -> NDArray[np.intp]:
-    """Lloyd's steps: assign to the nearest centre (ties: the first), move centres to medians, until nothing moves."""
+    """Lloyd's steps until nothing moves: assign to the nearest centre (ties: the first), move centres to medians."""
     if len(points) <= k:
         return np.arange(len(points))
     seeds = _seeds(points, k, seed)
@@ -140,7 +137,7 @@ def _seeds(points: _Points, k: int, seed: int) -> list[int]:
         if mass[-1] <= 0.0:  # every point lies on a centre
             break
         drawn = np.searchsorted(mass, random.random(2 + int(np.log(k))) * mass[-1], side="right")
-        drawn = np.minimum(drawn, len(points) - 1)  # the product may round up to the whole mass
+        drawn = np.minimum(drawn, len(points) - 1)  # against rounding
         tried = points.distances(points.size[drawn], points.model[drawn])
         if chosen:
             tried = np.minimum(tried, nearest[:, None])
@@ -151,7 +148,7 @@ def _seeds(points: _Points, k: int, seed: int) -> list[int]:
 
 
 def _best_labels(points: _Points, seed: int) -> NDArray[np.intp]:
-    """Labels of the k with the highest silhouette; no structure at all gives every shape its queue, up to the most."""
+    """Labels of the k with the highest silhouette; without structure, each shape is a group, up to the most."""
     if len(points) <= 2:
         return np.arange(len(points))
     judged = points.heaviest(MOST_JUDGED_SHAPES)
@@ -165,8 +162,8 @@ def _best_labels(points: _Points, seed: int) -> NDArray[np.intp]:
 def silhouette(apart: _FLOATS, weight: _FLOATS, labels: NDArray[np.intp]) -> float:
     """Weighted mean of (b - a) / max(a, b) over points; 0 for a point alone in its group.
 
-    `apart` are the distances of all pairs; a is a point's weighted mean distance to the others of its group,
-    b the least such mean to another group. Equal pods are one point: else one queue per shape would always win.
+    `apart`: distances of all pairs. a: weighted mean distance within the group; b: least such mean to another group.
+    Equal pods are one point; else a queue per shape would always win.
     """
     member = labels[:, None] == np.unique(labels)[None, :]
     if member.shape[1] < 2:

@@ -1,8 +1,7 @@
-"""How fairly queues are served: Jain's index over what each got of what its weight made it due.
+"""How fairly queues are served: Jain's index (Jain, Chiu, Hawe: DEC-TR-301, 1984).
 
-Within a priority a release is due to every waiting queue in proportion to its weight (HetSev section 4.2, step
-3). Over a window of releases, x of a queue is releases got / releases due; the index (sum x)^2 / (n sum x^2) is
-1 where all got alike, and 1/n where one of n got everything (Jain, Chiu, Hawe: DEC-TR-301, 1984).
+A release is due to every waiting queue of a priority by weight (HetSev section 4.2, step 3). x: releases got / due of a
+queue in a window; the index (sum x)^2 / (n sum x^2) is 1 if all got alike, 1/n if one got everything.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final
 from hetserve.placement.queues.rounds import Queue
 
 WINDOW: Final = 512
-"""Releases of a priority that are looked back on."""
+"""Releases of a priority in a window."""
 _Share = tuple[int, float, int]
 
 
@@ -27,12 +26,12 @@ class _Window:
 
 @dataclass(slots=True)
 class FairnessWindow:
-    """Follows rounds; `index` per priority is over the queues that were due a whole release in the window."""
+    """Follows rounds; the index covers queues that were due a whole release in the window."""
 
     _windows: dict[int, _Window] = field(default_factory=dict)
 
     def take(self, queues: Iterable[Queue]) -> None:
-        """Take the queues of a round; one without releases says nothing."""
+        """Takes the queues of a round; one without releases is ignored."""
         by_priority: dict[int, list[Queue]] = {}
         for queue in queues:
             by_priority.setdefault(queue.priority, []).append(queue)
@@ -44,8 +43,8 @@ class FairnessWindow:
                 self._add(priority, shares, released)
 
     def indices(self) -> Mapping[int, float]:
-        """Jain's index by priority; none where no queue was due a whole release."""
-        # Copied in one step: rounds are taken on the event loop while a scrape reads in a thread.
+        """Jain's index by priority; absent if no queue was due a whole release."""
+        # Copied in one step: a scrape reads in another thread.
         found = {priority: _index(window) for priority, window in list(self._windows.items())}
         return {priority: value for priority, value in sorted(found.items()) if value is not None}
 
@@ -69,7 +68,7 @@ def _index(window: _Window) -> float | None:
 
 
 def jain(values: Iterable[float]) -> float:
-    """Jain's index of values of which at least one is above 0; 1 for none above 0 (all got alike)."""
+    """Jain's index; 1 if no value is above 0."""
     found = list(values)
     squares = sum(value * value for value in found)
     return 1.0 if squares == 0 else sum(found) ** 2 / (len(found) * squares)

@@ -1,8 +1,8 @@
-"""Which shapes share which queue, kept from round to round so that a queue is the same one for a while.
+"""Which shapes share which queue, kept from round to round.
 
-A queue keeps its id while pods wait in it. Clusters are computed anew only when the waiting pods have changed
-by a quarter since the last time, or when a new shape comes and a queue is free; until then a new shape joins
-the queue whose most frequent shape is most like it. So n pods that drain cost log n clusterings, not one per round.
+A queue keeps its id while pods wait in it. Clusters are computed anew only when a quarter of the pods have changed, or
+a new shape comes and a queue is free; else a new shape joins the most similar queue. So n pods that drain cost log n
+clusterings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hetserve.placement.queues.clustering import AUTO, MOST_AUTO_QUEUES, Groups,
 from hetserve.units import MiB
 
 DRIFT: Final = 0.25
-"""Share of the pods counted at the last clustering that may come or go before the next one."""
+"""Share of the clustered pods that may come or go before the next clustering."""
 
 Counts = Mapping[Shape, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Queue of every shape; `basis` and `groups` are the counts and the number of queues of its clustering."""
+    """Queue of every shape; `basis`, `groups`: counts and number of queues of its clustering."""
 
     queue_of: Mapping[Shape, int]
     basis: Counts
@@ -36,7 +36,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """How shapes are clustered: see `clustering.cluster`."""
+    """See `clustering.cluster`."""
 
     k: Queues
     largest_gpu: MiB
@@ -44,9 +44,9 @@ class Clustering:
 
 
 def renewed(before: Partition | None, counts: Counts, how: Clustering, taken: Collection[int]) -> Partition:
-    """The partition for the pods that wait now: `before` itself where it still fits.
+    """The partition for the waiting pods: `before` itself if it still fits.
 
-    `counts` is the waiting pods of every waiting shape (none is zero); `taken` are ids of other queues.
+    `counts`: pods per shape, none zero. `taken`: ids of other queues.
     """
     if before is None or _outdated(before, counts, how.k):
         return _clustered(before, counts, how, taken)
@@ -64,7 +64,7 @@ def renewed(before: Partition | None, counts: Counts, how: Clustering, taken: Co
 
 
 def carried(credit: Mapping[int, float], before: Partition, after: Partition, counts: Counts) -> dict[int, float]:
-    """Credits of the queues of `before` for those of `after`: a pod takes its share of its queue's along."""
+    """Credits of the new queues: each pod takes its share of its old queue's along."""
     pods: dict[int, int] = {}
     for shape, waiting in counts.items():
         if (old := before.queue_of.get(shape)) is not None:
@@ -101,7 +101,7 @@ def _clustered(before: Partition | None, counts: Counts, how: Clustering, taken:
 
 
 def _matched(queue_of: Mapping[Shape, int], groups: Groups, counts: Counts) -> dict[int, int]:
-    """Old id of each group that inherits one: the pair with the most pods in common first (ties: lower id)."""
+    """Old id of each group that inherits one: most pods in common first (ties: lower id)."""
     shared: dict[tuple[int, int], int] = {}
     for number, shapes in enumerate(groups):
         for shape in shapes:

@@ -1,9 +1,8 @@
 """Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2).
 
-Line 1 of Algorithm 1 puts pending instances into k queues by GPU memory and model (`clustering`, kept stable
-by `partition`); line 3 picks up to beta of them by weight (`Weights`), paid out by credits. The last of every p
-releases of a priority (`oldest_every`) goes to its longest waiting pod, which bounds how long a pod waits: the bound
-and its proof are in docs/queues.md.
+Algorithm 1, line 1 puts pods into k queues by GPU memory and model; line 3 picks up to beta of them by weight, as
+credits. Every p-th release of a priority (`oldest_every`) goes to its longest waiting pod; docs/queues.md has the bound
+on waiting and its proof.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ from typing import Final
 
 from hetserve.placement.queues.clustering import Queues, Shape
 from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
+from hetserve.placement.queues.reasons import LongestWait, Overdue, QueueTurn, ReleaseReason
 from hetserve.placement.queues.weights import Weights, weight
 from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
-"""Every how many releases of a priority the longest waiting pod is released: the p of the bound in docs/queues.md."""
-OUT_OF_TURN: Final = -1
-"""The queue of a release that no queue decided."""
+"""The p of the bound in docs/queues.md: the longest waiting pod has every p-th release of a priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod at the gate: MiB on each of its GPUs (0: whole ones), creation time [s]."""
+    """A gated pod: MiB on each of its GPUs (0: whole ones), creation time [s]."""
 
     uid: str
     namespace: str
@@ -44,15 +42,15 @@ class Waiting:
 
 
 Entry = tuple[float, str, str, str, Waiting]
-"""A pod behind what sorts it, longest wait first: names and UID make the order total."""
+"""A pod behind its sort key, a total order by wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """k queues ("auto": by silhouette), beta released and unbound pods at most, seed of the clustering.
+    """k queues ("auto": by silhouette), beta, seed of the clustering.
 
-    `weights` is what is due to a queue; the longest waiting pod of a priority has every `oldest_every`-th of its
-    releases (1: all, plain order of age). Raises ValueError for `oldest_every` < 1.
+    `oldest_every`: the longest waiting pod has every so-manieth release of its priority (1: order of age). Raises
+    ValueError for less than 1.
     """
 
     queues: Queues = 4
@@ -68,7 +66,7 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of a round: `length` pods before it, `released` of them by it, `weight` in seconds."""
+    """One queue of a round: `length` before it, `released` by it, `weight` in seconds."""
 
     id: int
     priority: int
@@ -81,27 +79,27 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A pod to release, and why it is its turn.
+    """A pod to release.
 
-    A `WaitingLine` sets `number`, which release of its priority this is, and `due`, the last number at which the bound
-    on waiting allows it.
+    A `WaitingLine` sets `number`, which release of its priority this is, and `due`, the last number that the bound
+    allows.
     """
 
     pod: Waiting
-    queue: int
-    reason: str
+    reason: ReleaseReason
     number: int = field(default=0, compare=False)
     due: int = field(default=0, compare=False)
 
     @property
     def out_of_turn(self) -> bool:
-        return self.queue == OUT_OF_TURN
+        return isinstance(self.reason, Overdue)
 
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """What a round leaves to the next: per priority the queues and the releases since the oldest pod's turn;
-    credit per queue id."""
+    """State for the next round: per priority the queues and the releases since the oldest pod's turn; credit per queue
+    id.
+    """
 
     partitions: Mapping[int, Partition] = field(default_factory=lambda: MappingProxyType({}))
     credit: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -115,11 +113,10 @@ class Round:
     releases: tuple[Release, ...]
     queues: tuple[Queue, ...]
     fairness: Fairness
-    reason: str
     period: int
 
     def wait_bounds(self) -> Mapping[int, int]:
-        """Per priority: within how many releases of it the youngest pod still waiting is out."""
+        """Per priority: number of releases within which every pod that still waits is released."""
         waiting: dict[int, int] = {}
         for queue in self.queues:
             left = queue.length - queue.released
@@ -136,11 +133,10 @@ def next_round(
     settings: QueueSettings,
     fairness: Fairness | None = None,
 ) -> Round:
-    """Chooses the pods to release now, so that at most beta are released and not yet bound.
+    """Chooses the pods to release now; at most beta are released and unbound. Higher priorities go first.
 
-    `outstanding` counts the released and unbound pods (those that stay unschedulable excluded); `now` is on
-    the clock of `Waiting.since`; `largest_gpu` scales the memory feature. Higher priorities go first.
-    This is the definition; `waiting_line.WaitingLine` makes the same rounds over pods that come and go.
+    `outstanding`: released and unbound pods, without unschedulable ones. `now`: on the clock of `Waiting.since`.
+    `largest_gpu`: scales memory. This is the definition; `WaitingLine` makes the same rounds incrementally.
     """
     slots = max(settings.beta - outstanding, 0)
     turns = RoundInProgress(now, settings, slots, fairness or Fairness())
@@ -155,7 +151,7 @@ def next_round(
         for member in members:
             lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
         turns.release(priority, counts, lines)
-    return turns.result(f"{outstanding} of {settings.beta} released pods are unbound, {len(pods)} wait")
+    return turns.result()
 
 
 def entry(pod: Waiting) -> Entry:
@@ -164,7 +160,7 @@ def entry(pod: Waiting) -> Entry:
 
 @dataclass(slots=True)
 class RoundInProgress:
-    """A round as it is made: priority by priority, highest first, `partition` and then `release`."""
+    """A round in the making: per priority, highest first, `partition` and then `release`."""
 
     now: Seconds
     settings: QueueSettings
@@ -180,7 +176,7 @@ class RoundInProgress:
         self.credit = dict(self.before.credit)
 
     def partition(self, priority: int, counts: Mapping[Shape, int], largest_gpu: MiB) -> Partition:
-        """The queues of a priority with so many pods per shape; its credits follow the pods to their new queues."""
+        """Queues of a priority; `counts`: pods per shape. Credits follow the pods to new queues."""
         before = self.before.partitions.get(priority)
         others = {**self.before.partitions, **self.partitions}
         taken = {id_ for level, other in others.items() if level != priority for id_ in other.ids()}
@@ -194,7 +190,7 @@ class RoundInProgress:
         return after
 
     def release(self, priority: int, counts: Mapping[Shape, int], lines: Mapping[int, Sequence[Entry]]) -> None:
-        """Release from the queues of a priority, given by id, each with its pods in order."""
+        """Releases from the queues of a priority; `lines`: pods by queue id, in order."""
         shapes: dict[int, list[Shape]] = {}
         for shape in sorted(counts):
             shapes.setdefault(self.partitions[priority].queue_of[shape], []).append(shape)
@@ -205,16 +201,16 @@ class RoundInProgress:
         self.since_oldest[priority] = since if take <= 0 else self._pick(lanes, take, since)
         self.queues += [lane.queue(priority) for lane in lanes]
 
-    def result(self, reason: str) -> Round:
+    def result(self) -> Round:
         held = {queue.id: queue.length - queue.released for queue in self.queues}
-        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # empty: no credit, no debt
+        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # an empty queue has no credit
         state = Fairness(
             MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
         )
-        return Round(tuple(self.releases), tuple(self.queues), state, reason, self.settings.oldest_every)
+        return Round(tuple(self.releases), tuple(self.queues), state, self.settings.oldest_every)
 
     def _pick(self, lanes: Sequence[_Lane], take: int, since: int) -> int:
-        """`take` pods: each lane earns its share per release, and the lane with the most credit pays one."""
+        """Picks `take` pods: each lane earns its share per release; the lane with the most credit pays one."""
         period, credit = self.settings.oldest_every, self.credit
         for _ in range(take):
             live = [lane for lane in lanes if lane.next < len(lane.pods)]
@@ -222,20 +218,21 @@ class RoundInProgress:
             for lane in live:
                 credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
             since = (since + 1) % period
+            reason: ReleaseReason
             if since == 0:
-                lane, reason = min(live, key=_Lane.head), "has waited longest"
+                lane, reason = min(live, key=_Lane.head), LongestWait()
             else:
                 lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
-                reason = f"queue {lane.id} holds {lane.weight / total:.0%} of the weight"
+                reason = QueueTurn(lane.id, lane.weight / total)
             credit[lane.id] -= 1.0
-            self.releases.append(Release(lane.head()[-1], lane.id, reason))
+            self.releases.append(Release(lane.head()[-1], reason))
             lane.next += 1
         return since
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A queue while a round is picked from it; what it gives is always its head."""
+    """A queue while a round picks its head."""
 
     id: int
     shapes: tuple[Shape, ...]

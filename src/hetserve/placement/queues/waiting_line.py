@@ -1,7 +1,4 @@
-"""Makes the rounds of `rounds.next_round`, which is the definition, over pods that are kept sorted as they come and go.
-
-A round costs what its queues and releases cost, not a sort of all waiting pods: decision 0034.
-"""
+"""The rounds of `rounds.next_round` over pods that are kept sorted (decision 0034)."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from hetserve.placement.queues.rounds import (
 from hetserve.units import MiB, Seconds
 
 MANY: Final = 64
-"""New pods from which it is cheaper to sort all than to search for the rank of each."""
+"""New pods from which sorting all is cheaper than ranking each."""
 
 
 @dataclass(slots=True)
@@ -54,19 +51,18 @@ class _Level:
             _remove(line, entry(pod))
 
     def rank(self, pod: Waiting) -> int:
-        """How many pods have waited longer."""
+        """Number of pods that have waited longer."""
         return sum(bisect_left(held, entry(pod)) for held in self.shapes.values())
 
     def ranks(self) -> dict[str, int]:
-        """The rank of every pod, by UID."""
         return {pod.uid: rank for rank, (*_, pod) in enumerate(sorted(chain(*self.shapes.values())))}
 
     def follow(self, partition: Partition) -> None:
-        """Sort the pods into the queues of a new partition."""
+        """Sorts the pods into the queues of a new partition."""
         before, self.partition = self.partition, partition
         if partition is before:
             return
-        if before is not None and partition.basis is before.basis:  # the same queues, joined by new shapes
+        if before is not None and partition.basis is before.basis:  # the same queues and new shapes
             for shape in self.shapes.keys() - before.queue_of.keys():
                 for pod in self.shapes[shape]:
                     insort(self.lines[partition.queue_of[shape]], pod)
@@ -77,7 +73,7 @@ class _Level:
         self.lines = {id_: list(merge(*parts)) for id_, parts in by_queue.items()}
 
     def _line_of(self, shape: Shape) -> list[Entry] | None:
-        """The queue of a shape; None for a shape that has none before the next round."""
+        """Queue of a shape; None before its first round."""
         if self.partition is None or shape not in self.partition.queue_of:
             return None
         return self.lines.setdefault(self.partition.queue_of[shape], [])
@@ -85,7 +81,7 @@ class _Level:
 
 @dataclass(slots=True, eq=False)
 class _InLine:
-    """A waiting pod; `due`: by which release of its priority it is released, None before its first round."""
+    """`due`: the number of the release by which it is released; None before its first round."""
 
     pod: Waiting
     due: int | None = None
@@ -93,16 +89,16 @@ class _InLine:
 
 @dataclass(slots=True)
 class WaitingLine:
-    """The waiting pods, and the state that a round leaves to the next."""
+    """The waiting pods, and the state between rounds."""
 
     settings: QueueSettings
     fairness: Fairness = field(default_factory=Fairness)
     _pods: dict[str, _InLine] = field(default_factory=dict)
     _levels: dict[int, _Level] = field(default_factory=dict)
     _released: dict[int, int] = field(default_factory=dict)
-    """How many releases of each priority were decided."""
+    """Releases of each priority so far."""
     _new: set[_InLine] = field(default_factory=set)
-    """Those that came since the last round."""
+    """Added since the last round."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -114,7 +110,7 @@ class WaitingLine:
         return (held.pod for held in self._pods.values())
 
     def put(self, pod: Waiting) -> None:
-        """Adds a pod, or replaces it by what it is now; its due release stays unless its priority changes."""
+        """Adds or replaces a pod; `due` stays unless the priority changes."""
         known = self._pods.get(pod.uid)
         if known is not None and known.pod == pod:
             return
@@ -127,7 +123,6 @@ class WaitingLine:
             self._new.add(held)
 
     def discard(self, uid: str) -> None:
-        """Removes a pod, if it is here."""
         held = self._pods.pop(uid, None)
         if held is None:
             return
@@ -138,7 +133,7 @@ class WaitingLine:
             del self._levels[held.pod.priority]
 
     def round(self, *, outstanding: int, now: Seconds, largest_gpu: MiB) -> Round:
-        """The round of `next_round` over the pods here; its releases stay here until they are discarded."""
+        """The round of `next_round`; its releases stay here until they are discarded."""
         self._set_due()
         slots = max(self.settings.beta - outstanding, 0)
         turns = RoundInProgress(now, self.settings, slots, self.fairness)
@@ -147,12 +142,12 @@ class WaitingLine:
             counts = {shape: len(pods) for shape, pods in level.shapes.items()}
             level.follow(turns.partition(priority, counts, largest_gpu))
             turns.release(priority, counts, level.lines)
-        made = turns.result(f"{outstanding} of {self.settings.beta} released pods are unbound, {len(self)} wait")
+        made = turns.result()
         self.fairness = made.fairness
         return replace(made, releases=tuple(map(self._numbered, made.releases)))
 
     def _set_due(self) -> None:
-        """Fixes for each new pod by which release it is due: docs/queues.md, the bound on waiting."""
+        """Fixes the due release of each new pod (docs/queues.md)."""
         levels = self._levels.values() if len(self._new) >= MANY else ()
         ranks = {uid: rank for level in levels for uid, rank in level.ranks().items()}
         for held in self._new:

@@ -1,4 +1,4 @@
-"""The oracle: tries every configuration, in small spaces. Other planners are judged by it."""
+"""The oracle: tries every configuration of a small space."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def plan_exhaustive(
 ) -> Plan:
     """Best of all configurations: by `evaluate` under MaxThroughput, by cost under MinCost.
 
-    evaluate: queries/s that a configuration holds; None: the highest upper bound decides, and the plan says so. limit:
-    a larger space is refused with SpecInvalid before anything is tried.
+    evaluate: queries/s that a configuration holds; None: the highest bound decides. limit: a larger space is
+    SpecInvalid.
     """
     if problem.objective == "MinCost":
         return _least_cost(problem, limit)
@@ -58,7 +58,7 @@ def plan_exhaustive(
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
-    """Every choice up to what carries the load alone, compared by the total order of choices."""
+    """Compares every choice up to what carries the load alone."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -85,7 +85,7 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
 
 
 def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
-    """Cheapest choice that carries NOTICEABLE more, and whether it was searched: not above the limit."""
+    """Cheapest choice that carries NOTICEABLE more, and whether it was searched."""
     model = for_more(problem, best)
     if _size(model) > limit:
         return None, False

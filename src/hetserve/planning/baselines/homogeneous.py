@@ -1,8 +1,7 @@
-"""The best pool of one type alone: what every heterogeneous plan has to beat.
+"""The best pool of one type alone.
 
-Under a budget: the type that serves most, as many as the budget buys. The paper also scales that rate to the whole
-budget, as if a fraction of an instance could be bought (HPDC'23, section 7). Under MinCost: the cheapest type that
-carries the load.
+Under a budget: the type that serves most. The paper also scales that rate to the whole budget, fractions of instances
+included (HPDC'23, section 7). Under MinCost: the cheapest type that carries the load.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NAME: Final = "homogeneous"
 
 
 def plan_homogeneous(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
-    """Best single type. The SLO is judged by the mean latency under MaxThroughput, at its percentile under MinCost."""
+    """Best single type; the SLO applies to the mean under MaxThroughput, to its percentile under MinCost."""
     if problem.objective == "MinCost" or problem.budget is None:
         return _least_cost(problem)
     inputs = ranking_inputs(problem, NAME)
@@ -83,7 +82,7 @@ def pools(problem: Problem) -> list[RankedConfiguration]:
 
 
 def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
-    """Least budget for which one type alone serves NOTICEABLE more; None: limits allow none."""
+    """Least budget for which one type alone serves NOTICEABLE more."""
     richer = dataclasses.replace(problem, budget=MicroDollarsPerHour(2**53))
     enough: list[RankedConfiguration] = []
     for most in pools(richer):
@@ -102,7 +101,7 @@ def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
 
 
 def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
-    """Rate of a pool if the whole budget were spent on its type, fractions of instances included."""
+    """Rate of a pool if the whole budget bought its type, in fractions."""
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
 
 
@@ -140,7 +139,7 @@ def _nothing_alone(problem: Problem, budget: int) -> str:
 
 
 def _least_cost(problem: Problem) -> Plan:
-    """Cheapest pool of one type that carries the load (MinCost), launching included."""
+    """Cheapest pool of one type that carries the load, launching included."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -159,7 +158,7 @@ def _least_cost(problem: Problem) -> Plan:
 
 
 def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
-    """Without a load: the pool of one type that carries the most for the budget, of equal ones the cheapest."""
+    """Without a load: the pool of one type that carries most for the budget, then the cheapest."""
     found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
     if not found:
         refused = nothing_for_the_budget(problem, model, NAME)
@@ -190,7 +189,7 @@ def _largest(model: CostModel) -> Iterator[Choice]:
 
 
 def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
-    """Cheapest single type that carries NOTICEABLE more; None: limits allow none."""
+    """Cheapest single type that carries NOTICEABLE more."""
     model = for_more(problem, best)
     richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
     return None if richer is None else step_to(problem, model, best, richer)

@@ -1,1 +1,1 @@
-"""Kairos: the most throughput under a budget by an upper bound of every configuration (HPDC 2023)."""
+"""Kairos: the most throughput under a budget by an upper bound (HPDC'23)."""

@@ -1,4 +1,4 @@
-"""The choice of Kairos's base type: the one that alone can serve every batch of the mix within the SLO."""
+"""Kairos's base type: one that alone serves every batch of the mix within the SLO."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from hetserve.planning.slo import no_type_meets_slo, serves_whole_mix, slo_miss,
 
 @dataclass(frozen=True, slots=True)
 class NoBase:
-    """Why no type can be the base."""
-
     reason: Reason
     message: str
     refusals: tuple[TypeRefusal, ...] = ()
 
 
 def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
-    """Base type: the highest Q_b per dollar of the types that qualify, ties by name; problem.base overrides.
+    """Base type: the highest Q_b per dollar, ties by name; problem.base overrides.
 
-    A type qualifies if its mean latency keeps the SLO at every batch of the mix, its limit allows an instance, and
-    the budget buys one beside all min_instances.
+    A type qualifies if its mean latency keeps the SLO at every batch, its limit allows an instance, and the budget buys
+    one beside all min_instances.
     """
     capable = [option for option in problem.types if serves_whole_mix(option, problem)]
     if not capable:
@@ -50,7 +48,7 @@ def choose_base(problem: Problem, budget: int) -> TypeOption | NoBase:
 
 
 def entry_cost(problem: Problem, base: TypeOption) -> int:
-    """Least cost of a configuration with this base: all min_instances, and one instance of the base."""
+    """Cost of all min_instances and one instance of the base."""
     wanted = sum(option.price * option.min_instances for option in problem.types)
     return wanted + (0 if base.min_instances else base.price)
 

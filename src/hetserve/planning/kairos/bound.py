@@ -1,11 +1,11 @@
 """Kairos's upper bound on throughput, a pure function of rates (HPDC'23, section 5.2, Eq. 9-15).
 
-u base instances serve Q_b queries/s each over the whole mix. The auxiliaries serve A = sum of v_i Q_a^i queries/s of at
-most s items: a share f of all queries, which takes a share t of the base's time. With several auxiliary types, f, t and
-s are maxima over the types present, and every Q_a^i is taken at that s.
+u base instances serve Q_b queries/s each. The auxiliaries serve A = sum of v_i Q_a^i queries/s of at most s items: a
+share f of all queries, a share t of the base's time. With several auxiliary types f, t and s are maxima over those
+present, and every Q_a^i is at that s.
 
-The bound is min(u Q_b + (t/f) A, u Q_b / (1 - t)). It equals Eq. 14 and 15 with Q_b^{s+} = Q_b (1 - f) / (1 - t), and
-divides by neither 1 - f nor Q_b^{s+}, so an f rounded to 1 while t < 1 does no harm.
+The bound is min(u Q_b + (t/f) A, u Q_b / (1 - t)). It equals Eq. 14 and 15 with Q_b^{s+} = Q_b (1 - f) / (1 - t),
+without their division by 1 - f, which may round to 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def closed_bounds(u: Floats, q_base: float, aux_rate: Floats, f: Floats, t: Floats) -> Floats:
-    """Upper bounds in closed form, queries/s; every array has one entry per configuration."""
+    """Bounds in closed form, queries/s; every array is [configuration]."""
     base_rate = u * q_base
     useful = (f > 0) & (t > 0)
     slope = np.divide(t, f, out=np.zeros_like(t), where=useful)
@@ -32,8 +32,8 @@ def closed_bounds(u: Floats, q_base: float, aux_rate: Floats, f: Floats, t: Floa
 def configuration_bounds(rates: Rates, counts: Ints) -> Floats:
     """Upper bound of every configuration, queries/s.
 
-    counts: [configuration, type], the base first, then the auxiliaries in the order of `rates`. The auxiliary type
-    with the largest s leads a configuration: its f, t and s hold for all.
+    counts: [configuration, type], the base first, then as in `rates`. The present auxiliary with the largest s gives f,
+    t and s.
     """
     u = counts[:, 0].astype(np.float64)
     if not rates.auxiliaries:

@@ -1,4 +1,4 @@
-"""Explains Kairos's choice as a Plan: runner-up and why not, what each type is good for, and what limits the bound."""
+"""Explains Kairos's choice as a Plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explain(
     ranking: Ranking,
     step: StepSearch,
 ) -> Plan:
-    """Feasible plan of the pick; the runner-up is the best of the others in the ranking."""
+    """Feasible plan of the pick; the runner-up is the best other of the ranking."""
     chosen = ranked[pick]
     counts = inputs.counts_of(chosen.counts)
     runner_up = next((entry for i, entry in enumerate(ranked) if i != pick), None)

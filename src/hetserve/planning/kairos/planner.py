@@ -1,7 +1,7 @@
-"""Kairos: the most throughput under a budget, by an upper bound of every configuration (HPDC'23, section 5.2).
+"""Kairos: ranks what the budget buys by an upper bound (Eq. 15), then picks by similarity (HPDC'23, section 5.2).
 
-Ranks what the budget buys by the bound (Eq. 15), then picks by similarity, without trying anything. The bound is flat
-once the base saturates, so ties are huge: bound descending, cost ascending, then counts, the base first.
+Order: bound descending, cost ascending, then counts, the base first. Ties are many: the bound is flat once the base
+saturates.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ TOP: Final = 10
 
 
 def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
-    """Kairos's plan: the configuration within the budget that its upper bound and similarity rule choose.
+    """Kairos's plan.
 
-    An infeasible plan has reason BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base)
-    or SpecInvalid (no budget).
+    Infeasible with BudgetTooLow, CapacityTooLow, NoTypeMeetsSLO, InstanceTypeNotFound (problem.base) or SpecInvalid (no
+    budget).
     """
     inputs = ranking_inputs(problem, NAME)
     if isinstance(inputs, Plan):
@@ -41,9 +41,8 @@ def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int
 def pick_by_similarity(ranked: tuple[BoundedConfiguration, ...]) -> tuple[int, str]:
     """Index of the pick among the ten best, and the rule that chose it (section 5.2, last paragraph).
 
-    The best, if the three best have the same number of base instances; else the one with the least sum of squared
-    Euclidean distances to the other nine, ties by rank. The rule guards against a bound that is too high. The bound of
-    one type alone is its rate, so without auxiliaries the best is taken.
+    The best, if the three best have equal numbers of base instances; else the one with the least sum of squared
+    Euclidean distances to the other nine, ties by rank. Without auxiliaries the bound is exact: the best.
     """
     if len(ranked[0].counts) == 1:
         return 0, "only type that can be used: the most instances are taken"

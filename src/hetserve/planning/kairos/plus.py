@@ -1,7 +1,7 @@
 """Kairos+: the best configuration by trying as few as possible (HPDC'23, Algorithm 1).
 
-Tries in falling order of the upper bound, and skips sub-configurations of what was tried, since fewer instances raise
-no throughput. (With noise they now and then do; the paper's rule is kept.) Ends when no bound is above the best rate.
+Tries in falling order of the bound and skips sub-configurations of what was tried, as the paper does although noise can
+make them better. Ends when no bound is above the best rate.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64
-"""Configurations ranked at first; twice as many each time the bounds do not yet rule out the rest."""
+"""Configurations ranked at first; doubled each time."""
 
 WORK: Final = 150_000_000
-"""Limit on queries x (instances + STEP), summed over all trials of the quick simulation: 5 to 10 s."""
+"""Limit on queries x (instances + STEP), summed over all trials: 5 to 10 s."""
 
 _MOST_RANKED: Final = 65_536
 
@@ -39,10 +39,10 @@ def plan_kairos_plus(
 ) -> Plan:
     """Best configuration by trial.
 
-    evaluate: rate that a configuration holds; None: a quick simulation with `seed`, for as many trials as WORK allows.
-    If it allows none, the plan is planner kairos's. limit: most trials; None: until the bounds rule out all others.
+    evaluate: rate that a configuration holds; None: a quick simulation with `seed`, within WORK, or planner kairos's
+    plan if WORK allows no trial. limit: most trials; None: until the bounds rule out all others.
 
-    An infeasible plan has the reasons of planner kairos, or NoTypeMeetsSLO if nothing that was tried holds any load.
+    Infeasible as planner kairos, or with NoTypeMeetsSLO if nothing that was tried holds any load.
     """
     inputs = ranking_inputs(problem, NAME)
     if isinstance(inputs, Plan):
@@ -65,7 +65,7 @@ def plan_kairos_plus(
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
-    """Try by falling bound; returns the number of sub-configurations skipped, and why it ended."""
+    """Tries by falling bound; returns the number of sub-configurations skipped, and why it ended."""
     pruned, best = 0, 0.0
     for entry in bounds:
         if trials.done and entry.bound <= best:
@@ -98,7 +98,7 @@ def _untried(problem: Problem, simulation: QuickSimulation, instances: int) -> P
 class _Bounds:
     """Configurations by falling bound, ranked in growing portions.
 
-    proven: False once a search reached its limit of work. whole: whether the last portion held all that there are.
+    proven: False once a search reached its limit. whole: the last portion was complete.
     """
 
     inputs: RankingInputs
@@ -107,7 +107,7 @@ class _Bounds:
     whole: bool = False
 
     def __iter__(self) -> Iterator[BoundedConfiguration]:
-        # A search that gives up may order its next portion differently, so repeats are found by counts.
+        # A search that gives up may order its next portion differently.
         seen: set[tuple[int, ...]] = set()
         top = FIRST
         while not self.whole and top <= _MOST_RANKED:
@@ -122,15 +122,13 @@ class _Bounds:
 
 
 def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
-    """Whether one is a sub-configuration of the other: no more of any type."""
+    """Whether one has no more of any type than the other."""
     return all(a <= b for a, b in zip(one.counts, other.counts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class QuickSimulation:
-    """Evaluator without a compiler; `queries` and `seed` are the same in every trial, so equal counts get equal
-    answers.
-    """
+    """Evaluator with the same queries in every trial."""
 
     inputs: RankingInputs
     queries: int
@@ -138,12 +136,12 @@ class QuickSimulation:
 
     @classmethod
     def long_enough(cls, inputs: RankingInputs, top: BoundedConfiguration, seed: int | None) -> QuickSimulation:
-        """Evaluator with enough queries to show overload at the highest bound of all, `top`."""
+        """Evaluator with enough queries to show overload at the highest bound, `top`."""
         queries = quick_queries([inputs.ranked(top)], inputs.problem.slo.latency)
         return cls(inputs, queries, SEED if seed is None else seed)
 
     def most_trials(self, top: BoundedConfiguration) -> int:
-        """Trials of configurations as large as this one within WORK; 0: not even one."""
+        """Trials of configurations of this size within WORK."""
         return WORK // (self.queries * (sum(top.counts) + STEP))
 
     def __call__(self, counts: Counts, /) -> float:

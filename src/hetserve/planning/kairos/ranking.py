@@ -1,4 +1,4 @@
-"""The ranking of what a budget buys by Kairos's bound, and the least richer budget that raises the best bound."""
+"""The ranking of what a budget buys by Kairos's bound, and the least budget that raises the best bound."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hetserve.planning.rates import Rates, derive_rates
 from hetserve.units import QPS, MicroDollarsPerHour
 
 MOST_BOUGHT: Final = 10_000_000
-"""Most instances of one type: the ranking needs memory for each of them."""
+"""Most instances of one type; bounds the ranking's memory."""
 
 _WIDER: Final = (1.1, 2.0, 8.0)
-"""Factors of the budget up to which a next step is searched, in order."""
+"""Factors of the budget up to which a next step is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedConfiguration:
-    """A configuration (base first, then the auxiliaries of the rates), its cost and its bound [queries/s]."""
+    """A configuration (base first, then as in the rates), its cost and bound [queries/s]."""
 
     counts: tuple[int, ...]
     cost: int
@@ -34,25 +34,22 @@ class BoundedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class RankingInputs:
-    """A problem with the rates of its base and auxiliaries, and its budget."""
-
     problem: Problem
     rates: Rates
     budget: int
 
     def counts_of(self, row: tuple[int, ...]) -> Counts:
-        """Counts of every type in the problem's order. row: base first, then the auxiliaries of the rates."""
+        """Counts in the problem's order of types; row: base first, then as in the rates."""
         columns = (self.rates.base.name, *(aux.option.name for aux in self.rates.auxiliaries))
         held = dict(zip(columns, row, strict=True))
         return tuple((option.name, held.get(option.name, 0)) for option in self.problem.types)
 
     def ranked(self, entry: BoundedConfiguration) -> RankedConfiguration:
-        """The configuration with its counts by type name."""
         return RankedConfiguration(self.counts_of(entry.counts), MicroDollarsPerHour(entry.cost), QPS(entry.bound))
 
 
 def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
-    """Base, rates and budget of a problem, or the infeasible plan that says what is missing."""
+    """Base, rates and budget of a problem, or the infeasible plan."""
     if problem.budget is None:
         message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
         return infeasible(problem, planner, Reason.SPEC_INVALID, message)
@@ -80,7 +77,7 @@ def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
 
 
 def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
-    """Infeasible plan: the minima cost more than the budget, or not even one base instance fits the cluster."""
+    """Infeasible plan: the minima cost too much, or no base instance fits the cluster."""
     problem, base = inputs.problem, inputs.rates.base
     wanted = entry_cost(problem, base)
     if wanted > inputs.budget:
@@ -97,7 +94,7 @@ def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
 
 
 def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
-    """Entries of a ranking with their bounds in queries/s."""
+    """Entries of a ranking with bounds in queries/s."""
     bounds = configuration_bounds(rates, ranking.counts)
     for row, cost, bound in zip(ranking.counts.tolist(), ranking.costs.tolist(), bounds.tolist(), strict=True):
         yield BoundedConfiguration(tuple(row), int(cost), float(bound))
@@ -106,9 +103,8 @@ def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
 def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool = True) -> StepSearch:
     """Least budget, up to eight times this one, that raises the best bound by NOTICEABLE.
 
-    best: the best bound within the budget. proven: whether it is known to be the best; if not, no gain can be stated.
-    Budgets are searched in stretches with one base, and in ever wider steps, since a narrow one is quick and usually
-    enough.
+    proven: whether `best` is known to be the best; if not, no gain can be stated. Searches in ever wider steps: a
+    narrow one is quick and usually enough.
     """
     if not proven:
         return StepSearch(None, known=False)
@@ -128,7 +124,7 @@ def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool
 
 
 def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]]:
-    """Budgets from this one on, cut where another base becomes affordable: from, to, inputs there."""
+    """Budgets from this one on, cut where another base becomes affordable: from, to, inputs."""
     last = int(inputs.budget * _WIDER[-1])
     costs = {entry_cost(inputs.problem, option) for option in inputs.problem.types}
     cuts = sorted(cost for cost in costs if inputs.budget < cost <= last)
@@ -139,7 +135,6 @@ def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]
 
 
 def _step_to(inputs: RankingInputs, best: BoundedConfiguration, richer: RankingInputs, found: Reaching) -> NextStep:
-    """Step to the best configuration at the cost that was found."""
     assert found.counts is not None  # noqa: S101  checked by the caller
     ranking = best_configurations(space_of(richer.rates, found.cost, inputs.problem.pools), 1)
     top = next(entries(richer.rates, ranking))

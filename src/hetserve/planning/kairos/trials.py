@@ -1,4 +1,4 @@
-"""Tries configurations by an evaluator, and explains the best of them as a Plan."""
+"""Tries configurations by an evaluator, and explains the best as a Plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trials:
     done: list[TriedConfiguration] = field(default_factory=list)
 
     def hold(self, entry: BoundedConfiguration) -> float:
-        """Try a configuration. Raises ValueError if the evaluator does not return a rate."""
+        """Tries a configuration. Raises ValueError for what is no rate."""
         counts = self.inputs.counts_of(entry.counts)
         held = float(self.evaluate(counts))
         if not (math.isfinite(held) and held >= 0):
@@ -45,10 +45,9 @@ def rank_of(trial: TriedConfiguration) -> tuple[float, int, tuple[int, ...]]:
 
 
 def plan_of_trials(trials: Trials, planner: str, how: str, *, proven: bool = True) -> Plan:
-    """Plan of the best that was tried.
+    """Plan of the best trial.
 
-    how: what the planner did, for the verdict. proven: whether the best bound is known to be among what was tried;
-    without it no next step can be stated.
+    how: what the planner did. proven: the best bound is among the trials; else no next step can be stated.
     """
     inputs, problem = trials.inputs, trials.inputs.problem
     ranked = sorted(trials.done, key=rank_of)

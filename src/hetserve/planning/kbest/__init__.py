@@ -1,4 +1,4 @@
-"""The k best configurations of a budget by Kairos's bound: exact, and without enumerating large spaces."""
+"""The k best configurations of a budget by Kairos's bound, exact."""
 
 from __future__ import annotations
 

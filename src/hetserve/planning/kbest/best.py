@@ -13,10 +13,10 @@ from hetserve.planning.kbest.grid import Grid, grid_of
 from hetserve.planning.kbest.space import Floats, Ints, Space
 
 LISTED: Final = 100_000
-"""Most configurations, of five types, to list rather than search: listing takes 10 ms, loading compiled code 500."""
+"""Most configurations to list: 10 ms; loading compiled code takes 500."""
 
 _ROUGH: Final = 300_000
-"""Steps of money for a count that is only reported."""
+"""Steps of money for a reported count."""
 
 NODE_LIMIT: Final = 10_000_000
 TIE_NODE_LIMIT: Final = 100_000
@@ -26,9 +26,9 @@ TIE_NODE_LIMIT: Final = 100_000
 class Ranking:
     """The best configurations by key descending, cost ascending, then counts.
 
-    counts: [entry, type], base first. size: number of configurations; approximate unless listed. tied: further
-    configurations have the last entry's bound and cost, and their order by counts was not settled. proven: False if the
-    search reached its node limit; better configurations may exist. nodes: visited by the search.
+    counts: [entry, type], base first. size: number of configurations; approximate unless listed. tied: more have the
+    last entry's bound and cost, in no settled order. proven: False if the search reached its node limit. nodes:
+    visited.
     """
 
     counts: Ints
@@ -41,14 +41,14 @@ class Ranking:
 
 
 def best_configurations(space: Space, top: int = 10) -> Ranking:
-    """The `top` best configurations of a space; empty if the budget or a limit leaves none."""
+    """The `top` best configurations; empty if budget or limits leave none."""
     if _few(space):
         return list_all(space, top)
     return search_best(space, top, size=count_configurations(space.dimensions, space.budget, _ROUGH))
 
 
 def list_all(space: Space, top: int | None = None) -> Ranking:
-    """The same by enumeration; top: None for all configurations."""
+    """By enumeration; top: None for all."""
     if space.empty:
         return _nothing(space)
     counts, costs = enumerate_configurations(space.dimensions, space.budget)
@@ -67,9 +67,9 @@ def list_all(space: Space, top: int | None = None) -> Ranking:
 
 
 def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: float = math.nan) -> Ranking:
-    """The same by branch and bound; loads compiled code, half a second once per process.
+    """By branch and bound.
 
-    ceiling: highest key that counts; the first entry is then the cheapest that reaches it.
+    ceiling: highest key that counts; the first entry is the cheapest that reaches it.
     """
     from hetserve.planning.kbest.run import run  # noqa: PLC0415
 
@@ -81,9 +81,9 @@ def search_best(space: Space, top: int = 10, ceiling: float = math.inf, size: fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reaching:
-    """The cheapest configuration that reaches a bound. counts: None if none was found.
+    """The cheapest configuration that reaches a bound; counts: None if none was found.
 
-    proven: False if the search gave up: a cheaper one, or any if none was found, may reach it.
+    proven: False if the search gave up.
     """
 
     counts: Ints | None
@@ -111,7 +111,7 @@ def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
 
 
 def _few(space: Space) -> bool:
-    """Whether listing is quicker; a rough count suffices, since it never counts too few."""
+    """Whether listing is quicker; a rough count never is too low."""
     return count_configurations(space.dimensions, space.budget, _ROUGH // 30) <= 5 * LISTED // len(space.prices)
 
 

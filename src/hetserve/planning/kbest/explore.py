@@ -32,7 +32,7 @@ from hetserve.planning.kbest.tables import Equals, Leaders
 
 @njit_inner
 def enter_part(best: Incumbents, table: Leaders, leader: int, u: int, rows: Rows, part: Part, walk: Walk) -> bool:
-    """Prepare the first level of a part; False if the part, or the rest of it, needs no visit."""
+    """Prepares the first level of a part; False if it needs no visit."""
     best.numbers[NODES] += 1
     size, rate = table.size[leader], table.first[leader]
     left = part.budget - table.entry[leader] - u * best.numbers[BASE_PRICE]
@@ -58,10 +58,10 @@ def enter_part(best: Incumbents, table: Leaders, leader: int, u: int, rows: Rows
 def depth_first(
     best: Incumbents, table: Leaders, equals: Equals, leader: int, rows: Rows, part: Part, walk: Walk
 ) -> None:
-    """Fix the free types of a part one by one.
+    """Fixes the free types of a part one by one.
 
-    At each level, counts fall from the one that reaches the plateau to zero, then rise from it. The monotone verdict
-    (without common divisors) ends the falling side, since what overshoots the plateau becomes cheaper on the way down.
+    Counts fall from the one that reaches the plateau to zero, then rise from it. The monotone verdict ends the falling
+    side.
     """
     # Rows of this leader: the whole table is too large to pass at every node.
     before, served, per_price = table.before[leader], table.served[leader], table.per_price[leader]
@@ -97,11 +97,11 @@ def depth_first(
 def _open_level(
     walk: Walk, level: int, part: Part, rows: Rows, column: int, placed: int, price: int, weight: float, limit: int
 ) -> None:
-    """Prepare the counts of a free type: the highest, the turning point, and the falling side."""
+    """Prepares the counts of a free type: highest, turning point, falling side."""
     most = min(limit, walk.left[level] // price, room(rows, walk.spare[level], column, placed))
     turn, lacking = ZERO, part.full - walk.rate[level]
     if weight > 0.0 and lacking > 0.0:
-        # The fewest instances that reach the plateau, or all that are allowed.
+        # The fewest instances that reach the plateau, or all allowed.
         turn = int(min(float(most), np.ceil(lacking / weight)))
     walk.most[level], walk.turn[level] = most, turn
     walk.now[level], walk.falling[level] = turn + 1, True
@@ -109,7 +109,7 @@ def _open_level(
 
 @njit_inner
 def _next_count(walk: Walk, level: int) -> int:
-    """Next count of a level: one less, or beyond the turning point one more."""
+    """One less, or beyond the turning point one more."""
     if walk.falling[level] and walk.now[level] == 0:
         walk.falling[level] = False
         walk.now[level] = walk.turn[level] + 1
@@ -134,7 +134,7 @@ def _worth(
     below: float,
     money: int,
 ) -> bool:
-    """Whether anything below a node can enter; if nothing can, this may also skip the counts after it."""
+    """Whether anything below a node can enter; may skip later counts."""
     last, last_cost = threshold(best)
     if last < 0.0:
         return True
@@ -145,7 +145,7 @@ def _worth(
     monotone = sharp
     if common > 1:
         monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
-    if TIED in (sharp, monotone):  # a skipped count may tie even if this one does not
+    if TIED in (sharp, monotone):  # a skipped count may tie
         note_tie(best, last, last_cost)
     if monotone != KEEP:
         _skip(part, below, last, walk, level)
@@ -154,10 +154,10 @@ def _worth(
 
 @njit_inner
 def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None:
-    """Leave a side of a level if nothing further on it can be better.
+    """Leaves a side of a level if nothing further on it can be better.
 
-    Falling: bound and cost floor get worse with every step once the fixed types fall short of the last entry's bound;
-    before that, each step is cheaper. Rising: the bound cannot grow, the cost does.
+    Falling: bound and cost get worse once the fixed types fall short of the last entry's bound. Rising: the bound
+    cannot grow, the cost does.
     """
     short = below < last * UNIT - UNIT / 2 - part.base or part.key_full < last
     if short or not walk.falling[level]:
@@ -168,7 +168,7 @@ def _skip(part: Part, below: float, last: float, walk: Walk, level: int) -> None
 def _enter_all(
     best: Incumbents, equals: Equals, leader: int, merged: int, placed: Ints, walk: Walk, found: float, cost: int
 ) -> None:
-    """Offer every way to spread merged counts over their types, until one is refused, since all are equal."""
+    """Offers every way to spread merged counts over their types, until one is refused."""
     size = equals.size[leader]
     if size == merged:
         offer(best, found, cost, walk.counts)

@@ -1,8 +1,7 @@
-"""Bounds as whole numbers, so that sums are exact and equal bounds compare equal.
+"""Bounds as whole numbers: sums are exact, and equal bounds compare equal.
 
-Every rate is a multiple of 2**-50 of an upper limit of all bounds; sums of such numbers are exact in float64. Two
-bounds tie if they round to the same multiple of 2**-36 (1.5e-11) of that limit, because rates from divisions differ in
-their last digits.
+Rates are multiples of 2**-50 of an upper limit of all bounds. Two bounds tie if they round to the same multiple of
+2**-36 (1.5e-11) of it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ UNIT: Final = 2.0**14
 class Grid:
     """Rates in fine steps. If auxiliary i leads, the bound is u base + min(sum of v_j weights[i, j], u slack[i]).
 
-    This is the closed form min(u Q_b + (t/f) A, u Q_b / (1 - t)). slack: infinite without a plateau. scale: queries/s
-    of one fine step.
+    That is min(u Q_b + (t/f) A, u Q_b / (1 - t)). slack: infinite without a plateau. scale: queries/s of a fine step.
     """
 
     base: float
@@ -33,7 +31,7 @@ class Grid:
     scale: float
 
     def keys(self, space: Space, counts: Ints) -> Floats:
-        """Key of every configuration [configuration]: higher is better, and equal bounds have equal keys."""
+        """Key [configuration]: higher is better; equal bounds have equal keys."""
         u = counts[:, 0].astype(np.float64)
         if counts.shape[1] == 1:
             return key_of(u * self.base)
@@ -44,12 +42,12 @@ class Grid:
         for i in range(len(order)):
             rows = leader == i
             served[rows] = counts[rows, 1:] @ self.weights[i]
-        # u is at least 1, so an infinite slack stays infinite.
+        # u is at least 1: an infinite slack stays infinite.
         served = np.where(present.any(axis=1), np.minimum(served, u * self.slack[leader]), 0.0)
         return key_of(u * self.base + served)
 
     def key_for(self, qps: float) -> float:
-        """Lowest key of bounds that are at least `qps`."""
+        """Lowest key of bounds of at least `qps`."""
         return float(np.ceil(qps / self.scale / UNIT))
 
 
@@ -59,7 +57,6 @@ def key_of(fine: Floats) -> Floats:
 
 
 def grid_of(space: Space) -> Grid:
-    """Grid of a space; it depends on the space alone."""
     useful = (space.f > 0) & (space.t > 0)
     ratio = np.divide(space.t, space.f, out=np.zeros_like(space.t), where=useful)
     weights = space.q_aux * ratio[:, None]
@@ -68,7 +65,7 @@ def grid_of(space: Space) -> Grid:
     slack[below] = space.q_base * space.t[below] / (1 - space.t[below])
     ceiling = _ceiling(space, weights, slack)
     step = FINE / ceiling
-    # No bound exceeds the ceiling, so cutting weights there changes none.
+    # No bound exceeds the ceiling.
     return Grid(
         base=float(np.round(space.q_base * step)),
         weights=np.minimum(np.round(weights * step), FINE),
@@ -85,7 +82,7 @@ def _ceiling(space: Space, weights: Floats, slack: Floats) -> float:
     per_price = np.empty(len(space.prices))
     per_price[0] = space.q_base / space.prices[0]
     for i in range(len(space.limits)):
-        # A type with a larger limit would lead instead of i.
+        # A type with a larger limit would lead.
         allowed = np.concatenate([[True], space.limits <= space.limits[i]])
         per_price[1:] = weights[i] / space.prices[1:]
         order = np.argsort(-np.where(allowed, per_price, 0.0), kind="stable")

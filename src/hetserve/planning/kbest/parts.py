@@ -1,4 +1,4 @@
-"""The order in which parts are explored: the best relaxation first, until none can hold a better entry."""
+"""The order of parts: the best relaxation first, until none can hold a better entry."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LEFT, _RIGHT = 0, 1
 
 
 class Frontier(NamedTuple):
-    """The next part of each leader, to the left and to the right of its peak [leader, side].
+    """The next part of each leader, left and right of its peak [leader, side].
 
-    next_u: base count; limit_u: the last one; bound: relaxation at next_u, negative if no part is left.
+    next_u: base count; limit_u: the last; bound: relaxation at next_u, negative if no part remains.
     """
 
     next_u: Ints
@@ -53,7 +53,7 @@ def search(
     frontier: Frontier,
     walk: Walk,
 ) -> None:
-    """Fill `best`. `frontier` ends one beyond the visited base counts. least, most: per column."""
+    """Fills `best`. `frontier` ends one beyond the visited base counts. least, most: per column."""
     next_u, limit_u, bound = frontier
     if all_zero(least[1:]):
         _base_alone(best, rows, least[0], most[0], walk.counts)
@@ -78,7 +78,7 @@ def search(
 
 @njit_inner
 def _highest(bound: Floats) -> tuple[int, int]:
-    """Leader and side of the highest bound, ties to the first; -1 if none is left."""
+    """Leader and side of the highest bound, ties to the first; -1 for none."""
     leader, side, highest = -1, 0, -1.0
     for i in range(bound.shape[0]):
         for k in range(2):
@@ -89,7 +89,7 @@ def _highest(bound: Floats) -> tuple[int, int]:
 
 @njit_inner
 def _peaks(best: Incumbents, table: Leaders, least: int, most: int, frontier: Frontier) -> None:
-    """Start each leader's search at its peak, to the left and to the right. least, most: of the base."""
+    """Starts each leader's search at its peak. least, most: of the base."""
     next_u, limit_u, bound = frontier
     for leader in range(len(table.size)):
         money = best.numbers[BUDGET] - table.entry[leader]
@@ -107,13 +107,13 @@ def _peaks(best: Incumbents, table: Leaders, least: int, most: int, frontier: Fr
 
 @njit_inner
 def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints) -> None:
-    """Offer configurations without auxiliaries. counts: memory for one, zeros."""
+    """Offers configurations without auxiliaries. counts: memory for one."""
     high = min(high, best.numbers[BUDGET] // best.numbers[BASE_PRICE])
     need = rows.demand[:, 0]
     for r in range(len(rows.free)):
         if need[r] > 0:
             high = min(high, rows.running[0] + rows.free[r] // need[r])
-    # Start at the fewest that reach the highest key: more are dearer, fewer have a lower bound.
+    # Start at the fewest that reach the highest key.
     turn = high
     if best.rates[1] < np.inf:
         turn = int(min(float(high), np.ceil((best.rates[1] * UNIT - UNIT / 2) / best.rates[0])))
@@ -125,7 +125,7 @@ def _base_alone(best: Incumbents, rows: Rows, low: int, high: int, counts: Ints)
 
 @njit_inner
 def _peak(best: Incumbents, table: Leaders, leader: int, low: int, high: int) -> int:
-    """Base count with the highest relaxation, by ternary search: comparing neighbours, rounding would mislead it."""
+    """Base count with the highest relaxation, by ternary search, which rounding does not mislead."""
     while high - low > 2:
         third = (high - low) // 3
         one, other = low + third, high - third

@@ -16,8 +16,6 @@ from hetserve.planning.kbest.ties import first_by_counts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of the search, in money."""
-
     counts: Ints
     costs: Ints
     keys: Floats
@@ -27,7 +25,7 @@ class Found:
 
 
 def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limit: int) -> Found:
-    """Search a space that is not empty. limit, tie_limit: most nodes of the search and of the third key."""
+    """Searches a space. limit, tie_limit: most nodes of the search and of the third key."""
     unit = int(np.gcd.reduce(space.prices))
     prices = space.prices // unit
     best = _fresh(top, len(prices), space.budget // unit, int(prices[0]), grid.base, ceiling, limit)
@@ -38,7 +36,7 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     frontier = Frontier(
         np.zeros((len(order), 2), np.int64), np.zeros((len(order), 2), np.int64), np.full((len(order), 2), -1.0)
     )
-    # Equal types may differ in their demand of shared resources, so merge them only without any.
+    # Merge equal types only if none shares a resource.
     walk = _memory(space)
     search(best, plain if len(rows.free) else merged, equals, rows, space.least, space.most, frontier, walk)
     seen = frontier.next_u + np.array([1, -1])

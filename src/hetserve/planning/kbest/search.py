@@ -1,8 +1,8 @@
-"""The k best configurations by (bound, cost): partition by leader and base count, branch and bound in each part.
+"""The k best configurations by (bound, cost): parts by leader and base count, branch and bound in each.
 
-The relaxation of a part (a fractional knapsack) is concave in the base count. Parts are visited in falling order of it,
-from each leader's peak outwards. Within a part the free types are fixed one by one, the best rate per price first. Keys
-and costs are exact; MARGIN keeps the relaxations, which are floats, on the safe side.
+The relaxation of a part (a fractional knapsack) is concave in the base count; parts are visited in its falling order.
+Within a part the free types are fixed one by one, the best rate per price first. Keys and costs are exact; MARGIN keeps
+the relaxations, which are floats, safe.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hetserve.planning.kbest.space import Bools, Floats, Ints
 from hetserve.planning.kbest.tables import Leaders
 
 MARGIN: Final = 8.0
-"""Error limit of a relaxation in fine steps: its terms are below 2**53 steps, each rounded once."""
+"""Error limit of a relaxation in fine steps."""
 
 FOUND: Final = 0
 NODES: Final = 1
@@ -34,9 +34,9 @@ TIED: Final = 2
 class Incumbents(NamedTuple):
     """The best entries so far, and the counters of the search.
 
-    keys, costs, counts: sorted by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited),
-    LIMIT (of nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the key
-    of the last skipped candidate that may tie with the last entry (its cost: TIED_COST).
+    keys, costs, counts: by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited), LIMIT (of
+    nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the key of the
+    last skipped candidate that may tie (cost: TIED_COST).
     """
 
     keys: Floats
@@ -47,7 +47,7 @@ class Incumbents(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Numbers of one part: base rate, plateau of the auxiliaries (fine steps), key of the plateau, ceiling, budget."""
+    """One part: base rate, plateau of the auxiliaries (fine steps), its key, ceiling, budget."""
 
     base: float
     full: float
@@ -59,9 +59,9 @@ class Part(NamedTuple):
 class Walk(NamedTuple):
     """Memory of a depth-first walk through one part; each level is a free type of the leader.
 
-    left, rate, spare: money, rate and shared resources before the level's type is fixed. now: its count; turn: where
-    counts stop falling and rise; most: its highest; falling: the side. taken, rest: the same over the types that a
-    merged position represents. counts: the configuration, by column.
+    left, rate, spare: money, rate and shared resources before the level. now: its count; turn: where counts stop
+    falling and rise; most: its highest; falling: the side. taken, rest: the same over the types of a merged position.
+    counts: by column.
     """
 
     left: Ints
@@ -77,7 +77,7 @@ class Walk(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Resources that several columns share: demand of one new instance, free amount, running instances."""
+    """Resources that columns share: demand of a new instance, free amount, running instances."""
 
     demand: Ints
     free: Ints
@@ -92,14 +92,14 @@ def key(best: Incumbents, fine: float) -> float:
 
 @njit_inner
 def saturation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
-    """Auxiliary rate beyond which the key of a part does not rise: the plateau, or the highest key that counts."""
+    """Auxiliary rate beyond which the key of a part does not rise."""
     enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
     return float(min(u * table.slack[leader], enough))
 
 
 @njit_inner
 def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
-    """Enter a configuration if it beats the last entry or there is room; returns whether it did."""
+    """Enters a configuration if it beats the last entry or there is room; returns whether it did."""
     last, last_cost = threshold(best)
     if found < last or (found == last and cost >= last_cost):
         if found == last and cost == last_cost:
@@ -146,10 +146,10 @@ def judge(
     last: float,
     last_cost: int,
 ) -> int:
-    """KEEP, WORSE or TIED: whether anything below a node can enter, or is equal to the last entry but for its counts.
+    """KEEP, WORSE or TIED: whether anything below a node can enter, or ties with the last entry.
 
-    rate, left: rate of the fixed types, and money not spent on them. common: divisor of all following prices; it makes
-    the verdict sharper but not monotone, and 1 disables it. last, last_cost: the entry to beat.
+    rate, left: rate of the fixed types, and unspent money. common: divisor of all following prices, which sharpens the
+    verdict but makes it not monotone; 1 disables it. last, last_cost: the entry to beat.
     """
     margin = MARGIN if start < size else 0.0
     money = left - left % common if common > 1 else left
@@ -172,14 +172,13 @@ def judge(
 
 @njit_inner
 def copy(source: Ints, target: Ints) -> None:
-    """Copy element by element: assigning a slice to a slice makes numba copy it first."""
+    """Copies element by element: numba copies a slice twice."""
     for i in range(len(target)):
         target[i] = source[i]
 
 
 @njit_inner
 def all_zero(counts: Ints) -> bool:
-    """Whether all counts, none of them negative, are zero."""
     total = 0
     for i in range(len(counts)):
         total += counts[i]
@@ -199,7 +198,7 @@ def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
 
 @njit_inner
 def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None:
-    """Subtract the demand of `more` further instances of a column; running ones are charged already."""
+    """Subtracts the demand of `more` instances of a column; running ones are charged."""
     if len(rows.free) > 0 and more > 0:
         new = max(placed + more - rows.running[column], 0) - max(placed - rows.running[column], 0)
         for r in range(len(rows.free)):
@@ -208,7 +207,7 @@ def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None
 
 @njit_inner
 def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints, spare: Ints) -> bool:
-    """Counts and free resources of a part before any free type is fixed; False if not even that fits."""
+    """Counts and free resources of a part before any free type is fixed; False if that does not fit."""
     copy(table.placed[leader], counts)
     counts[0] = u
     copy(rows.free, spare)
@@ -222,7 +221,6 @@ def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints,
 
 @njit_inner
 def part_of(best: Incumbents, table: Leaders, leader: int, u: int) -> Part:
-    """Numbers of the part of a leader and a base count."""
     base, full = u * best.rates[0], saturation(best, table, leader, u)
     return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
 
@@ -237,16 +235,16 @@ def threshold(best: Incumbents) -> tuple[float, int]:
 
 @njit_inner
 def note_tie(best: Incumbents, found: float, cost: int) -> None:
-    """Record that a configuration of this key and cost may have been skipped."""
+    """Records that a configuration of this key and cost may have been skipped."""
     best.rates[2] = found
     best.numbers[TIED_COST] = cost
 
 
 @njit_inner
 def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: int, money: int) -> float:
-    """Most rate that `money` buys of the free types from a position on, with fractional instances.
+    """Most rate that `money` buys of the free types from a position on, with fractions.
 
-    The first three are a leader's rows: the whole table is too large to pass at every node.
+    The first three are a leader's rows: the table is too large to pass at every node.
     """
     low, high = start, size
     money += before[start]
@@ -264,7 +262,7 @@ def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: i
 
 @njit_inner
 def least_money(before: Ints, served: Ints, per_price: Floats, size: int, start: int, rate: float) -> float:
-    """Least money for which the free types from a position on serve `rate`, fractions allowed; inf if impossible."""
+    """Least money for which the free types from a position on serve `rate`, with fractions; inf if impossible."""
     if rate <= 0.0:
         return 0.0
     low, high = start, size

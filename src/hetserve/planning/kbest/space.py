@@ -1,4 +1,4 @@
-"""The configurations to rank, as plain arrays: one base and its auxiliaries within a budget."""
+"""The configurations to rank, as arrays: one base and its auxiliaries within a budget."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _RESOURCES = ("cpu", "memory", "gpu_memory")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Input of the ranking; column 0 is the base, the auxiliaries follow in the order of `Rates`.
+    """Input of the ranking; column 0 is the base, the others as in `Rates`.
 
-    prices, least, most: per column, micro-dollars/h and instances (most: at most what the budget buys). q_base: Q_b.
-    limits, f, t: per auxiliary. q_aux[i, j]: rate of auxiliary j at the limit of auxiliary i. demand [resource,
-    column], free [resource]: what one *new* instance takes of each shared resource, and what is free. running: per
-    column.
+    prices, least, most: per column, micro-dollars/h and instances. q_base: Q_b. limits, f, t: per auxiliary. q_aux[i,
+    j]: rate of auxiliary j at the limit of i. demand [resource, column], free [resource]: of shared resources, per
+    *new* instance. running: per column.
     """
 
     budget: int
@@ -44,7 +43,6 @@ class Space:
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The same limits in the form of the enumeration."""
         rows = zip(self.prices.tolist(), self.least.tolist(), self.most.tolist(), strict=True)
         return tuple(Dimension(price, least, most) for price, least, most in rows)
 
@@ -55,20 +53,20 @@ class Space:
 
     @property
     def empty(self) -> bool:
-        """Whether the budget or a limit leaves no configuration."""
+        """Whether budget or limits leave no configuration."""
         return bool((self.most < self.least).any()) or int((self.prices * self.least).sum()) > self.budget
 
 
 def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
     """Space of a base, at least one instance of it, and its auxiliaries.
 
-    A resource that only one type draws on becomes a limit of that type; the others stay as rows.
+    A resource of one type alone becomes a limit of that type.
     """
     columns = (rates.base, *(aux.option for aux in rates.auxiliaries))
     prices = np.array([option.price for option in columns], dtype=np.int64)
     least = np.array([option.min_instances for option in columns], dtype=np.int64)
     least[0] = max(least[0], 1)
-    # Capped by the budget, which also avoids an overflow.
+    # Avoids an overflow.
     most = budget // prices
     for i, option in enumerate(columns):
         if option.max_instances is not None:
@@ -93,7 +91,7 @@ def space_of(rates: Rates, budget: int, pools: Sequence[Pool] = ()) -> Space:
 
 
 def _shared(columns: Sequence[TypeOption], pools: Sequence[Pool], most: Ints) -> tuple[Ints, Ints]:
-    """Demand and free amounts of shared resources; lowers `most` in place for resources of one column alone."""
+    """Demand and free amounts of shared resources; lowers `most` for resources of one column."""
     rows: list[list[int]] = []
     free: list[int] = []
     for pool in pools:

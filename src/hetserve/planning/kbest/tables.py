@@ -1,7 +1,4 @@
-"""Per leader, its free types by falling rate per price.
-
-In NumPy, not compiled: it runs once per search, in a tenth of a millisecond, and compiling the sort alone took seconds.
-"""
+"""Per leader, its free types by falling rate per price; in NumPy, which compiles nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ Places = tuple[NDArray[np.intp], ...]
 class Leaders(NamedTuple):
     """One row per auxiliary type; positions along a row are its free types, best rate per price first.
 
-    A configuration's leader is its first present type in the order of `Space.leading`. If type i leads, one instance of
-    it (or `least`) is placed beforehand, types before it are absent, itself and types after it are free. entry, first:
-    cost and rate of what is placed. size: positions; -1: it cannot lead. column, price, weight, most: of a free type,
-    most beyond what is placed. before, served: cost and rate of all earlier positions at their most. common: greatest
-    common divisor of the prices from a position on. placed: by column.
+    A configuration's leader is its first present type in the order of `Space.leading`. One instance of it (or `least`)
+    is placed beforehand; types before it are absent, others free. entry, first: cost and rate of what is placed. size:
+    positions; -1: it cannot lead. column, price, weight, most: of a free type, most beyond what is placed. before,
+    served: cost and rate of all earlier positions at their most. common: greatest common divisor of the prices from a
+    position on. placed: by column.
     """
 
     entry: Ints
@@ -43,10 +40,10 @@ class Leaders(NamedTuple):
 
 
 class Equals(NamedTuple):
-    """How merged positions are spread over their types, one row per leader.
+    """How merged positions spread over their types, one row per leader.
 
-    size: types. column, most: of a type. group: its position in the merged table. behind: most instances of the types
-    after it in its group.
+    size: types. column, most: of a type. group: its merged position. behind: most instances of later types of its
+    group.
     """
 
     size: Ints
@@ -64,7 +61,7 @@ class ByColumn(NamedTuple):
 
 
 def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats, slack: Floats) -> Leaders:
-    """Leaders of a space. order: auxiliaries as they lead; weights and slack in fine steps."""
+    """Leaders of a space. order: auxiliaries as they lead; weights, slack: in fine steps."""
     size = len(order)
     own, rank = np.arange(size), np.argsort(order)
     placed = np.tile(least, (size, 1))
@@ -93,7 +90,7 @@ def lay_out(prices: Ints, least: Ints, most: Ints, order: Ints, weights: Floats,
 
 
 def merge_equals(plain: Leaders) -> tuple[Leaders, Equals]:
-    """The table with types of equal price and rate merged into one position, since equal choices grow exponentially."""
+    """Merges types of equal price and rate into one position: equal choices grow exponentially."""
     first = plain.most > 0
     first[:, 1:] &= (np.diff(plain.price) != 0) | (np.diff(plain.weight) != 0)
     group = np.cumsum(first, axis=1) - 1
@@ -143,7 +140,7 @@ def _assembled(
     most: Ints,
     placed: Ints,
 ) -> Leaders:
-    """The table with the sums and divisors that follow from its positions."""
+    """The table with sums and divisors."""
     # Whole numbers make differences exact; nothing beyond twice the scale matters.
     rates = np.minimum(most * weight, 2 * FINE).astype(np.int64)
     before, served, common = _running(most * price), _running(rates), _common(np.where(most > 0, price, 0))

@@ -1,6 +1,6 @@
 """Third key of the ranking: of all configurations with the last entry's bound and cost, the first by counts.
 
-Identical types make them exponentially many. They are visited in the order of counts, up to a node limit.
+There may be exponentially many; visits end at a node limit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetserve.compiled import njit_inner, njit_uncounted
+from hetserve.compiled import ONE, ZERO, njit_inner, njit_uncounted
 from hetserve.planning.kbest.grid import UNIT
 from hetserve.planning.kbest.search import (
     BASE_PRICE,
@@ -44,7 +44,7 @@ def first_by_counts(
     target: float,
     walk: Walk,
 ) -> int:
-    """Fill best.counts with configurations of key `target` that cost exactly the budget, in order; returns how many.
+    """Fills best.counts, in order, with configurations of key `target` that cost exactly the budget; returns how many.
 
     least, most: per column. seen: per leader, the base counts that may hold one.
     """
@@ -93,7 +93,7 @@ def _before(one: Ints, other: Ints) -> bool:
 
 @njit_inner
 def _after(one: Ints, other: Ints, column: int) -> bool:
-    """Whether the columns up to this one, all fixed, come after those of the other."""
+    """Whether the fixed columns up to this one come after the other's."""
     for i in range(column + 1):
         if one[i] != other[i]:
             return bool(one[i] > other[i])
@@ -102,7 +102,7 @@ def _after(one: Ints, other: Ints, column: int) -> bool:
 
 @njit_inner
 def _enter(best: Incumbents, found: int, counts: Ints) -> int:
-    """Keep a configuration in order; -1 if it comes after all of a full list."""
+    """Keeps a configuration in order; -1 if it comes after all of a full list."""
     top = len(best.counts)
     if found == top and not _before(counts, best.counts[top - 1]):
         return -1
@@ -116,33 +116,34 @@ def _enter(best: Incumbents, found: int, counts: Ints) -> int:
 
 @njit_inner
 def _can(table: Leaders, leader: int, column: int, money: int, least: float, most: float) -> bool:
-    """Whether spending exactly `money` on free types from a column on can serve a rate in [least, most]."""
-    rate, left = 0.0, money
-    size = table.size[leader]
-    for i in range(size):
-        if table.column[leader, i] >= column:
-            part = min(left, table.most[leader, i] * table.price[leader, i])
-            rate += part * table.per_price[leader, i]
-            left -= part
-            if left == 0:
-                break
+    """Whether exactly `money` for free types from a column on can serve a rate in [least, most]."""
+    rate, left = _spend(table, leader, column, money, ONE)
     if left > 0 or rate + MARGIN < least:
         return False
     if most == np.inf:
         return True
+    rate, left = _spend(table, leader, column, money, ZERO)
+    return bool(rate - MARGIN <= most)
+
+
+@njit_inner
+def _spend(table: Leaders, leader: int, column: int, money: int, best_first: int) -> tuple[float, int]:
+    """Rate that money buys in fractions of free types from a column on, best (1) or worst (0) first; and the rest."""
     rate, left = 0.0, money
-    for i in range(size - 1, -1, -1):
+    size = table.size[leader]
+    for k in range(size):
+        i = k if best_first == 1 else size - 1 - k
         if table.column[leader, i] >= column:
             part = min(left, table.most[leader, i] * table.price[leader, i])
             rate += part * table.per_price[leader, i]
             left -= part
             if left == 0:
                 break
-    return bool(rate - MARGIN <= most)
+    return rate, left
 
 
 class Aim(NamedTuple):
-    """Aim of a walk: spend all its money on a rate from least to most, which has the wanted key.
+    """Aim of a walk: spend all its money on a rate from least to most.
 
     order: free types by column. common: greatest common divisor of the prices from a position on.
     """
@@ -165,7 +166,7 @@ def _part(
     found: int,
     walk: Walk,
 ) -> int:
-    """Enter the configurations of one part with the key and cost; returns their number so far."""
+    """Enters the configurations of one part; returns their number so far."""
     size, base = table.size[leader], u * best.rates[0]
     highest = key(best, base + saturation(best, table, leader, u))
     money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]

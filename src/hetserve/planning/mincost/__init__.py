@@ -1,1 +1,1 @@
-"""HetSev: the least cost that carries a load, by an integer program and by a heuristic (Electronics 2023)."""
+"""HetSev: the least cost that carries a load (Electronics 2023)."""

@@ -1,4 +1,4 @@
-"""Explains HetSev's choice as a Plan: runner-up and why not, changes, and what is missing for the load."""
+"""Explains HetSev's choice as a Plan."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def explain(
 ) -> Plan:
     """Feasible plan of the best choice.
 
-    others: by objective. proof: why it is called the best. step: next step, if `asked`. carries: most load that the
-    budget carries.
+    others: by objective. proof: why it is the best. step: if `asked`. carries: most load for the budget.
     """
     counts = all_counts(problem, model, best)
     runner_up = others[0] if others else None
@@ -55,13 +54,12 @@ def explain(
 
 
 def all_counts(problem: Problem, model: CostModel, choice: Choice) -> Counts:
-    """Counts of a choice for every type of the problem, in its order."""
+    """Counts for every type of the problem, in its order."""
     held = {option.name: count for option, count in zip(model.types, choice.counts, strict=True)}
     return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
 
 
 def step_to(problem: Problem, model: CostModel, best: Choice, richer: Choice) -> NextStep:
-    """Step from the best to a choice that carries noticeably more."""
     extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
     counts, cost = all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost)
     return NextStep(extra, gain, counts, cost, figure="capacity")
@@ -78,7 +76,7 @@ def unusable(problem: Problem, model: CostModel) -> tuple[TypeRefusal, ...]:
 
 
 def nothing_for_the_budget(problem: Problem, model: CostModel, planner: str) -> Plan:
-    """Infeasible plan of a problem without a load: the budget or the limits leave no instance."""
+    """Infeasible plan without a load: the budget or the limits leave no instance."""
     cheapest = min(model.types, key=lambda option: (option.price, option.name))
     if problem.budget is not None and cheapest.price > problem.budget:
         message = (
@@ -103,8 +101,8 @@ def too_little(
     """Infeasible plan: limits or the budget do not allow the load.
 
     most: most load within limits and free resources. affordable: within the budget as well. cheapest: least cost
-    without the budget; None if nothing carries the load. heuristic: name of what found these; empty if proven. Raises
-    ArithmeticError if these contradict each other.
+    without the budget. heuristic: what found these; empty if proven. Raises ArithmeticError if they contradict each
+    other.
     """
     if most.capacity < model.needed * (1 - float(TOLERANCE)):
         short = f"{qps_text(model.needed - most.capacity)} too little"
@@ -196,7 +194,6 @@ def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
 
 
 def _money(problem: Problem, carries: QPS | None) -> Iterator[str]:
-    """Most load that the budget carries."""
     if carries is not None and problem.budget is not None:
         usable = carries * problem.saturation_threshold
         yield (

@@ -1,9 +1,8 @@
 """HetSev's heuristic: scale out by the cheapest feasible type, scale in one instance at a time (section 4.1).
 
-No running instance is exchanged for a cheaper one. Each round adds the type that is cheapest per query/s that was
-lacking, launching included, in as many instances as carry the rest of the load or as limits and free resources allow.
-(The paper does not say what happens if no type alone can carry the rest.) The plan states its gap to the proven optimum
-of the integer program.
+Each round adds the type that is cheapest per lacking query/s, launching included, in as many instances as the rest of
+the load needs and limits allow; the paper leaves open what happens if no type alone carries the rest. Running instances
+are not exchanged. The plan states its gap to the optimum.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NAME: Final = "greedy"
 
 
 def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
-    """The heuristic's plan; without a load it carries what the budget buys. Reasons as those of planner ilp."""
+    """The heuristic's plan; without a load it carries what the budget buys. Reasons as of planner ilp."""
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
@@ -58,8 +57,7 @@ def _most_for_the_budget(problem: Problem, model: CostModel, most: Choice) -> Pl
 def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choice | Plan:
     """The heuristic's choice that carries the load, or the infeasible plan.
 
-    Without the budget the heuristic may still end within it, while with the budget it may end on types that carry too
-    little.
+    Without the budget the heuristic may end within it; with the budget it may end on types that carry too little.
     """
     model = search.model
     made = scale_in(model, scale_out(model, needed), needed)
@@ -87,7 +85,7 @@ def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
 
 
 def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
-    """Next step from the heuristic's plan to the optimum, and whether a solver answered."""
+    """Next step from the heuristic's plan, and whether a solver answered."""
     try:
         return search.next_step(problem, made), True
     except SolverError:
@@ -95,7 +93,7 @@ def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[Next
 
 
 def scale_out(model: CostModel, needed: float) -> Choice:
-    """From what runs, add instances until `needed` queries/s are carried or nothing more can be added."""
+    """Adds instances to what runs until `needed` queries/s are carried or nothing more fits."""
     made = model.choice(tuple(_start(model)))
     while made.capacity < needed:
         options = list(_options(model, made, needed - made.capacity))
@@ -107,7 +105,7 @@ def scale_out(model: CostModel, needed: float) -> Choice:
 
 
 def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
-    """Types that can be added: cost per lacking query/s that they add, index, count."""
+    """Types that can be added: cost per lacking query/s, index, count."""
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
@@ -117,7 +115,7 @@ def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[f
 
 
 def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
-    """Remove one instance at a time while the rest carries `needed`: the dearest per query/s, ties by name."""
+    """Removes instances, the dearest per query/s first (ties by name), while the rest carries `needed`."""
     while True:
         spare = [
             ((fewer.objective - made.objective) / model.rates[i], i, fewer)
@@ -132,10 +130,10 @@ def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
 
 
 def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -> int:
-    """Most further instances of one type: what carries the lack, or what limits, resources and budget allow."""
+    """Most further instances of one type within the lack, limits, resources and budget."""
     most = model.types[i].most - counts[i]
     if math.isfinite(lacking):
-        # At least one: the quotient underflows if the lack is far below one instance's rate.
+        # At least one: the quotient may underflow.
         most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
     if model.budget is not None:
         spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
@@ -161,7 +159,7 @@ def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice |
 
 
 def _start(model: CostModel) -> Iterator[int]:
-    """Running instances within limits and the budget; over the budget, the dearest per query/s go first."""
+    """Running instances within limits and the budget; the dearest per query/s go first."""
     kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
     for i, option in enumerate(model.types):
         if option.max_instances is not None:

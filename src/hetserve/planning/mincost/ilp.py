@@ -42,11 +42,10 @@ def plan_ilp(
     *,
     solvers: Sequence[Solver] = SOLVERS,
 ) -> Plan:
-    """HetSev's plan. solvers: in order of preference; if one fails, the next is tried.
+    """HetSev's plan. solvers: in order of preference.
 
-    A budget is a hard constraint. With a budget and no load, the plan carries as much as the budget buys. An infeasible
-    plan has reason LoadUnknown, NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError if no solver
-    answers.
+    A budget is a hard constraint; without a load, the plan carries what it buys. Infeasible with LoadUnknown,
+    NoTypeMeetsSLO, CapacityTooLow or BudgetTooLow. Raises SolverError if no solver answers.
     """
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
@@ -77,7 +76,7 @@ def plan_ilp(
 
 
 def model_of(problem: Problem, planner: str) -> CostModel | Plan:
-    """Model of a problem, or the infeasible plan that says what is missing."""
+    """Model of a problem, or the infeasible plan."""
     if problem.load is None and problem.budget is None:
         message = (
             f"planner {planner} carries a load at least cost, or the most for a budget, and neither is known: set "
@@ -119,8 +118,6 @@ def _most_for_the_budget(problem: Problem, search: LeastCostSearch) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class LeastCostSearch:
-    """The questions that are asked of one model."""
-
     model: CostModel
     chain: Chain
     others: dict[tuple[int, ...], Choice | None] = field(default_factory=dict)
@@ -135,7 +132,7 @@ class LeastCostSearch:
             return None
         best = self.model.choice(first)
         second = self._other(best)
-        # Unique: every other choice costs more, and so do additions to the best.
+        # Unique: every other choice costs more.
         if within_budget and (second is None or second.objective > best.objective):
             return best
         return self._unique(program, best)
@@ -148,22 +145,22 @@ class LeastCostSearch:
         rows = (*rows, Constraint((1,) * size + (0,) * size, most=sum(fewest.counts)))
         for i in range(size - 1):
             if not any(fewest.counts[i + 1 :]):
-                break  # the rest is all of this type already
+                break  # all of this type
             unit = tuple(int(i == j) for j in range(2 * size))
             fewest = self._resolve(program, rows, tuple(-c for c in unit), fewest)
             rows = (*rows, Constraint(unit, least=fewest.counts[i]))
         return fewest
 
     def most_load(self, within_budget: bool) -> Choice:
-        """Instances that carry the most, up to the load, within limits, free resources and, if asked, the budget."""
+        """Instances that carry most, up to the load, within limits, free resources and, if asked, the budget."""
         answer = self.chain.solve(most_load_program(self.model, within_budget))
-        # Without minima, zero instances are always feasible.
+        # Without minima, zero instances are feasible.
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
     def alternatives(self, best: Choice) -> tuple[Choice, ...]:
-        """Other choices by objective, the second best among them; for the reader also every type alone.
+        """Other choices by objective, and every type alone.
 
-        A second best either holds fewer of some type than the best, or is the best and one more instance.
+        A second best has fewer of some type than the best, or one instance more.
         """
         other = self._other(best)
         found = set() if other is None else {other.counts}
@@ -173,13 +170,13 @@ class LeastCostSearch:
         return tuple(sorted((self.model.choice(counts) for counts in found), key=lambda c: c.key))
 
     def next_step(self, problem: Problem, best: Choice) -> NextStep | None:
-        """Cheapest plan that carries NOTICEABLE more than the best, at any budget; None: limits forbid it."""
+        """Cheapest plan that carries NOTICEABLE more, at any budget."""
         model = for_more(problem, best)
         answer = self.chain.solve(least_cost_program(model, within_budget=False))
         return None if answer is None else step_to(problem, model, best, model.choice(answer))
 
     def _other(self, best: Choice) -> Choice | None:
-        """The best choice that holds fewer of some type, or None. Solved once per `best`."""
+        """The best choice with fewer of some type."""
         if best.counts not in self.others:
             answer = self.chain.solve(other_program(self.model, best))
             self.others[best.counts] = None if answer is None else self.model.choice(answer)
@@ -188,6 +185,6 @@ class LeastCostSearch:
     def _resolve(
         self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: Choice
     ) -> Choice:
-        """Of the optima so far, `best` among them, the one that minimises a further objective."""
+        """Of the optima so far, the one that minimises a further objective."""
         answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))
         return best if answer is None else self.model.choice(answer)

@@ -1,4 +1,4 @@
-"""Small integer programs, solved by HiGHS or, if it fails, by CBC. Answers are checked in exact arithmetic."""
+"""Small integer programs, solved by HiGHS or, if it fails, by CBC; answers are checked exactly."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, Final, Protocol
 import pulp
 
 TOLERANCE: Final = Fraction(1, 1_000_000)
-"""Relative amount by which a constraint with fractional coefficients may be missed (the solvers' own limit)."""
+"""Relative amount by which a constraint with fractional coefficients may be missed."""
 
 _TIME_LIMIT = 20.0
 
 
 class SolverError(Exception):
-    """A solver is missing, ran out of time, proved no optimum, or returned an answer that breaks a constraint."""
+    """No answer from a solver, or one that breaks a constraint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """least <= sum of coefficients x variables <= most; None: no limit on that side."""
+    """least <= sum of coefficients x variables <= most; None: no limit."""
 
     coefficients: tuple[float, ...]
     least: float | None = None
@@ -31,7 +31,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class IntegerProgram:
-    """Minimise objective x variables over integers 0 <= variable <= upper, subject to the constraints."""
+    """Minimise objective x variables over integers 0 <= variable <= upper."""
 
     objective: tuple[float, ...]
     upper: tuple[int, ...]
@@ -39,19 +39,17 @@ class IntegerProgram:
 
 
 class Solver(Protocol):
-    """Solves integer programs to proven optimality."""
-
     @property
     def name(self) -> str: ...
 
     def solve(self, program: IntegerProgram) -> tuple[int, ...] | None:
-        """Optimal values, or None if the program is infeasible. Raises SolverError otherwise."""
+        """Optimal values, proven; None: infeasible. Raises SolverError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PulpSolver:
-    """A solver behind PuLP. make: creates the PuLP solver object, which keeps state."""
+    """A solver behind PuLP. make: creates the stateful solver object."""
 
     name: str
     make: Callable[[], Any]
@@ -60,7 +58,7 @@ class PulpSolver:
         problem, variables = _pulp_problem(program)
         try:
             problem.solve(self.make())
-        except Exception as error:  # the solver's bindings, files or processes raise anything
+        except Exception as error:  # solvers raise anything
             raise SolverError(f"{type(error).__name__}: {error}") from error
         if problem.status == pulp.LpStatusInfeasible:
             return None
@@ -75,7 +73,7 @@ class PulpSolver:
 def _cbc() -> Any:
     """CBC: PuLP's bundled executable, else the one on the path."""
     bundled = getattr(getattr(pulp, "PULP_CBC_CMD", None), "pulp_cbc_path", None)
-    # No `threads`: even with one, CBC sometimes waits ten seconds for a thread that has ended.
+    # With `threads`, CBC sometimes waits ten seconds for a thread that has ended.
     return pulp.COIN_CMD(path=bundled, msg=False, gapRel=0.0, timeLimit=_TIME_LIMIT)
 
 
@@ -86,15 +84,15 @@ SOLVERS: Final = (HIGHS, CBC)
 
 @dataclass(slots=True)
 class Chain:
-    """Solvers in order of preference: if one fails, the next is tried. used: who answered, and earlier failures."""
+    """Solvers in order of preference. used: who answered, and earlier failures."""
 
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""
 
     def solve(self, program: IntegerProgram, witness: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """Answer of the first solver that proves one. Raises SolverError if none does.
+        """Answer of the first solver that proves one. Raises SolverError.
 
-        witness: values known to keep every constraint; an answer that is worse, or infeasible, counts as a failure.
+        witness: feasible values; a worse answer counts as a failure.
         """
         failures: list[str] = []
         for solver in self.solvers:
@@ -133,7 +131,7 @@ def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
 def _keeps(row: Constraint, values: Sequence[int]) -> bool:
     used = [(c, v) for c, v in zip(row.coefficients, values, strict=True) if c and v]
     if all(float(c).is_integer() for c in row.coefficients):
-        # Integers are a hundred times faster than Fractions, and most coefficients are whole.
+        # Integers are a hundred times faster than Fractions.
         total, slack = Fraction(sum(int(c) * v for c, v in used)), Fraction(0)
     else:
         total, slack = sum((Fraction(c) * v for c, v in used), Fraction(0)), TOLERANCE
@@ -143,7 +141,7 @@ def _keeps(row: Constraint, values: Sequence[int]) -> bool:
 
 def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
     problem = pulp.LpProblem("plan", pulp.LpMinimize)
-    # PuLP orders variables by name: zero-padded, they keep their order in both solvers.
+    # PuLP orders variables by name: zero-padded, they keep their order.
     variables = [
         problem.add_variable(f"x{i:04d}", lowBound=0, upBound=upper, cat=pulp.LpInteger)
         for i, upper in enumerate(program.upper)
@@ -159,7 +157,7 @@ def _pulp_problem(program: IntegerProgram) -> tuple[Any, list[Any]]:
 
 
 def _reduced(row: Constraint) -> Constraint:
-    """The same constraint with small numbers: prices in micro-dollars are large enough to make CBC err."""
+    """The same constraint with small numbers: large ones make CBC err."""
     numbers = [abs(c) for c in (*row.coefficients, row.least or 0, row.most or 0)]
     if not all(float(number).is_integer() for number in numbers):
         return row

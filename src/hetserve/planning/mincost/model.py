@@ -1,4 +1,4 @@
-"""HetSev's integer program as data: usable types with their rates, prices and limits in exact numbers."""
+"""HetSev's integer program as data, in exact numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetserve.units import QPS
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Instances per type of the model. objective: cost plus charge for launching new ones, micro-dollars."""
+    """Instances per type. objective: cost plus launch charges, micro-dollars."""
 
     counts: tuple[int, ...]
     cost: int
@@ -27,16 +27,15 @@ class Choice:
 
     @property
     def key(self) -> tuple[int, int, tuple[int, ...]]:
-        """Total order of choices: cheapest, fewest instances, most of the first type."""
+        """Total order: cheapest, fewest instances, most of the first type."""
         return self.objective, sum(self.counts), tuple(-count for count in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Usable types by name, each with its rate T_i (queries/s), launch charge and limits.
+    """Usable types by name, with rate T_i (queries/s), launch charge and limits.
 
-    needed: W / threshold, queries/s. least, upper: instances of each type. No optimum exceeds `upper`: what carries the
-    load alone, or min_instances.
+    needed: W / threshold, queries/s. least, upper: instances; no optimum exceeds `upper`.
     """
 
     types: tuple[TypeOption, ...]
@@ -49,7 +48,7 @@ class CostModel:
     pools: tuple[Pool, ...]
 
     def choice(self, values: Sequence[int]) -> Choice:
-        """Cost and capacity of these counts; values beyond the number of types (a solver's) are ignored."""
+        """Cost and capacity of these counts; further values (a solver's) are ignored."""
         counts = tuple(values[: len(self.types)])
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
         charges = sum(
@@ -65,7 +64,7 @@ class CostModel:
         return (*choice.counts, *new)
 
     def witness(self) -> tuple[int, ...] | None:
-        """Values of one type alone that carry the load, or None; they prove that the program is feasible."""
+        """Values of one type alone that carry the load: the program is feasible."""
         return next((self.values(self.choice(counts)) for counts in self.single_type()), None)
 
     def one_more(self, best: Choice) -> Iterator[tuple[int, ...]]:
@@ -83,7 +82,7 @@ class CostModel:
                 yield counts
 
     def within_reach(self) -> bool:
-        """Whether all allowed instances carry the load, at any cost."""
+        """Whether all allowed instances carry the load."""
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
         return most >= Fraction(self.needed) * (1 - TOLERANCE)
 
@@ -99,10 +98,10 @@ class CostModel:
 
 
 def build_model(problem: Problem) -> CostModel:
-    """Model of a problem that has a load or a budget; types sorted by name.
+    """Model of a problem with a load or a budget; types sorted by name.
 
-    Without a load, `needed` is what the budget buys. A type is usable if its latency at the SLO's percentile keeps the
-    SLO at every batch (constraint 4).
+    Without a load, `needed` is what the budget buys. A usable type keeps the SLO at its percentile at every batch
+    (constraint 4).
     """
     budget = problem.budget
     usable = [
@@ -128,13 +127,13 @@ def build_model(problem: Problem) -> CostModel:
 
 
 def for_more(problem: Problem, best: Choice) -> CostModel:
-    """Model of the next step: NOTICEABLE more than the best carries, without the budget."""
+    """Model of the next step: NOTICEABLE more, without the budget."""
     load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
     return build_model(dataclasses.replace(problem, load=load, budget=None))
 
 
 def for_budget(model: CostModel) -> CostModel:
-    """The same types with `upper` as far as budget and limits allow."""
+    """The same types with `upper` by budget and limits."""
     uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
     return dataclasses.replace(model, upper=tuple(uppers))
 
@@ -148,7 +147,7 @@ def least_cost_program(model: CostModel, within_budget: bool) -> IntegerProgram:
 
 
 def other_program(model: CostModel, best: Choice) -> IntegerProgram:
-    """The least-cost program without `best` and its supersets: some type has fewer instances than in `best`.
+    """The least-cost program without `best` and its supersets.
 
     z_i = 1 demands fewer of type i: y_i <= best_i - 1 + (upper_i - best_i + 1) (1 - z_i), and some z_i is 1.
     """
@@ -163,7 +162,7 @@ def other_program(model: CostModel, best: Choice) -> IntegerProgram:
 
 
 def most_load_program(model: CostModel, within_budget: bool) -> IntegerProgram:
-    """Maximise the load that is carried, up to the given load."""
+    """Maximise the carried load, up to the given one."""
     fastest = max(model.rates)
     objective = _both(tuple(-rate / fastest for rate in model.rates))
     return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
@@ -174,7 +173,7 @@ def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
     for i, option in enumerate(model.types):
         if model.least[i]:
             rows.append(Constraint(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
-        # a_i >= y_i - N_i; with a_i >= 0 and its cost not negative, a_i = max(X_i, 0) at the optimum.
+        # a_i >= y_i - N_i; at the optimum a_i = max(X_i, 0).
         unit = tuple(int(i == j) for j in range(len(model.types)))
         rows.append(Constraint(_both(unit, tuple(-c for c in unit)), most=option.running))
     if within_budget and model.budget is not None:
@@ -204,8 +203,7 @@ def _uppers(model: CostModel) -> tuple[int, ...]:
 def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
     """T_i and W / threshold of constraint 1, scaled so that the largest T_i is 1.
 
-    The solvers' tolerances are absolute: a coefficient below 1e-9 is 0, one above 1e15 infinite. A T_i above W /
-    threshold is cut there, since one instance carries it all.
+    Solvers take coefficients below 1e-9 as 0 and above 1e15 as infinite; T_i is cut at W / threshold.
     """
     useful = tuple(min(rate, model.needed) for rate in model.rates)
     unit = max(useful)

@@ -1,6 +1,6 @@
-"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, and the best bounds without one type.
+"""Configurations worth evaluating: Kairos's ten best bounds, every type alone, the best bounds without one type.
 
-A noisy type that misleads the bound tends to be in all of the ten best.
+A noisy type that misleads the bound tends to be in all ten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_POOLS: Final = 4
 
 
 def candidates(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
-    """Configurations to evaluate, without repeats, each with its bound, the paper's pick first. All pass the checker.
+    """Configurations to evaluate, the paper's pick first; all pass the checker.
 
     paper: a feasible plan of `plan_kairos`.
     """
@@ -36,7 +36,7 @@ def candidates(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]
 
 
 def homogeneous(problem: Problem, paper: Plan) -> tuple[RankedConfiguration, ...]:
-    """As many instances as allowed of every type that alone serves the whole mix within the SLO."""
+    """As many instances as allowed of every type that alone serves the whole mix."""
     alone = (_most(problem, paper, option) for option in problem.types if serves_whole_mix(option, problem))
     return tuple(entry for entry in alone if entry is not None)
 
@@ -46,7 +46,7 @@ def is_homogeneous(counts: Counts) -> bool:
 
 
 def _most(problem: Problem, paper: Plan, option: TypeOption) -> RankedConfiguration | None:
-    """Largest allowed count of one type, by bisection: limits allow every count below one that they allow."""
+    """Largest allowed count of one type, by bisection."""
     rate = throughput(option.profile, problem.mix) or 0.0
     most = (problem.budget or 0) // option.price
     low, high = option.min_instances, min(most, option.most)

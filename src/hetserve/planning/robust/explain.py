@@ -1,4 +1,4 @@
-"""Explains an evaluation of configurations as a Plan: what holds, what was gained, and over what."""
+"""Explains an evaluation of configurations as a Plan."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ NAME: Final = "robust"
 
 @dataclass(frozen=True, slots=True)
 class CandidateEvaluation:
-    """held: rate [queries/s] of each candidate. method: how it was measured, in words. error: relative error by which
-    it may prefer the wrong one of two mixes.
-    """
+    """held: queries/s of each candidate. method: in words. error: relative error between two mixes."""
 
     held: tuple[float, ...]
     method: str
@@ -30,7 +28,7 @@ class CandidateEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class RobustChoice:
-    """pick: the paper's, as evaluated. ranked: all, best first."""
+    """pick: the paper's. ranked: all, best first."""
 
     problem: Problem
     paper: Plan
@@ -41,12 +39,11 @@ class RobustChoice:
 
 
 def best_alone(ranked: Iterable[EvaluatedConfiguration]) -> EvaluatedConfiguration | None:
-    """The best configuration of a single type in a ranking, or None."""
     return next((entry for entry in ranked if is_homogeneous(entry.candidate.counts)), None)
 
 
 def explain_robust(choice: RobustChoice) -> Plan:
-    """Plan of the chosen configuration; the ranking stays the paper's, by bound."""
+    """Plan of the chosen configuration; the ranking stays the paper's."""
     chosen, entry = choice.chosen, choice.chosen.candidate
     same = entry.counts == choice.paper.counts
     step = choice.paper.next_step if same else _step_among(choice.problem, entry)
@@ -68,7 +65,7 @@ def explain_robust(choice: RobustChoice) -> Plan:
 
 
 def _step_among(problem: Problem, entry: RankedConfiguration) -> NextStep | None:
-    """Next step among the types of a configuration, since more money should not buy a type that was avoided."""
+    """Next step among the types of a configuration: money should not buy an avoided type."""
     held = dict(entry.counts)
     types = tuple(o if held[o.name] else dataclasses.replace(o, max_instances=0) for o in problem.types)
     return plan_kairos(dataclasses.replace(problem, types=types)).next_step
@@ -118,7 +115,7 @@ def _verdict(choice: RobustChoice, step: NextStep | None) -> str:
         f"{_over_one_type(choice)}"
     )
     if chosen.held > entry.qps:
-        # No contradiction: the bound keeps every query within the SLO, the percentile lets large ones be late.
+        # The bound keeps every query within the SLO; the percentile lets large ones be late.
         lead += (
             f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
             f"{100 - slo.percentile:g} % may be late here"

@@ -1,7 +1,6 @@
 """Robust: evaluates the leading bounds and every type alone with the noise of the profiles, and takes the best.
 
-The work is limited by the number of instances to evaluate, so the plan depends on the problem alone. A clock, if given,
-is a safety net only, and the plan says when it ended the evaluation (decision 0022).
+The work is limited by instances, so the plan depends on the problem alone (decision 0022).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from hetserve.units import QPS, Seconds
 
 TIME_LIMIT: Final = 2.0
 INSTANCES: Final = 600
-"""Most instances to evaluate, over all candidates: 40 candidates of 15 instances take 0.4 s (decision 0022)."""
+"""Most instances over all candidates (decision 0022)."""
 
 WORK: Final = 30_000_000
 """Limit on queries x (instances + STEP) of the quick simulation: 1 to 2 s (decision 0022)."""
@@ -44,34 +43,34 @@ Clock = Callable[[], float]
 
 
 class OutOfTimeError(Exception):
-    """The clock passed the time limit before the evaluation was done."""
+    """The time limit passed during the evaluation."""
 
 
 class TooMuchWorkError(Exception):
-    """The evaluation would exceed its work limit; known beforehand, from the problem alone."""
+    """The evaluation would exceed its work limit."""
 
 
 CandidateEvaluator = Callable[[Problem, Sequence[RankedConfiguration], Callable[[], None]], CandidateEvaluation]
-"""Evaluates candidates together; calls its last argument between pieces of work, which may raise."""
+"""Evaluates candidates together; calls its last argument, which may raise, between pieces of work."""
 
 QUICK_ERROR: Final = 0.2
-"""Measured against the compiled simulation under the default policy: decision 0022."""
+"""Against the compiled simulation: decision 0022."""
 SIMULATION_ERROR: Final = 0.01
-"""Two steps of the grid on which allowable rates are searched."""
+"""Two steps of the grid of allowable rates."""
 
 
 def quick(
     problem: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None], seed: int = SEED
 ) -> CandidateEvaluation:
-    """The default evaluator: the quick simulation in numpy.
+    """The default evaluator: the quick simulation.
 
-    If overload shows too late at the SLO, a shorter SLO replaces it: a rate that holds within less holds within the
-    SLO. Raises TooMuchWorkError if even that leaves no time to wait in.
+    If overload shows too late at the SLO, a shorter SLO replaces it: a rate that holds there holds at the SLO. Raises
+    TooMuchWorkError if that leaves no time to wait in.
     """
     queries, how = quick_queries(entries, problem.slo.latency), ""
     instances = sum(count for entry in entries for _, count in entry.counts)
     if queries * (instances + STEP) > WORK:
-        # Half of WORK, since a shortened simulation runs all passes.
+        # A shortened simulation runs all passes.
         most = WORK // 2 // (instances + STEP)
         slo = Seconds(most / (SLOS * max(entry.qps for entry in entries)))
         if slo < _ROOM * _longest(problem, entries) or quick_queries(entries, slo) > most + 1:
@@ -94,7 +93,7 @@ def _longest(problem: Problem, entries: Sequence[RankedConfiguration]) -> float:
 
 
 def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = SIMULATION_ERROR) -> CandidateEvaluator:
-    """Evaluator that calls `evaluate` for one candidate after the other."""
+    """Evaluator that calls `evaluate` for each candidate."""
 
     def run(_: Problem, entries: Sequence[RankedConfiguration], checkpoint: Callable[[], None]) -> CandidateEvaluation:
         held: list[float] = []
@@ -110,8 +109,8 @@ def one_by_one(evaluate: Callable[[Counts], float], method: str, error: float = 
 def plan_robust(problem: Problem, evaluate: Evaluator | None = None, seed: int | None = None) -> Plan:
     """The best of Kairos's leading bounds and of every type alone, by evaluation with the noise of the profiles.
 
-    evaluate: queries/s that counts hold, under the policy that will serve; None: the quick simulation. seed: of the
-    quick simulation; None: a fixed one. Infeasible exactly if `plan_kairos` is.
+    evaluate: queries/s that counts hold; None: the quick simulation. seed: of it. Infeasible exactly if `plan_kairos`
+    is.
     """
     quickly = functools.partial(quick, seed=SEED if seed is None else seed)
     return plan_by(problem, quickly if evaluate is None else one_by_one(evaluate, "under the policy that serves"))
@@ -122,10 +121,10 @@ def plan_by(
 ) -> Plan:
     """As `plan_robust`, by any evaluator.
 
-    Another configuration replaces the paper's pick if it holds more and has the higher bound, if it holds more beyond
-    the evaluator's error, or if it is a single type that holds more. Without an evaluation, only a single type that
-    serves more than the pick's bound does. clock: seconds; None: no safety net. time_limit: seconds; after it the
-    paper's pick is taken. Types are sorted by name first, so ties do not depend on their order.
+    Another configuration replaces the paper's pick if it holds more and has the higher bound, holds more beyond the
+    evaluator's error, or is a single type that holds more. Without an evaluation, only a single type that serves more
+    than the pick's bound does. clock: seconds; None: no safety net. time_limit: seconds until the paper's pick is
+    taken.
     """
     decided = _decide(problem.by_name(), evaluate, _checkpoint(clock, time_limit), time_limit)
     return decided.in_order_of(problem)
@@ -157,7 +156,7 @@ def _evaluated(
     evaluate: CandidateEvaluator,
     checkpoint: Callable[[], None],
 ) -> tuple[tuple[RankedConfiguration, ...], CandidateEvaluation]:
-    """All candidates or, if they are too many, the paper's pick and the best single type alone."""
+    """All candidates or, if they are too many, the paper's pick and the best single type."""
     try:
         return entries, evaluate(problem, entries, checkpoint)
     except TooMuchWorkError:
@@ -168,9 +167,8 @@ def _evaluated(
 def _choose(
     ranked: Sequence[EvaluatedConfiguration], pick: EvaluatedConfiguration, error: float
 ) -> EvaluatedConfiguration:
-    """The best that bound and evaluation agree on; if they do not, only what is better beyond the error.
-
-    Never less than the best single type.
+    """The best that bound and evaluation agree on, else what is better beyond the error; at least the best
+    single type.
     """
     agreed = next(entry for entry in ranked if entry.candidate.qps >= pick.candidate.qps)
     chosen = ranked[0] if ranked[0].held > agreed.held * (1 + error) else agreed
@@ -181,7 +179,7 @@ def _choose(
 def within_work(
     entries: tuple[RankedConfiguration, ...], instances: int = INSTANCES, fewest: int = _FEWEST
 ) -> tuple[RankedConfiguration, ...]:
-    """Candidates in their order while their instances fit, at least `fewest`, and always the best single type."""
+    """Candidates in their order while their instances fit, at least `fewest`, and the best single type."""
     alone = max((e for e in entries if is_homogeneous(e.counts)), key=lambda e: (e.qps, -e.cost), default=None)
     kept: list[RankedConfiguration] = []
     spent = 0

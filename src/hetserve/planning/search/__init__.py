@@ -1,7 +1,6 @@
-"""Searching for the best configuration by trying configurations: the baselines that Kairos+ is measured against.
+"""Search methods that try configurations: the baselines of Kairos+ (section 8.3).
 
-All methods share one evaluator interface (counts -> queries/s), one space, one budget of evaluations and, on
-request, the sub-configuration pruning of Kairos's Algorithm 1, as the paper grants its competitors (section 8.3).
+All share one evaluator, one space, one limit and, on request, the pruning of Kairos's Algorithm 1.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from hetserve.registry.search_methods import SEARCH_METHODS
 
 
 class Method(Protocol):
-    """What the function of a search method is; `hetserve.registry.search_methods` lists them."""
+    """A search method; `hetserve.registry.search_methods` lists them."""
 
     def __call__(self, session: Session, seed: int, /) -> None:
-        """Try configurations until the session is over."""
+        """Tries configurations until the session is over."""
         ...
 
 
@@ -34,10 +33,9 @@ def search(
 ) -> SearchTrace:
     """Every evaluation that a method makes, in order.
 
-    evaluate: queries/s of a configuration. limit: most evaluations, None: until every configuration has been
-    evaluated or pruned. prune: leave out sub-configurations of what was evaluated, since fewer instances of every
-    type are not expected to serve more (under noise they can, so the best may be missed).
-    Raises ValueError for an unknown method, a limit below 1, or an evaluator that returns what is no rate.
+    evaluate: queries/s of a configuration. limit: most evaluations, None: no limit. prune: leave out sub-configurations
+    of what was evaluated; under noise the best may be among them. Raises ValueError for an unknown method, a limit
+    below 1, or an evaluator that returns no rate.
     """
     if method not in SEARCH_METHODS:
         raise ValueError(f"search method {method!r} is unknown; there are: {', '.join(SEARCH_METHODS.names)}")

@@ -1,8 +1,7 @@
-"""Simulated annealing, the exploration of Kairos's Fig. 2: a walk that accepts worse configurations ever less.
+"""Simulated annealing (Kairos, Fig. 2): a walk that accepts worse configurations ever less.
 
-A step goes to a neighbour: one instance more, fewer, or of another type. A worse one is accepted with probability
-exp(relative loss / temperature); every step multiplies the temperature by COOLING. A cold walk, or one without
-neighbours, restarts from an open configuration.
+A step changes one instance. A worse configuration is accepted with probability exp(relative loss / temperature); every
+step multiplies the temperature by COOLING. A cold walk restarts from an open configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ _COLD: Final = 0.01
 
 
 def run(session: Session, seed: int) -> None:
-    """Walk until the session is over."""
     source = Random(seed)  # noqa: S311  reproducible, nothing secret
     at, temperature = _restart(session, source), START_TEMPERATURE
     while not session.over:

@@ -1,7 +1,6 @@
 """Bayesian optimisation over counts, as Ribbon does it (SC'21): Gaussian process, expected improvement.
 
-Counts are scaled to 0..1 by the most of each type. The space is finite, so the acquisition is computed for every open
-configuration instead of being maximised and rounded. Ties go to the first.
+Counts are scaled to 0..1; the acquisition is computed for every open configuration, ties to the first.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from hetserve.planning.search.session import Session
 FIRST: Final = 5
 """Random evaluations before the first model."""
 EVERY: Final = 20
-"""The kernel is fitted at every evaluation up to this one, then at every EVERY-th: fitting takes most of the time."""
+"""The kernel is fitted up to this evaluation, then every EVERY-th time."""
 
 Floats = NDArray[np.float64]
 
 
 def run(session: Session, seed: int) -> None:
-    """Evaluate where the expected improvement is largest until the session is over."""
+    """Evaluates where the expected improvement is largest."""
     scale = np.maximum(session.space.counts.max(axis=0), 1)
     points = session.space.counts / scale
     order = list(range(len(session.space)))
@@ -54,7 +53,7 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats
 
 
 def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple[Any, object]:
-    """Gaussian process through the known values, and its kernel. learn: fit the kernel, else reuse the given one."""
+    """Gaussian process through the known values, and its kernel. learn: fit the kernel."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415  late: a second to import
     from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
@@ -64,7 +63,7 @@ def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple
     process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
     # Few dozen rows: threads cost ten times what they save.
     with threadpool_limits(1), warnings.catch_warnings():
-        # With few points length scales end at their limits, which warns and does no harm.
+        # With few points length scales end at their limits.
         warnings.simplefilter("ignore")
         process.fit(known, values)
     return process, process.kernel_

@@ -1,8 +1,7 @@
 """Genetic search: counts per type are the genes; children over the budget are repaired.
 
-Parents by tournaments of two, uniform crossover, mutation of one type by one instance; the best of parents and children
-survive. A known child costs no evaluation. A brood without a new configuration gets a random one, so that the search
-goes on.
+Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive. A brood
+without a new configuration gets a random one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ MUTATION: Final = 0.4
 
 
 def run(session: Session, seed: int) -> None:
-    """Breed until the session is over."""
     source = Random(seed)  # noqa: S311  reproducible, nothing secret
     everyone = range(len(session.space))
     population = source.sample(everyone, min(POPULATION, len(session.space)))
@@ -32,7 +30,7 @@ def run(session: Session, seed: int) -> None:
 
 
 def _valued(session: Session, indices: list[int]) -> list[int]:
-    """Configurations with a known value, after as many evaluations as the session allows."""
+    """Configurations with a known value, within the session's limit."""
     kept = []
     for index in indices:
         if session.known(index) or not session.over:
@@ -53,7 +51,7 @@ def _child(session: Session, population: list[int], source: Random) -> int:
     genes = [max(gene, 0) for gene in genes]
     index = space.find(tuple(genes))
     while index is None:
-        # Repair: remove instances of random types until the space holds it; without any, take the mother.
+        # Repair: remove instances of random types until the space holds it, or take the mother.
         present = [i for i, gene in enumerate(genes) if gene > 0]
         if not present:
             return mother

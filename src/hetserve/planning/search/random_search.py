@@ -8,7 +8,6 @@ from hetserve.planning.search.session import Session
 
 
 def run(session: Session, seed: int) -> None:
-    """Try the space in a random order until the session is over."""
     order = list(range(len(session.space)))
     Random(seed).shuffle(order)  # noqa: S311  reproducible, nothing secret
     for index in order:

@@ -13,8 +13,6 @@ from hetserve.planning.search.trace import Evaluation
 
 
 class Session:
-    """A search in progress, driven by a method of `search`."""
-
     def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
         self.space = space
         self.evaluations: list[Evaluation] = []
@@ -22,7 +20,7 @@ class Session:
         self._limit = len(space) if limit is None else limit
         self._prune = prune
         self._open = np.ones(len(space), dtype=np.bool_)
-        # Known upper limit of each configuration: its value once evaluated.
+        # Upper limit of each configuration: its value once evaluated.
         self._at_most = np.full(len(space), math.inf)
         self._measured = np.zeros(len(space), dtype=np.bool_)
 
@@ -44,7 +42,7 @@ class Session:
         return np.flatnonzero(self._measured).astype(np.int64)
 
     def value(self, index: int) -> float:
-        """Queries/s of an evaluated configuration, or the most that a pruned one can hold.
+        """Queries/s of an evaluated configuration, or the most of a pruned one.
 
         Evaluates an open configuration first; not allowed when `over`.
         """

@@ -1,4 +1,4 @@
-"""The configurations that a search may try: within the budget, with at least one base instance."""
+"""The configurations that a search may try."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 
 LARGEST_SPACE: Final = 1_000_000
-"""Most configurations in memory; searches by evaluation are hopeless long before."""
+"""Most configurations in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchSpace:
-    """Configurations in lexicographic order. counts: [configuration, type], in the order of `types`."""
+    """In lexicographic order. counts: [configuration, type], in the order of `types`."""
 
     types: tuple[str, ...]
     counts: Ints
@@ -40,15 +40,15 @@ class SearchSpace:
         return tuple(zip(self.types, self.counts[index].tolist(), strict=True))
 
     def find(self, counts: tuple[int, ...]) -> int | None:
-        """Index of a configuration; None if it is not in the space."""
+        """Index of a configuration; None if absent."""
         return self._index.get(counts)
 
     def below(self, index: int) -> NDArray[np.bool_]:
-        """[configuration] Whether it holds no more of any type than this one; includes itself."""
+        """[configuration] Whether it holds no more of any type; includes itself."""
         return np.asarray((self.counts <= self.counts[index]).all(axis=1))
 
     def neighbours(self, index: int) -> list[int]:
-        """Configurations one instance away, or with one instance of another type, in a fixed order."""
+        """Configurations that differ by one instance or its type, in a fixed order."""
         row = self.counts[index]
         distance = self.counts - row
         moved = np.abs(distance)
@@ -57,9 +57,9 @@ class SearchSpace:
 
 
 def search_space(problem: Problem) -> SearchSpace:
-    """Space of a problem with a budget, within its limits and minima, with the base that Kairos would choose.
+    """Space of a problem with a budget, within its limits, with Kairos's base.
 
-    Raises ValueError without a budget, without a base, or for a space that is empty or larger than LARGEST_SPACE.
+    Raises ValueError without a budget or a base, or for an empty space or one larger than LARGEST_SPACE.
     """
     dimensions, budget = _dimensions(problem)
     size = count_configurations(dimensions, budget)
@@ -70,7 +70,7 @@ def search_space(problem: Problem) -> SearchSpace:
 
 
 def space_size(problem: Problem) -> float:
-    """Number of configurations without listing them: exact up to 2**53 on the grid of the prices.
+    """Number of configurations, not listed: exact up to 2**53 on the grid of the prices.
 
     Raises ValueError without a budget or a base.
     """

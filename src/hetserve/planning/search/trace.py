@@ -1,4 +1,4 @@
-"""Result of a search: what it tried, in order, and how soon it found a rate."""
+"""Result of a search: what it tried, in order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from hetserve.planning.plan import Counts
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One configuration and the queries/s that it held."""
-
     counts: Counts
     qps: float
 
@@ -20,9 +18,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SearchTrace:
-    """Evaluations of one search, each configuration at most once.
+    """Evaluations of one search, each configuration once.
 
-    space: number of configurations. pruned: those known to be no better without an evaluation.
+    space: number of configurations. pruned: known to be no better.
     """
 
     method: str
@@ -37,14 +35,13 @@ class SearchTrace:
         return max(self.evaluations, key=lambda e: e.qps)
 
     def best_so_far(self) -> tuple[float, ...]:
-        """Highest queries/s after each evaluation."""
         out: list[float] = []
         for evaluation in self.evaluations:
             out.append(max(evaluation.qps, out[-1] if out else evaluation.qps))
         return tuple(out)
 
     def evaluations_until(self, qps: float) -> int | None:
-        """Evaluations made when one first held at least this rate; None: none did."""
+        """Evaluations until one held at least this rate; None: none did."""
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
 
     def as_json(self) -> dict[str, object]:

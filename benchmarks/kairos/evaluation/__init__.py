@@ -1,0 +1,1 @@
+"""Allowable throughput of configurations and schemes, and its limits."""

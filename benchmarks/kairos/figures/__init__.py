@@ -1,0 +1,1 @@
+"""The figures and tables, a module each: `measure`, `describe` and its plot."""

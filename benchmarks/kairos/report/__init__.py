@@ -1,0 +1,1 @@
+"""The kept measurements, their plots, and the page made from them."""

@@ -1,0 +1,158 @@
+"""docs/results/operator.md from kept measurements: a table for each size, one column for each operator."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.reporting import Json, Kept, table, verdict
+
+KEPT: Final = Kept("operator")
+SIZES: Final = ("full", "quick")
+
+_HEAD: Final = """# The operator, measured
+
+`make bench-operator` measures the full size and `make bench-operator FLAGS=--quick` a tenth of it; both write this
+page. The control plane is real: etcd, kube-apiserver, kube-controller-manager, our scheduler and extender. KWOK plays
+nodes and kubelets. Everything runs on the one machine that is named under each table.
+
+Half of the services ask for the most throughput under a budget, half for the least cost under a load; each has four
+instance types, and no two have the same budget or load. The installation is set up once: every service is Ready, every
+pod bound. Then each operator runs on it in turn:
+
+1. **Start.** From the start of the process until every service was looked at: until `/metrics` has
+   `hetserve_service_ready` for each.
+2. **Rest.** A minute in which nothing happens, after the last plan and the last write. Processor time and resident
+   memory are those of the operator's own process; its planner processes are counted apart. Requests are from the API
+   server's audit log.
+3. **Edits.** One service after the other gets another budget or load, while five bound pods a second come or go.
+   Measured is the time from the edit until the status covers it, which is the first write: the operator records a plan
+   before it follows it.
+4. **Burst.** Services are created at once, and deleted afterwards.
+"""
+
+Rounds = Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure of the table. value: of one round, None if the time limit came first. below: the goal."""
+
+    words: str
+    value: Callable[[Json], Any]
+    unit: str
+    below: float | None = None
+    goal_words: str = ""
+
+    def cell(self, rounds: Rounds) -> str:
+        """Median of the rounds, with least and most if there are several, and the verdict of the median."""
+        found = [self.value(one) for one in rounds]
+        if any(value is None for value in found):
+            missing = "not within the limit"
+            return f"{missing}, {verdict(False)}" if self.below is not None else missing
+        middle = statistics.median(found)
+        text = f"{figure(middle)} {self.unit}".strip()
+        if len(found) > 1:
+            text += f" ({figure(min(found))}-{figure(max(found))})"
+        return text if self.below is None else f"{text}, {verdict(middle < self.below)}"
+
+    @property
+    def goal(self) -> str:
+        return "" if self.below is None else f"< {self.below:g} {self.unit}"
+
+
+ROWS: Final = (
+    Row("start: until all services were looked at", lambda one: one["start"]["lookedAt"], "s", 60.0),
+    Row("start: until the last plan and write", lambda one: one["start"]["quiet"], "s"),
+    Row("start: plans", lambda one: one["start"].get("plans"), ""),
+    Row("rest: processors", lambda one: one["rest"]["cores"], "cores", 0.2),
+    Row("rest: resident memory", lambda one: one["rest"]["mib"], "MiB", 300.0),
+    Row("rest: processors of the planner processes", lambda one: one["rest"]["plannerCores"], "cores"),
+    Row("rest: memory of the planner processes", lambda one: one["rest"]["plannerMiB"], "MiB"),
+    Row("rest: requests", lambda one: one["rest"]["requestsPerSecond"], "/s"),
+    Row("rest: writes", lambda one: sum(one["rest"]["writes"].values()), ""),
+    Row("edit: until the first write, median", lambda one: middle_of(one["edits"]["seconds"]), "s", 2.0),
+    Row("edit: until the first write, worst", lambda one: worst_of(one["edits"]["seconds"]), "s"),
+    Row("edit: processors meanwhile", lambda one: one["edits"]["cores"], "cores"),
+    Row("edit: plans meanwhile", lambda one: one["edits"]["plans"], ""),
+    Row("burst: until all have a plan", lambda one: one["burst"]["planned"]["last"], "s", 30.0),
+    Row("burst: until all Deployments exist", lambda one: one["burst"]["deploymentsExist"], "s"),
+    Row("burst: until all are Ready", lambda one: one["burst"]["ready"]["last"], "s"),
+    Row("burst: writes per service, of the audit log", lambda one: one["burst"]["writesPerService"], ""),
+    Row("burst: dry runs per service", lambda one: one["burst"]["dryRunsPerService"], ""),
+    Row("burst: resident memory", lambda one: one["burst"]["mib"], "MiB"),
+)
+
+
+def middle_of(seconds: Sequence[float | None]) -> float | None:
+    """Median, where None is longer than every number; None if it is one of those."""
+    ordered = sorted(seconds, key=_or_endless)
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+def worst_of(seconds: Sequence[float | None]) -> float | None:
+    """The longest; None if a limit came first."""
+    return max(seconds, key=_or_endless, default=None)
+
+
+def figure(value: float) -> str:
+    """Three significant digits, whole numbers whole."""
+    return f"{value:.0f}" if value == round(value) or value >= 100 else f"{value:.3g}"
+
+
+def describe(size: str, data: Json) -> str:
+    """Markdown of one size: what is there, the table, what the set-up took, the operators measured."""
+    cases: Mapping[str, Json] = data["cases"]
+    objects = data["setUp"]["objects"]
+    lines = [
+        f"## {size.capitalize()} size\n",
+        f"{objects['services']:,} services, {objects['profiles']:,} profiles, {objects['nodes']:,} nodes, "
+        f"{objects['pods']:,} pods ({objects['foreignPods']:,} of other owners); "
+        f"{data['burst']:,} services in the burst.\n",
+    ]
+    head = ["figure", "goal" if size == "full" else "goal of the full size", *cases]
+    rows = [[row.words, row.goal, *(row.cell(case["rounds"]) for case in cases.values())] for row in ROWS]
+    lines.append(table(head, rows))
+    for name, case in cases.items():
+        written = _kinds(case["rounds"][-1]["burst"]["audited"], data["burst"])
+        lines.append(
+            f"- *{name}*: commit `{case['commit']}`, {case['when']}, {len(case['rounds'])} round(s). {written}"
+        )
+    took = sum(data["setUp"]["seconds"].values())
+    steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data["setUp"]["seconds"].items())
+    lines.append(f"\nSet-up of the last run: {took:.0f} s ({steps}).\n")
+    return "\n".join(lines)
+
+
+def keep(size: str, about: Json, data: Json) -> None:
+    """Keep a measurement; operators of other names that are kept already stay."""
+    found = KEPT.load(size)
+    known = found[1]["cases"] if found else {}
+    KEPT.save(size, about, data | {"cases": {**known, **data["cases"]}})
+
+
+def write_report() -> Path:
+    """Write the page from what is kept."""
+    texts = [_HEAD]
+    for size in SIZES:
+        found = KEPT.load(size)
+        if found is None:
+            texts.append(f"## {size.capitalize()} size\n\nNot measured yet.\n")
+        else:
+            about, data = found
+            texts += [describe(size, data), f"*`{about['command']}`; {about['machine']}.*\n"]
+    KEPT.page.write_text("\n".join(texts), encoding="utf-8")
+    return KEPT.page
+
+
+def _or_endless(seconds: float | None) -> float:
+    return float("inf") if seconds is None else seconds
+
+
+def _kinds(audited: Mapping[str, int], services: int) -> str:
+    """Writes of a burst by kind, per service."""
+    kinds = ", ".join(f"{kind} {figure(count / services)}" for kind, count in audited.items())
+    return f"Writes of the burst, per service: {kinds or 'none'}."

@@ -1,0 +1,1 @@
+"""The real control plane: schedulers under test, extenders and load."""

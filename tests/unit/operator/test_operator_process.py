@@ -1,0 +1,98 @@
+"""The operator's process: its probe port, and tasks that begin again after an error."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import kopf
+import pytest
+
+from hetserve.testing.scenes import rm2_scene
+from hetserve_operator.main import NOT_SYNCED, Operator
+from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.testing import STATUSES, path_of
+from hetserve_operator.workqueue import Key, WorkQueue
+from hetserve_shell.testing.apiserver import FakeApiServer
+from virtual_time import virtually
+
+
+def cluster() -> FakeApiServer:
+    api = FakeApiServer(statuses=STATUSES)
+    for raw in rm2_scene():
+        api.put(path_of(raw), raw)
+    return api
+
+
+async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def watch(*, ready_flag: asyncio.Event, **_: Any) -> None:
+        watching.set()
+        await begin.wait()
+        ready_flag.set()
+        await operator.stop.wait()
+
+    watching, begin = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(kopf, "operator", watch)
+    operator = Operator(OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None)
+    running = asyncio.create_task(operator.run())
+    async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
+        await watching.wait()
+        (where,) = [r.getMessage().removeprefix("probes on ") for r in caplog.records if "probes on" in r.getMessage()]
+        url = f"http://{where}"
+        ready = await client.get(f"{url}/readyz")
+        assert (ready.status_code, ready.text) == (503, f"{NOT_SYNCED}\n")
+        begin.set()
+        while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await client.get(f"{url}/healthz")).text == "ok\n"
+        assert "hetserve_operator_queue_length" in (await client.get(f"{url}/metrics")).text
+        operator.stop.set()
+        await running
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"{url}/healthz")
+
+
+@pytest.mark.parametrize("task", ["worker", "resync"])
+def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker: nobody else would take its place."""
+    failed: list[str] = []
+
+    def fail_once(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        def called(self: Any, *args: Any) -> Any:
+            if not failed:
+                failed.append(name)
+                raise MemoryError("a slip")
+            return method(self, *args)
+
+        monkeypatch.setattr(owner, name, called)
+
+    if task == "worker":
+        fail_once(WorkQueue, "get")
+    else:
+        fail_once(Operator, "_resync")
+
+    async def story() -> None:
+        operator = Operator(OperatorSettings(workers=1), cluster(), None)
+        operator.controller.reconcile = noted  # type: ignore[method-assign]
+        tasks = operator.start()
+        await asyncio.sleep(5.0)
+        assert failed
+        assert seen == {Key("default", "rm2")}
+        value = operator.metrics.registry.get_sample_value
+        assert value("hetserve_operator_task_failures_total", {"task": task}) == 1
+        for one in tasks:
+            one.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def noted(key: Key) -> None:
+        seen.add(key)
+
+    seen: set[Key] = set()
+    virtually(story())

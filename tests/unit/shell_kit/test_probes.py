@@ -1,0 +1,226 @@
+"""The probe port of a component: what it answers, and what a client can take of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pytest
+import pytest_asyncio
+
+from hetserve_shell.descriptors import OWN
+from hetserve_shell.http import probes, server
+from hetserve_shell.http.limits import Reply, Routes
+from hetserve_shell.http.listener import PortInUseError, listen
+from hetserve_shell.http.server import HttpServer
+from http_clients import Client, until
+
+LIMITS = replace(probes.LIMITS, connections=8, waiting=0.4, idle=0.6, unread=0.8, head=4096)
+BLOCKS = tuple(bytes([number]) * 300_000 for number in range(30))
+HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: "
+
+
+def get(path: str, method: str = "GET", *headers: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+@dataclass
+class Port:
+    """A probe port whose component says why it is not ready, and the clients of a test."""
+
+    server: HttpServer
+    number: int
+    not_ready: list[str] = field(default_factory=lambda: [""])
+    clients: list[Client] = field(default_factory=list)
+
+    async def connect(self, data: bytes = b"", limit: int = 1 << 26) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.number, limit=limit))
+        self.clients.append(client)
+        await client.send(data)
+        return client
+
+    async def ask(self, data: bytes) -> tuple[int, bytes, dict[str, str]]:
+        return await (await self.connect(data)).answer()
+
+
+@pytest_asyncio.fixture
+async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
+    monkeypatch.setattr(server, "TICK", 0.02)
+
+    async def metrics() -> bytes:
+        return b"up 1\n"
+
+    async def fail() -> Reply:
+        raise KeyError("a slip")
+
+    made: Port
+    routes: Routes = {b"/blocks": lambda _body: Reply(BLOCKS, "application/json"), b"/fail": lambda _body: fail()}
+    listener = listen("127.0.0.1", 0)
+    serving = probes.probe_server(metrics, lambda: made.not_ready[0], routes, LIMITS)
+    made = Port(serving, listener.getsockname()[1])
+    await serving.start(listener)
+    yield made
+    for client in made.clients:
+        client.writer.transport.abort()
+        with suppress(OSError):
+            await client.writer.wait_closed()
+    await serving.stop(1.0)
+
+
+async def ended(client: Client) -> None:
+    with suppress(ConnectionResetError):
+        await client.closed()
+
+
+async def test_a_component_is_healthy_and_says_why_it_is_not_ready(port: Port) -> None:
+    assert (await port.ask(get("/healthz")))[:2] == (200, b"ok\n")
+    assert (await port.ask(get("/readyz")))[:2] == (200, b"ok\n")
+    port.not_ready[0] = "caches are not synced"
+    status, body, headers = await port.ask(get("/readyz"))
+    assert (status, body) == (503, b"caches are not synced\n")
+    assert headers["content-type"] == "text/plain; charset=utf-8"
+    assert (await port.ask(get("/healthz")))[0] == 200
+
+
+async def test_metrics_are_in_the_format_of_prometheus(port: Port) -> None:
+    status, body, headers = await port.ask(get("/metrics?x=y"))
+    assert (status, body) == (200, b"up 1\n")
+    assert headers["content-type"].startswith("text/plain; version=")
+
+
+async def test_a_connection_is_kept_for_the_next_request_unless_the_client_closes_it(port: Port) -> None:
+    client = await port.connect()
+    for path in ("/readyz", "/metrics", "/blocks"):
+        await client.send(get(path))
+        assert (await client.answer())[0] == 200
+    await client.send(get("/metrics", "GET", "Connection: close"))
+    assert (await client.answer())[2]["connection"] == "close"
+    async with asyncio.timeout(LIMITS.idle / 2):
+        assert await client.closed() == b""
+
+
+async def test_requests_on_one_connection_are_answered_in_order(port: Port) -> None:
+    client = await port.connect(get("/blocks") + get("/healthz") + get("/metrics"))
+    assert [(await client.answer())[1] for _ in range(3)] == [b"".join(BLOCKS), b"ok\n", b"up 1\n"]
+
+
+async def test_head_gets_the_headers_alone(port: Port) -> None:
+    client = await port.connect(get("/metrics", "HEAD") + get("/blocks", "HEAD") + get("/healthz"))
+    heads = [await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 5.0) for _ in range(2)]
+    assert [b"200 OK" in head for head in heads] == [True, True]
+    assert b"Content-Length: %d\r\n" % sum(map(len, BLOCKS)) in heads[1]
+    assert (await client.answer())[:2] == (200, b"ok\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        (get("/nowhere"), 404, "/healthz, /readyz, /metrics, /blocks, /fail"),
+        (get("/metrics", "POST", "Content-Length: 0"), 405, "GET, HEAD"),
+        (get("/metrics", "DELETE"), 405, "GET, HEAD"),
+        (get("/metrics", "GET", "Content-Length: 70000"), 413, "larger"),
+        (get("/fail"), 500, "KeyError"),
+    ],
+)
+async def test_what_is_not_served_is_refused(port: Port, sent: bytes, status: int, words: str) -> None:
+    refused = await (await port.connect(sent)).refused()
+    assert refused[0] == status
+    assert words in refused[1]
+
+
+async def test_other_work_has_its_turn_between_two_blocks(port: Port) -> None:
+    small, turns = tuple(b"x" for _ in range(50)), [0]
+    seen = list[int]()
+
+    class Noted(tuple[bytes, ...]):
+        def __iter__(self) -> Iterator[bytes]:
+            for block in small:
+                seen.append(turns[0])
+                yield block
+
+    async def others() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns[0] += 1
+
+    port.server.routes = {b"/noted": lambda _body: Reply(Noted(small))}
+    task = asyncio.create_task(others())
+    assert (await port.ask(get("/noted")))[1] == b"x" * 50
+    task.cancel()
+    assert len(set(seen[-50:])) >= 49
+
+
+async def test_a_block_is_taken_when_the_client_has_read_the_one_before(port: Port) -> None:
+    taken = list[int]()
+
+    class Counted(tuple[bytes, ...]):
+        def __iter__(self) -> Iterator[bytes]:
+            for number, block in enumerate(BLOCKS):
+                taken.append(number)
+                yield block
+
+    port.server.routes = {b"/counted": lambda _body: Reply(Counted(BLOCKS))}
+    client = await port.connect(get("/counted"), limit=1 << 12)
+    await asyncio.sleep(0.2)
+    assert len(BLOCKS) < len(taken) < 2 * len(BLOCKS), "once for the length, once to be sent"
+    assert (await client.answer())[1] == b"".join(BLOCKS)
+
+
+async def test_a_client_that_does_not_read_a_long_answer_is_cut_off(port: Port) -> None:
+    await port.connect(get("/blocks"), limit=1 << 12)
+    await until(lambda: port.server.connections == 1)
+    await until(lambda: port.server.connections == 0)
+
+
+async def test_a_long_answer_ends_with_the_client(port: Port) -> None:
+    before = asyncio.all_tasks()
+    client = await port.connect(get("/blocks"), limit=1 << 12)
+    await until(lambda: any(one.worth[0] for one in port.server.admission))
+    client.writer.transport.abort()
+    await until(lambda: port.server.connections == 0 and asyncio.all_tasks() == before)
+    assert (await port.ask(get("/healthz")))[0] == 200
+
+
+async def test_a_long_answer_is_finished_before_the_server_stops(port: Port) -> None:
+    client = await port.connect(get("/blocks"), limit=1 << 12)
+    await until(lambda: any(one.worth[0] for one in port.server.admission))
+    stopping = asyncio.create_task(port.server.stop(5.0))
+    assert (await client.answer())[1] == b"".join(BLOCKS)
+    await stopping
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, get("/healthz") + HALF], ids=["nothing", "half", "half of a second"])
+async def test_a_client_that_stops_is_not_waited_for(port: Port, sent: bytes) -> None:
+    await ended(await port.connect(sent))
+
+
+async def test_half_requests_shut_nobody_out(port: Port, caplog: pytest.LogCaptureFixture) -> None:
+    flood = [await port.connect(HALF) for _ in range(3 * LIMITS.connections)]
+    assert (await port.ask(get("/healthz")))[:2] == (200, b"ok\n")
+    for client in flood[: LIMITS.connections]:
+        await ended(client)  # the oldest are those that went
+    await until(lambda: "probes: more than 8 connections" in caplog.text)
+
+
+async def test_a_kept_connection_is_answered_again_and_outlives_half_requests(port: Port) -> None:
+    kept = await port.connect(get("/healthz"))
+    assert (await kept.answer())[0] == 200
+    for _ in range(3 * LIMITS.connections):
+        await port.connect(HALF)
+    await kept.send(get("/healthz"))
+    assert (await kept.answer())[0] == 200
+
+
+def test_a_port_in_use_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=rf"cannot listen on 127\.0\.0\.1:{number}: Address already in use"):
+            listen("127.0.0.1", number)
+
+
+def test_fewer_connections_wait_to_be_accepted_than_a_component_has_descriptors_for() -> None:
+    """asyncio accepts all of them in one turn, before one is closed for another."""
+    assert probes.LIMITS.backlog < OWN
