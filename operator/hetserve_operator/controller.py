@@ -118,6 +118,7 @@ class Controller:
             request = await self._step(key, world, permit)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
+                self._observer.settled(key, request.interest)
                 waits = (request.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
                 return min((wait for wait in waits if wait is not None), default=None)
             if _same(request, done):
@@ -237,6 +238,7 @@ class Controller:
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
         self._plans.forget(key)
+        self._observer.forget(key)
         self._metrics.forget(key)
 
 

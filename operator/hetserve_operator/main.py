@@ -41,7 +41,9 @@ from hetserve_shell.tasks.supervisor import supervise
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
-"""Seconds for which changes of capacity are gathered; every bound pod affects all services."""
+"""Seconds for which changes of the cluster are gathered; a bound pod may affect many services."""
+SAFETY_LOOKS: Final = 10
+"""Each service is looked at at least once in this many resync intervals."""
 SYNC_RETRY: Final = 1.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 NOT_SYNCED: Final = "caches are not synced"
@@ -108,12 +110,12 @@ class Operator:
         self.metrics = OperatorMetrics()
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.feed = EventHandlers(self.cache, self._add, self._add_all, self.queue.renew)
         self.synced = asyncio.Event()
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
         self.observer = Observer(api, self.cache, settings.planning, now)
+        self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.book = PlanBook(self.clock, self.queue.add)
         self.planners = PlanningPool(
             self.book,
@@ -167,7 +169,11 @@ class Operator:
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
-        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [("resync", self._resync), ("leadership", self._lead)]
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("resync", self._resync),
+            ("looks", self._look_again),
+            ("leadership", self._lead),
+        ]
         loops += [("worker", self.workers.work)] * self.settings.workers
         loops += [("planner", loop) for loop in self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
@@ -187,7 +193,7 @@ class Operator:
         """Queues every service; the number of workers limits the load. resumed: nobody else has led since we did."""
         if not resumed:
             self.controller.forget_all()
-        for key in sorted(self.cache.services):
+        for key in sorted(self.cache.keys()):
             self.queue.renew(key)
             self._add(key)
 
@@ -207,27 +213,34 @@ class Operator:
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
 
-    def _add_all(self, namespace: str | None) -> None:
-        for key in self.cache.services:
-            if namespace is None or key.namespace == namespace:
-                self.queue.add(key, CAPACITY_DELAY)
+    def _add_later(self, key: Key) -> None:
+        self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Lists at once and then periodically, since a watch may lose events."""
+        """Lists once; then checks periodically whether the watches have lost deletions."""
         while True:
             try:
-                await self.observer.relist()
+                await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
                 expected = isinstance(error, ApiStatusError | ApiUnreachableError)
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
-            # A service deleted in a gap of the watch gets no event; a look removes its memory.
-            for key in sorted({*self.cache.services, *self.controller.remembered}):
-                self._add(key)
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
+
+    async def _look_again(self) -> None:
+        """Queues every service once per period, one after the other, in case that an event was lost."""
+        await self.synced.wait()
+        while True:
+            # A service that went without an event is only remembered; a look removes its memory.
+            keys = sorted({*self.cache.keys(), *self.controller.remembered})
+            for key in keys:
+                await asyncio.sleep(SAFETY_LOOKS * self.settings.resync / len(keys))
+                self._add(key)
+            if not keys:
+                await asyncio.sleep(self.settings.resync)
 
     def _login(self, **kwargs: Any) -> kopf.ConnectionInfo | None:
         if self.kubeconfig is None:

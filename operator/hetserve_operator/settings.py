@@ -22,9 +22,10 @@ class LeaderElectionOptions(ElectionSettings):
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
-    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
-    full lists. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan;
-    problems that take long have one more. planner_deadline: for one plan.
+    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: how often the
+    objects of each kind are counted; each service is looked at once in ten intervals. launch_weight: HetSev's lambda,
+    per second of launch time. planner_processes: processes that plan; problems that take long have one more.
+    planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

@@ -52,7 +52,8 @@ class SimulatedOperator:
         """Starts a new operator process, with empty memory and cache. plans: None: those of before."""
         self._plans = self._plans if plans is None else plans
         api = self.connection()
-        self.observer = Observer(api, Cache(), PlanSettings(), self._now)
+        self.cache = Cache()
+        self.observer = Observer(api, self.cache, PlanSettings(), self._now)
         writer = Writer(api, "simulated", self._now)
         self.leadership = Leadership()
         self.controller = Controller(

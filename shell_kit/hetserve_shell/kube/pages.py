@@ -68,3 +68,16 @@ class Pages:
         items = list(content.get("items") or [])
         self.limit = next_page(self.limit, len(items), len(answer.body), PAGE_BYTES)
         return items, content.get("metadata") or {}
+
+
+async def count(api: ApiServer, path: str) -> int | None:
+    """Number of objects of a whole collection, read with one of them; None if the server does not say.
+
+    Raises ApiStatusError, ApiUnreachableError.
+    """
+    content = (await api.request("GET", path, query={"limit": "1"}, timeout=_TIMEOUT)).content()
+    metadata = content.get("metadata") or {}
+    remaining = metadata.get("remainingItemCount")
+    if remaining is None and metadata.get("continue"):
+        return None
+    return len(content.get("items") or []) + int(remaining or 0)

@@ -170,9 +170,11 @@ class FakeApiServer:
         found = [raw for raw in self.listing(path) if _selected(raw, labels) and _has_fields(raw, fields)]
         first = int(query.get("continue", 0))
         end = first + int(query.get("limit", len(found) or 1))
-        metadata = {"resourceVersion": str(self.revision)}
+        metadata: Json = {"resourceVersion": str(self.revision)}
         if end < len(found):
             metadata["continue"] = str(end)
+            if not labels and not fields:
+                metadata["remainingItemCount"] = len(found) - end
         return {"metadata": metadata, "items": found[first:end]}
 
     def listing(self, path: str) -> list[Json]:

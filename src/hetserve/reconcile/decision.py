@@ -21,10 +21,9 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import build_problem
-from hetserve.planning.offers import Offer, Offers, Unplannable, resolve_offers
+from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -53,9 +52,9 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force. fresh: it is not recorded yet. follow: whether Deployments are brought to it; False if
-    the inputs cannot be planned, so that what runs stays. waits: there is no plan to follow until the planner answers,
-    so there is nothing to do or to say.
+    record: the plan in force. fresh: it is not recorded yet. ideal: it is the plan for an empty cluster. follow:
+    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: there is no
+    plan to follow until the planner answers, so there is nothing to do or to say.
     """
 
     planned: Finding
@@ -63,6 +62,7 @@ class PlanDecision:
     profiles: Finding
     record: PlanRecord | None = None
     fresh: bool = False
+    ideal: bool = False
     follow: bool = False
     waits: bool = False
     service: InferenceService | None = None
@@ -92,7 +92,8 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
     declared = build_problem(service, world.types, world.profiles, None, world.settings)
-    facts = cluster_facts(service.spec.model.name, offers.usable, world.nodes, world.pods, world.other_pods)
+    place = (namespace_of(service), service.metadata.name)
+    facts = world.capacity.facts(place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
@@ -137,7 +138,7 @@ def _choose(case: _Case, planner: Planner) -> PlanDecision:
         if isinstance(ideal, PlanPending):
             return _pending(case, standing)
         if isinstance(ideal, Plan) and _is_ideal(followed, ideal):
-            return _planned(case.service, case.offers, followed)
+            return _planned(case.service, case.offers, followed, ideal=True)
     answer = planner(PlanQuestion(case.problem, case.declared, needed=followed is None))
     if isinstance(answer, PlanPending):
         return _pending(case, standing)
@@ -225,13 +226,16 @@ def _nonzero(counts: Counts) -> dict[str, int]:
     return {name: n for name, n in counts if n > 0}
 
 
-def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> PlanDecision:
+def _planned(
+    service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False, ideal: bool = False
+) -> PlanDecision:
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         record,
         fresh=fresh,
+        ideal=ideal,
         follow=True,
         service=service,
         offers=_by_name(offers),

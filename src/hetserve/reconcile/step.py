@@ -10,6 +10,7 @@ from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
 from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
 from hetserve.reconcile.fence import fence_first
+from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
@@ -28,11 +29,11 @@ def step(world: World, planner: Planner) -> Request | Settled:
     """
     raw = world.service
     if raw is None or is_deleting(raw):
-        return Settled()
+        return Settled(interest=NO_INTEREST)
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
     if decision.waits:
-        return Settled()
+        return Settled(interest=WAITS)
     held = holdings(world, decision, uid)
     targets, template = _targets(decision, held)
     work = NextWrite()
@@ -53,7 +54,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
         return _write(raw, status, why, intent=decision.fresh)
-    return Settled(work.wake_after)
+    return Settled(work.wake_after, interest_of(decision, world))
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:

@@ -15,8 +15,9 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve.reconcile.capacity import Capacity
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.observed import Broken, NodeFact, PodFact
+from hetserve.reconcile.observed import Broken, PodFact
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]
@@ -47,9 +48,9 @@ class World:
     """Everything that one step reads.
 
     service: as stored, or None if it is gone.
-    types, profiles: readable ones; broken: unreadable ones.
-    deployments, pods: of this service, read live. strangers: stranger pods with its label.
-    nodes, other_pods: reduced facts of the cluster; other_pods include strangers, not the service's own pods.
+    types: all readable ones; profiles: readable ones of its namespace and model, at least; broken: unreadable ones.
+    deployments, pods: of this service, read live. foreign_pods: stranger pods with its label.
+    capacity: nodes and pods of the cluster; a step only asks it.
     rendered: results of dry runs, by digest.
     refused: the API server's messages by request key, for requests that are not retried yet.
     held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
@@ -66,8 +67,7 @@ class World:
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
     foreign_pods: tuple[PodFact, ...] = ()
-    nodes: tuple[NodeFact, ...] = ()
-    other_pods: tuple[PodFact, ...] = ()
+    capacity: Capacity = field(default_factory=Capacity)
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
@@ -219,7 +219,19 @@ Request = Render | Create | Change | Fence | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
+class Interest:
+    """What of the cluster may change the next decision about a service, beside its own objects. None: all types.
+
+    room: types whose free room counts. types: types that it reads, beside those that it may use.
+    """
+
+    room: frozenset[str] | None = None
+    types: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """Nothing to do now. wake_after: seconds until a held repair may be made, or None."""
 
     wake_after: float | None = None
+    interest: Interest = Interest()
