@@ -18,13 +18,13 @@ from hetserve.reconcile import (
     Change,
     Create,
     Delete,
-    Fence,
     Render,
     Rendered,
     Replace,
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
     announcements,
     failure_status,
@@ -33,7 +33,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
-from hetserve_operator.leadership import Leadership, NotLeadingError, Permit
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -64,7 +64,7 @@ class Controller:
         clock: Callable[[], float],
         planner: Callable[[Problem], Plan] = plan,
         *,
-        leadership: Leadership,
+        leadership: OperatorLeadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
@@ -180,7 +180,7 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
-        if isinstance(request, Create | Fence):
+        if isinstance(request, Create | WriteFence):
             memory.fence.clear(str(answer["metadata"]["uid"]))
 
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
@@ -201,7 +201,7 @@ class Controller:
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
             memory.keep_refused(request.key, ApiRefusal(message), self._clock())
-            if isinstance(request, Fence):
+            if isinstance(request, WriteFence):
                 memory.fence.refuse(request.uid, self._clock())
         return True
 

@@ -12,7 +12,7 @@ from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
-class LeaderElectionOptions(ElectionSettings):
+class OperatorElection(ElectionSettings):
     """One of several replicas writes."""
 
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
@@ -33,7 +33,7 @@ class OperatorSettings(SettingsModel):
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
     workers: int = Field(default=4, ge=1, le=64)
-    leader_election: LeaderElectionOptions = LeaderElectionOptions()
+    leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:

@@ -39,7 +39,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: the stamp of a term is written twice",
         "hetserve_operator.leadership",
-        "Leadership.new_stamp",
+        "OperatorLeadership.new_stamp",
         Replace("next(self._stamps)", "0"),
         FENCE,
         "test_a_stamp_is_never_drawn_twice",
@@ -47,7 +47,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a write of an earlier term is sent",
         "hetserve_operator.leadership",
-        "Leadership.refusal",
+        "OperatorLeadership.refusal",
         always("term is not None and self.term() == term"),
         FENCE,
         "test_a_process_that_is_ending_sends_no_further_write",

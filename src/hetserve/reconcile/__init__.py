@@ -7,7 +7,6 @@ from hetserve.reconcile.world import (
     Change,
     Create,
     Delete,
-    Fence,
     Fenced,
     HandOver,
     Render,
@@ -16,6 +15,7 @@ from hetserve.reconcile.world import (
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
 )
 
@@ -25,7 +25,6 @@ __all__ = [
     "Change",
     "Create",
     "Delete",
-    "Fence",
     "Fenced",
     "HandOver",
     "Render",
@@ -34,6 +33,7 @@ __all__ = [
     "Request",
     "Settled",
     "World",
+    "WriteFence",
     "WriteStatus",
     "announcements",
     "failure_status",

@@ -10,7 +10,7 @@ import pytest
 from hetserve.api import names
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.fence import LANDED_BY
-from hetserve_operator.leadership import Leadership, NotLeadingError
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
@@ -210,6 +210,6 @@ async def test_a_process_that_is_ending_sends_no_further_write() -> None:
 
 
 def test_a_stamp_is_never_drawn_twice() -> None:
-    processes = [Leadership(), Leadership()]
+    processes = [OperatorLeadership(), OperatorLeadership()]
     drawn = [process.new_stamp() for process in processes for _ in range(50)]
     assert len(set(drawn)) == len(drawn)

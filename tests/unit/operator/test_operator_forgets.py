@@ -16,7 +16,7 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
+from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
@@ -53,9 +53,7 @@ class Running:
     async def __aenter__(self) -> Running:
         asyncio.get_running_loop().set_default_executor(InPlace())
         self.cluster = Cluster()
-        self.operator = Operator(
-            OperatorSettings(leader_election=LeaderElectionOptions(enabled=False)), self.cluster, None
-        )
+        self.operator = Operator(OperatorSettings(leader_election=OperatorElection(enabled=False)), self.cluster, None)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self
