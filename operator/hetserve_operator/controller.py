@@ -140,18 +140,15 @@ class Controller:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
-            answer = await self._writer.perform(request, permit)
+            answer = await self._send(request, memory, permit)
         except NameTakenError as error:
             memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
-            if error.status >= 500 and not is_of_the_content(error.status, error.message):
-                self._may_still_land(request, memory)
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
-            self._may_still_land(request, memory)
             if self._is_told(request, error, memory):
                 return True
             raise
@@ -163,10 +160,14 @@ class Controller:
             await self._announce([request.news], world)
         return True
 
-    def _may_still_land(self, request: Request, memory: Memory) -> None:
-        """Notes that the outcome of a request is unknown; a creation is without replicas, a status is only a record."""
-        if isinstance(request, Change):
-            memory.fence.lapse()
+    async def _send(self, request: Request, memory: Memory, permit: Permit) -> RawObject:
+        """Sends a request; a change of unknown outcome may still land, so the next one fences again."""
+        try:
+            return await self._writer.perform(request, permit)
+        except Exception as error:
+            if isinstance(request, Change) and not _is_known(error):
+                memory.fence.lapse()
+            raise
 
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
         """Remembers what later steps need of a performed request."""
@@ -238,6 +239,13 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
+
+
+def _is_known(error: Exception) -> bool:
+    """Whether a request that failed has certainly changed nothing and never will."""
+    if isinstance(error, ApiStatusError):
+        return error.status < 500 or is_of_the_content(error.status, error.message)
+    return isinstance(error, NotLeadingError)
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -31,7 +31,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a change without an answer is not fenced",
         CONTROLLER,
-        "Controller._may_still_land",
+        "Controller._send",
         DropStatement("memory.fence.lapse()"),
         LAWS,
         "test_a_growth_without_an_answer_is_refused_once_its_sender_has_changed_anything_else",
