@@ -17,11 +17,11 @@ from hetserve.reconcile import (
     Apply,
     Create,
     Delete,
-    Fence,
     HandOver,
     Render,
     Replace,
     Request,
+    WriteFence,
     WriteStatus,
 )
 from hetserve.reconcile.api_messages import is_of_the_content
@@ -88,7 +88,7 @@ class Writer:
                 answer = await self._hand_over(request, permit)
             case Delete():
                 answer = await self._delete(request, permit)
-            case Fence():
+            case WriteFence():
                 answer = await self._fence(request, permit)
             case WriteStatus():
                 answer = await self._write_status(request, permit)
@@ -217,7 +217,7 @@ class Writer:
         }
         return await self._send(permit, "DELETE", deployments_path(request.namespace, request.name), body)
 
-    async def _fence(self, request: Fence, permit: Permit) -> RawObject:
+    async def _fence(self, request: WriteFence, permit: Permit) -> RawObject:
         body = {"metadata": {"uid": request.uid, "labels": {names.LABEL_FENCE: request.stamp}}}
         path = deployments_path(request.namespace, request.name)
         return await self._send(permit, "PATCH", path, body, MERGE_PATCH, fieldManager=names.FENCE_MANAGER)

@@ -14,7 +14,6 @@ from hetserve.reconcile import (
     Change,
     Create,
     Delete,
-    Fence,
     Planner,
     Render,
     Rendered,
@@ -22,6 +21,7 @@ from hetserve.reconcile import (
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
     announcements,
     failure_status,
@@ -30,7 +30,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
-from hetserve_operator.leadership import Leadership, NotLeadingError, Permit
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -78,7 +78,7 @@ class Controller:
         clock: Callable[[], float],
         plans: Plans,
         *,
-        leadership: Leadership,
+        leadership: OperatorLeadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
@@ -147,18 +147,15 @@ class Controller:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
-            answer = await self._writer.perform(request, permit)
+            answer = await self._send(request, memory, permit)
         except NameTakenError as error:
             memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
-            if error.status >= 500 and not is_of_the_content(error.status, error.message):
-                self._may_still_land(request, memory)
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
-            self._may_still_land(request, memory)
             if self._is_told(request, error, memory):
                 return True
             raise
@@ -170,10 +167,14 @@ class Controller:
             await self._announce([request.news], world)
         return True
 
-    def _may_still_land(self, request: Request, memory: Memory) -> None:
-        """Notes that the outcome of a request is unknown; a creation is without replicas, a status is only a record."""
-        if isinstance(request, Change):
-            memory.fence.lapse()
+    async def _send(self, request: Request, memory: Memory, permit: Permit) -> RawObject:
+        """Sends a request; a change of unknown outcome may still land, so the next one fences again."""
+        try:
+            return await self._writer.perform(request, permit)
+        except Exception as error:
+            if isinstance(request, Change) and not _is_known(error):
+                memory.fence.lapse()
+            raise
 
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
         """Remembers what later steps need of a performed request."""
@@ -187,7 +188,7 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
-        if isinstance(request, Create | Fence):
+        if isinstance(request, Create | WriteFence):
             memory.fence.clear(str(answer["metadata"]["uid"]))
 
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
@@ -208,7 +209,7 @@ class Controller:
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
             memory.keep_refused(request.key, ApiRefusal(message), self._clock())
-            if isinstance(request, Fence):
+            if isinstance(request, WriteFence):
                 memory.fence.refuse(request.uid, self._clock())
         return True
 
@@ -247,6 +248,13 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
+
+
+def _is_known(error: Exception) -> bool:
+    """Whether a request that failed has certainly changed nothing and never will."""
+    if isinstance(error, ApiStatusError):
+        return error.status < 500 or is_of_the_content(error.status, error.message)
+    return isinstance(error, NotLeadingError)
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -24,7 +24,7 @@ class NotLeadingError(Exception):
     """A write was not sent, since the term in which it was decided is over; the next leader looks again."""
 
 
-class Leadership:
+class OperatorLeadership:
     """The terms of one process.
 
     elector: None if there is no election, so that this process always leads. secret: as of `stamp_of`.

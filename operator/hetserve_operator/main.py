@@ -20,7 +20,7 @@ from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller
 from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
-from hetserve_operator.leadership import Leadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.plan_book import PlanBook
@@ -125,7 +125,7 @@ class Operator:
             start=start_planning,
         )
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
-        self.leadership = Leadership(self.elector)
+        self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api, socket.gethostname(), now)
         self.controller = Controller(
             self.observer, self.writer, self.metrics, self.clock, self.book, leadership=self.leadership

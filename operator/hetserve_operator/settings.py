@@ -12,7 +12,7 @@ from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
-class LeaderElectionOptions(ElectionSettings):
+class OperatorElection(ElectionSettings):
     """One of several replicas writes."""
 
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
@@ -37,7 +37,7 @@ class OperatorSettings(SettingsModel):
     workers: int = Field(default=4, ge=1, le=64)
     planner_processes: int = Field(default=2, ge=1, le=64)
     planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
-    leader_election: LeaderElectionOptions = LeaderElectionOptions()
+    leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.leadership import Leadership, NotLeadingError
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.kube.client import ApiStatusError
@@ -19,7 +19,7 @@ class Workers:
     """What all workers share."""
 
     def __init__(
-        self, queue: WorkQueue, controller: Controller, leadership: Leadership, metrics: OperatorMetrics
+        self, queue: WorkQueue, controller: Controller, leadership: OperatorLeadership, metrics: OperatorMetrics
     ) -> None:
         self._queue = queue
         self._controller = controller

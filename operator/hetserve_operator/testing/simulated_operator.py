@@ -15,7 +15,7 @@ from hetserve.planning.problem import Problem
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
 from hetserve_operator.controller import Controller, Plans, StuckError
-from hetserve_operator.leadership import Leadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.testing.controllers import Controllers
@@ -55,7 +55,7 @@ class SimulatedOperator:
         self.cache = Cache()
         self.observer = Observer(api, self.cache, PlanSettings(), self._now)
         writer = Writer(api, "simulated", self._now)
-        self.leadership = Leadership()
+        self.leadership = OperatorLeadership()
         self.controller = Controller(
             self.observer, writer, self.metrics, lambda: self.clock, self._plans, leadership=self.leadership
         )

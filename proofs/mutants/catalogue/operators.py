@@ -31,7 +31,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a change without an answer is not fenced",
         CONTROLLER,
-        "Controller._may_still_land",
+        "Controller._send",
         DropStatement("memory.fence.lapse()"),
         LAWS,
         "test_a_growth_without_an_answer_is_refused_once_its_sender_has_changed_anything_else",
@@ -39,7 +39,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: the stamp of a term is written twice",
         "hetserve_operator.leadership",
-        "Leadership.new_stamp",
+        "OperatorLeadership.new_stamp",
         Replace("next(self._stamps)", "0"),
         FENCE,
         "test_a_stamp_is_never_drawn_twice",
@@ -47,7 +47,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a write of an earlier term is sent",
         "hetserve_operator.leadership",
-        "Leadership.refusal",
+        "OperatorLeadership.refusal",
         always("term is not None and self.term() == term"),
         FENCE,
         "test_a_process_that_is_ending_sends_no_further_write",

@@ -8,7 +8,6 @@ from hetserve.reconcile.world import (
     Change,
     Create,
     Delete,
-    Fence,
     Fenced,
     HandOver,
     Interest,
@@ -18,6 +17,7 @@ from hetserve.reconcile.world import (
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
 )
 
@@ -27,7 +27,6 @@ __all__ = [
     "Change",
     "Create",
     "Delete",
-    "Fence",
     "Fenced",
     "HandOver",
     "Interest",
@@ -42,6 +41,7 @@ __all__ = [
     "Request",
     "Settled",
     "World",
+    "WriteFence",
     "WriteStatus",
     "announcements",
     "failure_status",

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hetserve.reconcile.diff import NextWrite
 from hetserve.reconcile.ownership import belongs, is_deleting, is_predecessors
-from hetserve.reconcile.world import Change, Fence, RawObject, World
+from hetserve.reconcile.world import Change, RawObject, World, WriteFence
 
 
 def fence_first(world: World, work: NextWrite, service_uid: str) -> NextWrite:
@@ -28,7 +28,7 @@ def fence_first(world: World, work: NextWrite, service_uid: str) -> NextWrite:
     return replace(work, request=request, refusals=(*work.refusals, *refused))
 
 
-def missing_fences(world: World, service_uid: str) -> list[Fence]:
+def missing_fences(world: World, service_uid: str) -> list[WriteFence]:
     """Fences of all Deployments that an earlier leader may have changed for this service, or one of its name."""
     if world.fence is None or world.service is None:
         return []
@@ -42,7 +42,7 @@ def missing_fences(world: World, service_uid: str) -> list[Fence]:
     ]
 
 
-def _fence(found: RawObject, stamp: str) -> Fence:
+def _fence(found: RawObject, stamp: str) -> WriteFence:
     meta = found["metadata"]
     why = f"no request from before may change {meta['name']}"
-    return Fence(str(meta["namespace"]), str(meta["name"]), str(meta["uid"]), stamp, why)
+    return WriteFence(str(meta["namespace"]), str(meta["name"]), str(meta["uid"]), stamp, why)

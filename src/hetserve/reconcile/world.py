@@ -175,7 +175,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class WriteFence:
     """Patch of only a Deployment's fence label, which moves the resourceVersion that earlier requests name.
 
     Without a resourceVersion of its own: it decides nothing and must not lose to an update of the status.
@@ -215,7 +215,7 @@ class WriteStatus:
 
 Change = Apply | Replace | HandOver | Delete
 """Requests that change a Deployment that exists."""
-Request = Render | Create | Change | Fence | WriteStatus
+Request = Render | Create | Change | WriteFence | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.main import SAFETY_LOOKS, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.observe import RECOUNT_PAUSE
-from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
+from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
@@ -62,7 +62,7 @@ class Running:
 
     async def __aenter__(self) -> Running:
         self.cluster = Cluster()
-        settings = OperatorSettings(leader_election=LeaderElectionOptions(enabled=False))
+        settings = OperatorSettings(leader_election=OperatorElection(enabled=False))
         self.operator = Operator(settings, self.cluster, None, start_planning=PlanningInLoop.start)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)

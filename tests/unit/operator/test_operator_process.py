@@ -11,13 +11,13 @@ import pytest
 
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import NOT_SYNCED, Operator
-from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
+from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.testing.apiserver import FakeApiServer
 from virtual_time import virtually
 
-ALONE = LeaderElectionOptions(enabled=False)
+ALONE = OperatorElection(enabled=False)
 
 
 def cluster() -> FakeApiServer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
-from hetserve_operator.settings import LeaderElectionOptions, OperatorSettings
+from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
 from hetserve_operator.workqueue import Key
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -54,7 +54,7 @@ class Pair:
             await self.kill(name)
 
     def _operator(self, name: str) -> Operator:
-        settings = OperatorSettings(leader_election=LeaderElectionOptions(identity=name))
+        settings = OperatorSettings(leader_election=OperatorElection(identity=name))
         loop = asyncio.get_running_loop()
         return Operator(settings, self.lines[name], None, start_planning=PlanningInLoop.start, lease_clock=loop.time)
 
