@@ -16,7 +16,7 @@ from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_poli
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.interface import DispatchDecision
-from hetserve.dispatch.kernel import AnswerArrays, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
 from hetserve.simulation.run import run_trace
@@ -126,101 +126,59 @@ def test_matching_fewer_queries_than_instances_leaves_no_stale_answer() -> None:
 
 @njit
 def _twice_the_same(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
-    answer.pairs[:2] = 0
+    arguments.answer.pairs[:2] = 0
     return 2, 0, math.inf
 
 
 @njit
 def _beyond_the_queue(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
-    answer.pairs[0, 0], answer.pairs[0, 1] = queue.sizes.shape[0], 0
+    arguments.answer.pairs[0, 0], arguments.answer.pairs[0, 1] = queue.sizes.shape[0], 0
     return 1, 0, math.inf
 
 
 @njit
 def _to_nobody(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
-    answer.pairs[0, 0], answer.pairs[0, 1] = 0, -1
+    arguments.answer.pairs[0, 0], arguments.answer.pairs[0, 1] = 0, -1
     return 1, 0, math.inf
 
 
 @njit
 def _to_the_last(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
-    answer.pairs[0, 0], answer.pairs[0, 1] = 0, workers.types.shape[0] - 1
+    arguments.answer.pairs[0, 0], arguments.answer.pairs[0, 1] = 0, workers.types.shape[0] - 1
     return 1, 0, math.inf
 
 
 @njit
 def _drop_all(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
-    answer.drops[0] = 0
+    arguments.answer.drops[0] = 0
     return 0, 1, math.inf
 
 
 @njit
 def _insomniac(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
     return 0, 0, now + 1e-3
 
 
 @njit
 def _patient(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
+    now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments
 ) -> tuple[int, int, float]:
     """Serves the head half a second after it came, and relies on being woken for it."""
     if now < queue.arrivals[0] + 0.5:
         return 0, 0, queue.arrivals[0] + 0.5
-    answer.pairs[0] = 0
+    arguments.answer.pairs[0] = 0
     return 1, 0, math.inf
 
 

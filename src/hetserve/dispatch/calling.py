@@ -15,6 +15,7 @@ from hetserve.dispatch.kernel import (
     Floats,
     Integers,
     Kernel,
+    KernelArguments,
     ModelArrays,
     QueueArrays,
     Scratch,
@@ -47,10 +48,12 @@ def _flat(
         now,
         QueueArrays(sizes, arrivals, deadlines),
         WorkerArrays(types, busy, free_at),
-        ModelArrays(mean, safe, coefficients, largest, slo),
-        parameters,
-        Scratch(floats, integers),
-        AnswerArrays(pairs, drops),
+        KernelArguments(
+            ModelArrays(mean, safe, coefficients, largest, slo),
+            parameters,
+            Scratch(floats, integers),
+            AnswerArrays(pairs, drops),
+        ),
     )
 
 

@@ -10,20 +10,13 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
-from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import KernelArguments, QueueArrays, WorkerArrays
 
 
 @njit_inner
-def decide(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,  # noqa: ARG001
-    answer: AnswerArrays,
-) -> tuple[int, int, float]:
+def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments) -> tuple[int, int, float]:
     """Binds the oldest query to an instance; parameters: least wait (1) or not (0)."""
+    model, parameters, answer = arguments.model, arguments.parameters, arguments.answer
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size, deadline = queue.sizes[0], queue.deadlines[0]

@@ -9,7 +9,7 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
-from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import KernelArguments, QueueArrays, WorkerArrays
 
 
 @njit_inner
@@ -17,11 +17,9 @@ def decide(
     now: float,  # noqa: ARG001
     queue: QueueArrays,
     workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,  # noqa: ARG001
-    scratch: Scratch,  # noqa: ARG001
-    answer: AnswerArrays,
+    arguments: KernelArguments,
 ) -> tuple[int, int, float]:
+    model, answer = arguments.model, arguments.answer
     if queue.sizes.shape[0] == 0:
         return 0, 0, math.inf
     size = queue.sizes[0]

@@ -29,21 +29,14 @@ from hetserve.dispatch.hetserve_plan import (
 )
 from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import AnswerArrays, Floats, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 _MOST_TYPES = 256
 
 
 @njit_inner
-def decide(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
-) -> tuple[int, int, float]:
+def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments) -> tuple[int, int, float]:
+    model, parameters, scratch, answer = arguments.model, arguments.parameters, arguments.scratch, arguments.answer
     n, types = workers.types.shape[0], model.largest.shape[0]
     if queue.sizes.shape[0] == 0 or workers.busy.all():
         return 0, 0, math.inf

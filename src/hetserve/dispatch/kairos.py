@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
-from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import Floats, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 XI: Final = 0.98
 PENALTY: Final = 10.0
@@ -24,19 +24,12 @@ UNSERVABLE: Final = 1e3
 
 
 @njit_inner
-def decide(
-    now: float,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,
-    answer: AnswerArrays,
-) -> tuple[int, int, float]:
+def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments) -> tuple[int, int, float]:
     """Matches the first `window` x n queries with the n instances and sends the pairs whose instance is idle.
 
     The solver's rows are the smaller side, the queries if equal. Ties go to the first matching that it finds.
     """
+    model, parameters, scratch, answer = arguments.model, arguments.parameters, arguments.scratch, arguments.answer
     n = workers.types.shape[0]
     m = min(queue.sizes.shape[0], int(parameters[2] * n))
     if m == 0 or workers.busy.all():

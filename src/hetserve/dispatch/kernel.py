@@ -1,6 +1,6 @@
 """Arrays and signature of compiled policies.
 
-`decide(now, queue, workers, model, parameters, scratch, answer) -> (dispatched, dropped, wake_at)` writes rows (queue
+`decide(now, queue, workers, arguments) -> (dispatched, dropped, wake_at)` writes rows (queue
 position, worker) to answer.pairs[:dispatched] and positions to answer.drops[:dropped], each position once. A policy
 with more to write is called again. Kernels allocate nothing.
 """
@@ -60,7 +60,13 @@ class AnswerArrays(NamedTuple):
     drops: Integers
 
 
-Kernel = Callable[
-    [float, QueueArrays, WorkerArrays, ModelArrays, Floats, Scratch, AnswerArrays],
-    tuple[int, int, float],
-]
+class KernelArguments(NamedTuple):
+    """What a kernel reads besides queue and workers, and its output."""
+
+    model: ModelArrays
+    parameters: Floats
+    scratch: Scratch
+    answer: AnswerArrays
+
+
+Kernel = Callable[[float, QueueArrays, WorkerArrays, KernelArguments], tuple[int, int, float]]

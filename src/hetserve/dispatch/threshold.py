@@ -11,7 +11,7 @@ from typing import Final
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
-from hetserve.dispatch.kernel import AnswerArrays, Floats, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 WITHIN_SLO: Final = -1
 """Largest size that every auxiliary type serves within the SLO."""
@@ -22,12 +22,10 @@ def decide(
     now: float,  # noqa: ARG001
     queue: QueueArrays,
     workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    scratch: Scratch,  # noqa: ARG001
-    answer: AnswerArrays,
+    arguments: KernelArguments,
 ) -> tuple[int, int, float]:
     """Dispatches the oldest query whose pool has an idle instance; parameters: index of the largest auxiliary size."""
+    model, parameters, answer = arguments.model, arguments.parameters, arguments.answer
     n = workers.types.shape[0]
     limit, bases = _split(int(parameters[0]), workers, model)
     one_pool = bases in (0, n)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
 from hetserve.compiled import ZERO, njit_inner, specialise
-from hetserve.dispatch.kernel import AnswerArrays, Floats, Kernel, ModelArrays, QueueArrays, Scratch, WorkerArrays
+from hetserve.dispatch.kernel import AnswerArrays, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 from hetserve.simulation.state import (
     DROPPED,
     ArrivalArrays,
@@ -27,15 +26,6 @@ from hetserve.simulation.state import (
 
 FINISHED, STOPPED = 0, 1
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
-
-
-class KernelArguments(NamedTuple):
-    """A policy's arguments besides queue and workers, and its output."""
-
-    model: ModelArrays
-    parameters: Floats
-    scratch: Scratch
-    answer: AnswerArrays
 
 
 @njit_inner
@@ -196,7 +186,7 @@ def _simulate(
             head, tail = state.ends[0], state.ends[1]
             queue = QueueArrays(state.sizes[head:tail], state.arrivals[head:tail], state.deadlines[head:tail])
             workers = WorkerArrays(state.types, state.busy, state.free_at)
-            sent, dropped, asked = _decide(now, queue, workers, model, asking.parameters, asking.scratch, answer)
+            sent, dropped, asked = _decide(now, queue, workers, asking)
             if sent + dropped == 0:
                 wake_at = asked if asked > now else math.inf
                 break

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import AnswerArrays, Scratch
+from hetserve.dispatch.kernel import AnswerArrays, KernelArguments, Scratch
 from hetserve.simulation import loop
 from hetserve.simulation.report import RunReport, late_queries, make_report
 from hetserve.simulation.state import WAITING, ArrivalArrays, QueryOutcomes, ServiceTimeArrays, new_state
@@ -75,7 +75,7 @@ def run_trace(
     model, load = system.predicted.arrays, arrival_arrays(system, workload, rate)
     outcome = QueryOutcomes(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
-    asking = loop.KernelArguments(
+    asking = KernelArguments(
         model,
         np.array(policy.parameters, dtype=np.float64),
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
