@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,43 +35,47 @@ def main() -> None:
         own = Tree("now", REPOSITORY)
         trees = options.operator or [own]
         size = "quick" if options.quick else "full"
-        began = time.perf_counter()
-        data = asyncio.run(_measure(Fleet(QUICK if options.quick else FULL), own, trees, options.rounds))
-        command = f"make bench-operator{' FLAGS=--quick' if options.quick else ''}"
-        keep(size, {"command": command, "machine": machine(), "seconds": time.perf_counter() - began}, data)
+        about = {"command": f"make bench-operator{' FLAGS=--quick' if options.quick else ''}", "machine": machine()}
+        fleet = Fleet(QUICK if options.quick else FULL)
+        data = asyncio.run(_measure(fleet, own, trees, options.rounds, lambda found: keep(size, about, found)))
         print(describe(size, data))
     print(f"wrote {write_report()}")
 
 
-async def _measure(fleet: Fleet, own: Tree, trees: Sequence[Tree], rounds: int) -> Json:
-    """Sets up with our own operator, then measures each tree in every round."""
+async def _measure(fleet: Fleet, own: Tree, trees: Sequence[Tree], rounds: int, save: Callable[[Json], None]) -> Json:
+    """Sets up with our own operator, then measures each tree in every round; saves after each what was measured."""
     cases: dict[str, Json] = {
         tree.name: {"commit": tree.commit, "when": f"{datetime.now(UTC):%Y-%m-%d}", "rounds": []} for tree in trees
     }
     with tempfile.TemporaryDirectory(prefix="hetserve-bench-") as folder, Cluster.started(Path(folder)) as cluster:
         async with connected(cluster) as bulk:
-            found = await set_up(cluster, bulk, fleet, own)
+            data: Json = {"setUp": await set_up(cluster, bulk, fleet, own), "burst": fleet.size.burst}
             for number in range(rounds):
                 for turn, tree in enumerate(trees):
                     measured = await _one(cluster, bulk, fleet, tree, number * len(trees) + turn)
                     cases[tree.name]["rounds"].append(measured)
-    return {"setUp": found, "burst": fleet.size.burst, "cases": cases}
+                    data["cases"] = {name: case for name, case in cases.items() if case["rounds"]}
+                    save(data)
+    return data
 
 
 async def _one(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, turn: int) -> Json:
     """All phases of one operator."""
     size = fleet.size
-    services = fleet.services()
+    services = fleet.services
     step = (len(services) // size.edits - 1) | 1  # odd, so that both objectives are edited
     edited = services[turn::step][: size.edits]
-    began = time.perf_counter()
+    found: Json = {}
     with operator_of(cluster, tree) as operator:
-        found: Json = {}
-        found["start"] = await phases.start(operator, size.services, began)
-        found["rest"] = await phases.rest(operator, cluster, size.rest)
-        found["edits"] = await phases.edits(operator, bulk, fleet, edited)
-        found["burst"] = await phases.burst(operator, cluster, bulk, fleet.burst(turn))
-    print(f"  {tree.name}: {found}", flush=True)
+        plan: dict[str, Callable[[], Awaitable[Json]]] = {
+            "start": lambda: phases.start(operator, size.services),
+            "rest": lambda: phases.rest(operator, cluster, size.rest),
+            "edits": lambda: phases.edits(operator, bulk, fleet, edited),
+            "burst": lambda: phases.burst(operator, cluster, bulk, fleet.burst(turn)),
+        }
+        for phase, measure in plan.items():
+            found[phase] = await measure()
+            print(f"  {tree.name}, {phase}: {found[phase]}", flush=True)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
@@ -39,6 +40,10 @@ HARDWARE: Final = (
     Hardware("cpu-large", "0.432", 2.6, 0.387),
     Hardware("cpu-small", "0.149", 3.9, 0.401),
 )
+SOLD_OUT: Final = Hardware("sold-out", "0.1", 2.0, 0.1, gpu_mib=32768)
+"""A type without nodes, better than all others: services that may use it have a plan that is not the ideal one."""
+SOLD_OUT_EVERY: Final = 10
+"""Of so many models one has SOLD_OUT in place of cpu-large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Fleet:
         )
 
     def types(self) -> list[Json]:
-        return [_instance_type(kind) for kind in HARDWARE]
+        return [_instance_type(kind) for kind in (*HARDWARE, SOLD_OUT)]
 
     def profiles(self) -> list[Json]:
         """One profile for each model and type."""
@@ -99,9 +104,10 @@ class Fleet:
             _profile(kind, model, self._namespace_of(model), factor)
             for model in range(self.size.models)
             for factor in [self._rng.uniform(0.8, 1.1)]
-            for kind in HARDWARE
+            for kind in self._hardware(model)
         ]
 
+    @cached_property
     def services(self) -> list[Json]:
         """Every second one of each objective; no two have the same budget or load."""
         return [self._service(f"service-{number:04d}", number) for number in range(self.size.services)]
@@ -129,6 +135,12 @@ class Fleet:
         label = {"metadata.labels": {LABEL_BATCH: CHURN}}
         while True:
             yield builders.with_overrides(self._foreign_pod(self._rng.choice(nodes)), label)
+
+    def _hardware(self, model: int) -> tuple[Hardware, ...]:
+        """The types of a model; those with SOLD_OUT are in every namespace."""
+        if model // self.size.namespaces % SOLD_OUT_EVERY:
+            return HARDWARE
+        return (*(kind for kind in HARDWARE if kind.name != "cpu-large"), SOLD_OUT)
 
     def _namespace_of(self, model: int) -> str:
         return f"team-{model % self.size.namespaces}"

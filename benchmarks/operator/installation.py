@@ -51,16 +51,16 @@ async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree) -> Json
     with watch.step("pods of other owners"):
         await bulk.create(fleet.foreign_pods(max(0, size.pods - OWNED_PER_SERVICE * size.services)))
     with watch.step("types, profiles, services"):
-        await bulk.create([*fleet.types(), *fleet.profiles(), *fleet.services()])
+        await bulk.create([*fleet.types(), *fleet.profiles(), *fleet.services])
     with watch.step("planned, created, bound, ready"):
         for name in SCHEDULING:
             cluster.start_component(name)
         with operator_of(cluster, tree):
-            await until(lambda: not_ready(bulk), LIMIT, "the services to be ready", pause=2.0)
+            await until(lambda: not_ready(bulk), LIMIT, "the services to be ready", pause=5.0)
     with watch.step("the rest of the pods"):
         missing = size.pods - len(await bulk.list(PODS))
         await bulk.create(fleet.foreign_pods(max(0, missing)))
-        await until(lambda: _not_running(bulk), LIMIT, "the pods to run", pause=2.0)
+        await until(lambda: _not_running(bulk), LIMIT, "the pods to run", pause=5.0)
     pods = await bulk.list(PODS)
     foreign = sum(pod["metadata"]["namespace"] == FOREIGN_NAMESPACE for pod in pods)
     objects = {

@@ -20,7 +20,7 @@ from benchmarks.placement.cluster.load import Processors
 from harness.cluster import Cluster
 from harness.controlplane import component_log
 
-POLL: Final = 0.25
+POLL: Final = 0.5
 START_LIMIT: Final = 900.0
 QUIET: Final = 5.0
 """Seconds without a plan and without a write after which the operator counts as done."""
@@ -33,11 +33,9 @@ CHURN_WIDTH: Final = 50
 """Pods that come before they go."""
 
 
-async def start(operator: OperatorProcess, services: int, began: float) -> Json:
-    """From the start of the process until each service was looked at, then until nothing more is done.
-
-    began: time.perf_counter() at the start.
-    """
+async def start(operator: OperatorProcess, services: int) -> Json:
+    """From the start of the process until each service was looked at, then until nothing more is done."""
+    began = operator.began
     ready: float | None = None
     seen = Scrape()
     while (seen := operator.scrape()).services < services:
@@ -150,7 +148,7 @@ async def _quiet(operator: OperatorProcess) -> float | None:
     last, seen = time.perf_counter(), operator.scrape().activity
     limit = last + QUIET_LIMIT
     while (now := time.perf_counter()) < limit:
-        await asyncio.sleep(2 * POLL)
+        await asyncio.sleep(POLL)
         activity = operator.scrape().activity
         if activity != seen:
             last, seen = time.perf_counter(), activity
@@ -210,7 +208,7 @@ async def _remove(bulk: Bulk, services: Sequence[Json], batch: str) -> None:
         items = await bulk.list("/apis/apps/v1/deployments") + await bulk.list("/api/v1/pods")
         return [item["metadata"]["name"] for item in items if item["metadata"]["name"].startswith(batch)]
 
-    await until(left, BURST_LIMIT, "the pods of the burst to be gone", pause=2.0)
+    await until(left, BURST_LIMIT, "the pods of the burst to be gone", pause=5.0)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -66,9 +67,10 @@ class Usage:
 
 
 class OperatorProcess:
-    """A running operator."""
+    """A running operator. began: time.perf_counter() when it was started."""
 
     def __init__(self, cluster: Cluster, record: ProcessRecord, log: Path) -> None:
+        self.began = time.perf_counter()
         self._url = f"http://{components.HOST}:{cluster.ports.operator_probe}"
         self._http = httpx.Client(timeout=10.0, trust_env=False)
         self._record = record
@@ -127,6 +129,9 @@ def operator_of(cluster: Cluster, tree: Tree) -> Iterator[OperatorProcess]:
     process = OperatorProcess(cluster, spawn(OPERATOR, command, log, controlplane.environment(cluster.folder)), log)
     try:
         yield process
+    except Exception as error:
+        error.add_note(f"the log of operator {tree.name!r} ends:\n{tail(log)}")
+        raise
     finally:
         process.stop()
 

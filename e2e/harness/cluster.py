@@ -8,6 +8,7 @@ with Cluster.started(folder) as cluster:
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -183,9 +184,9 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component, by its process's name with or without ``hetserve-``."""
+        """A component, or a standby, by its process's name with or without ``hetserve-``."""
         full = name if name.startswith("hetserve-") else f"hetserve-{name}"
-        every = (*self.components(), components.standby(self.ports))
+        every = (*self.components(), *components.standbys(self.ports))
         return next(component for component in every if component.process == full)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
@@ -234,6 +235,12 @@ class Cluster(ClusterViews):
         record = self.state.process(self.component(name).process)
         return record is not None and record.alive()
 
+    def signal_component(self, name: str, number: int) -> None:
+        """Send a signal to a component's process."""
+        record = self.state.process(self.component(name).process)
+        assert record is not None, f"{name} was never started"
+        os.kill(record.pid, number)
+
     def stop_component(self, name: str) -> None:
         """Sends SIGTERM. Raises AssertionError if the component does not end in time."""
         record = self.state.process(self.component(name).process)
@@ -249,8 +256,8 @@ class Cluster(ClusterViews):
         self.start_component(name)
 
     def component_logs(self, lines: int = 60) -> dict[str, str]:
-        """End of each component's log."""
-        every = (*self.components(), components.standby(self.ports))
+        """End of each component's log, by name."""
+        every = (*self.components(), *components.standbys(self.ports))
         return {c.process: tail(self.folder.log(c.process), lines) for c in every}
 
     @staticmethod

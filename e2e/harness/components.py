@@ -76,11 +76,17 @@ def components(ports: Ports) -> tuple[Component, ...]:
     )
 
 
-def standby(ports: Ports) -> Component:
-    """The standby extender, for scenarios that need it."""
-    url = f"http://{HOST}:{ports.standby_probe}/readyz"
-    flags = ("--probe-port", str(ports.standby_probe), "--identity", "standby")
-    return Component("hetserve-extender", "settings.yaml", url, replica="standby", flags=flags)
+def standbys(ports: Ports) -> tuple[Component, ...]:
+    """The standby extender, which waits for the port of the first, and operator; only some scenarios start them."""
+    return (
+        _standby("hetserve-extender", ports.standby_probe),
+        _standby("hetserve-operator", ports.operator_standby_probe),
+    )
+
+
+def _standby(name: str, probe: int) -> Component:
+    flags = ("--probe-port", str(probe), "--identity", "standby")
+    return Component(name, "settings.yaml", f"http://{HOST}:{probe}/readyz", replica="standby", flags=flags)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Ports:
     operator_probe: int
     scheduler: int
     standby_probe: int = 0  # old state files lack it
+    operator_standby_probe: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

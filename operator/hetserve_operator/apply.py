@@ -1,7 +1,11 @@
-"""The only writer: performs one request, as our field manager and with its preconditions."""
+"""The only writer: performs one request, as our field manager and with its preconditions.
+
+A change names UID and resourceVersion. The API server answers 409 if either differs or the object is gone.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
@@ -17,13 +21,22 @@ from hetserve.reconcile import (
     Render,
     Replace,
     Request,
+    WriteFence,
     WriteStatus,
 )
 from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve.reconcile.ownership import is_ours
+from hetserve_operator.leadership import NotLeadingError, Permit
 from hetserve_operator.paths import deployments_path, service_path
-from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ApiServer, ApiStatusError
-from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.client import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    NOT_SENT,
+    ApiServer,
+    ApiStatusError,
+)
+from hetserve_shell.kube.connection import JSON, RawObject
 from hetserve_shell.kube.events import Event, EventRecorder
 
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
@@ -44,32 +57,41 @@ def unused_name(render: Render) -> str:
 
 
 class Writer:
-    """Performs requests; all are idempotent."""
+    """Performs requests; all are idempotent. permit: asked right before each request leaves."""
 
     def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
         self._api = api
         self._events = EventRecorder(api, CONTROLLER, instance, lambda: now().timestamp())
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
-    async def perform(self, request: Request) -> RawObject:
+    async def drained(self) -> None:
+        """Waits until every request that was sent has its answer."""
+        await self._idle.wait()
+
+    async def perform(self, request: Request, permit: Permit) -> RawObject:
         """Performs one request and returns the resulting object.
 
-        Raises ApiStatusError, ApiUnreachableError, or NameTakenError.
+        Raises ApiStatusError, ApiUnreachableError, NameTakenError, or NotLeadingError if the permit has ended.
         """
         match request:
             case Render():
-                answer = await self._render(request)
+                answer = await self._render(request, permit)
             case Create():
-                answer = await self._create(request)
+                answer = await self._create(request, permit)
             case Apply():
-                answer = await self._apply(request.manifest, request.uid)
+                answer = await self._apply(request, permit)
             case Replace():
-                answer = await self._replace(request)
+                answer = await self._replace(request, permit)
             case HandOver():
-                answer = await self._hand_over(request)
+                answer = await self._hand_over(request, permit)
             case Delete():
-                answer = await self._delete(request)
+                answer = await self._delete(request, permit)
+            case WriteFence():
+                answer = await self._fence(request, permit)
             case WriteStatus():
-                answer = await self._write_status(request)
+                answer = await self._write_status(request, permit)
         return answer
 
     async def announce(self, service: RawObject, news: Announcement) -> None:
@@ -86,22 +108,45 @@ class Writer:
         }
         await self._events.post(Event(name, regarding, news.action, news.reason, news.note, news.warning))
 
-    async def _render(self, request: Render) -> RawObject:
+    async def _send(
+        self,
+        permit: Permit,
+        method: str,
+        path: str,
+        body: object,
+        content_type: str = JSON,
+        **query: str,
+    ) -> RawObject:
+        """Sends a write. Raises NotLeadingError if the permit has ended before it left."""
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            answer = await self._api.request(
+                method, path, query=MANAGER | query, body=body, content_type=content_type, unless=permit
+            )
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+        if answer.status == NOT_SENT:
+            raise NotLeadingError(answer.message)
+        return answer.content()
+
+    async def _render(self, request: Render, permit: Permit) -> RawObject:
         """Dry run by apply, which refuses manifests that a POST accepts."""
         try:
-            return await self._dry_apply(request.manifest, unused_name(request))
+            return await self._dry_apply(request.manifest, unused_name(request), permit)
         except ApiStatusError as error:
             if error.status != 403:
                 raise
-            return await self._render_in_place(request, error)
+            return await self._render_in_place(request, error, permit)
 
-    async def _dry_apply(self, manifest: RawObject, name: str) -> RawObject:
+    async def _dry_apply(self, manifest: RawObject, name: str, permit: Permit) -> RawObject:
         body = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
         path = deployments_path(body["metadata"]["namespace"], name)
-        query = {**MANAGER, "force": "true", "dryRun": "All"}
-        return (await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)).content()
+        return await self._send(permit, "PATCH", path, body, APPLY_PATCH, force="true", dryRun="All")
 
-    async def _render_in_place(self, request: Render, denied: ApiStatusError) -> RawObject:
+    async def _render_in_place(self, request: Render, denied: ApiStatusError, permit: Permit) -> RawObject:
         """Dry run on the existing Deployment, since an exhausted quota refuses a dry run of a creation.
 
         Apply merges foreign fields, so it only checks the manifest; the rendered spec comes from a replacement.
@@ -109,72 +154,75 @@ class Writer:
         meta = request.manifest["metadata"]
         path = deployments_path(meta["namespace"], meta["name"])
         try:
-            await self._dry_apply(request.manifest, meta["name"])
-            query = {**MANAGER, "dryRun": "All"}
-            return (await self._api.request("PUT", path, query=query, body=request.manifest)).content()
+            await self._dry_apply(request.manifest, meta["name"], permit)
+            return await self._send(permit, "PUT", path, request.manifest, dryRun="All")
         except ApiStatusError as error:
             if is_of_the_content(error.status, error.message):
                 raise
             raise denied from None
 
-    async def _create(self, request: Create) -> RawObject:
+    async def _create(self, request: Create, permit: Permit) -> RawObject:
         """Creates by POST: apply would take over a foreign Deployment created since the snapshot."""
         manifest = request.manifest
-        query = {**MANAGER, "fieldValidation": "Strict"}
         try:
             path = deployments_path(manifest["metadata"]["namespace"])
-            return (await self._api.request("POST", path, query=query, body=manifest)).content()
+            return await self._send(permit, "POST", path, manifest, fieldValidation="Strict")
         except ApiStatusError as error:
-            if error.status != 409:
-                raise
-        return await self._label(manifest["metadata"], await self._uid_if_ours(manifest["metadata"]))
+            if error.status == 409:
+                await self._label(manifest["metadata"], await self._found_if_ours(manifest["metadata"]), permit)
+            raise
 
-    async def _label(self, meta: RawObject, uid: str) -> RawObject:
-        """Restores only the labels; its replicas were decided without knowing it."""
+    async def _label(self, meta: RawObject, found: RawObject, permit: Permit) -> None:
+        """Restores only the labels, so that the next look sees it; its replicas were decided without knowing it."""
         path = deployments_path(meta["namespace"], meta["name"])
-        body = {"metadata": {"uid": uid, "labels": meta["labels"]}}
-        return (await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE_PATCH)).content()
+        known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+        await self._send(permit, "PATCH", path, {"metadata": {**known, "labels": meta["labels"]}}, MERGE_PATCH)
 
-    async def _uid_if_ours(self, meta: RawObject) -> str:
+    async def _found_if_ours(self, meta: RawObject) -> RawObject:
         found = (await self._api.request("GET", deployments_path(meta["namespace"], meta["name"]))).content()
         ours = meta["ownerReferences"][0]["uid"]
         if not is_ours(found, ours):
             raise NameTakenError(
                 f"Deployment {meta['name']} exists and does not belong to this service; rename or remove it"
             )
-        return str(found["metadata"]["uid"])
+        return found
 
-    async def _apply(self, manifest: RawObject, uid: str) -> RawObject:
-        # The UID is a precondition against another Deployment of this name.
-        body = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
-        path = deployments_path(body["metadata"]["namespace"], body["metadata"]["name"])
-        query = {**MANAGER, "force": "true"}
-        return (await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)).content()
+    async def _apply(self, request: Apply, permit: Permit) -> RawObject:
+        # With a resourceVersion alone, apply would create a Deployment that is gone; the UID prevents that.
+        meta = {**request.manifest["metadata"], "uid": request.uid, "resourceVersion": request.resource_version}
+        path = deployments_path(meta["namespace"], meta["name"])
+        body = {**request.manifest, "metadata": meta}
+        return await self._send(permit, "PATCH", path, body, APPLY_PATCH, force="true")
 
-    async def _hand_over(self, request: HandOver) -> RawObject:
+    async def _hand_over(self, request: HandOver, permit: Permit) -> RawObject:
         patch = [
+            {"op": "replace", "path": "/metadata/uid", "value": request.uid},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": request.resource_version},
             {"op": "replace", "path": "/metadata/managedFields", "value": request.managed_fields},
         ]
         path = deployments_path(request.namespace, request.name)
-        return (await self._api.request("PATCH", path, query=MANAGER, body=patch, content_type=JSON_PATCH)).content()
+        return await self._send(permit, "PATCH", path, patch, JSON_PATCH)
 
-    async def _replace(self, request: Replace) -> RawObject:
+    async def _replace(self, request: Replace, permit: Permit) -> RawObject:
         meta = request.manifest["metadata"]
         path = deployments_path(meta["namespace"], meta["name"])
-        return (await self._api.request("PUT", path, query=MANAGER, body=request.manifest)).content()
+        return await self._send(permit, "PUT", path, request.manifest)
 
-    async def _delete(self, request: Delete) -> RawObject:
+    async def _delete(self, request: Delete, permit: Permit) -> RawObject:
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
-            "preconditions": {"uid": request.uid},
+            "preconditions": {"uid": request.uid, "resourceVersion": request.resource_version},
         }
-        path = deployments_path(request.namespace, request.name)
-        return (await self._api.request("DELETE", path, body=body)).content()
+        return await self._send(permit, "DELETE", deployments_path(request.namespace, request.name), body)
 
-    async def _write_status(self, request: WriteStatus) -> RawObject:
+    async def _fence(self, request: WriteFence, permit: Permit) -> RawObject:
+        body = {"metadata": {"uid": request.uid, "labels": {names.LABEL_FENCE: request.stamp}}}
+        path = deployments_path(request.namespace, request.name)
+        return await self._send(permit, "PATCH", path, body, MERGE_PATCH, fieldManager=names.FENCE_MANAGER)
+
+    async def _write_status(self, request: WriteStatus, permit: Permit) -> RawObject:
         # A merge patch: apply refuses objects whose stored spec violates the schema, and the status must say so.
         status = dict(request.status)
         gone = dict.fromkeys(request.previous.get("plan") or {})
@@ -184,4 +232,4 @@ class Writer:
             "status": status,
         }
         path = f"{service_path(request.namespace, request.name)}/status"
-        return (await self._api.request("PATCH", path, query=MANAGER, body=body, content_type=MERGE_PATCH)).content()
+        return await self._send(permit, "PATCH", path, body, MERGE_PATCH)

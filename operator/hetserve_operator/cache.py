@@ -1,87 +1,58 @@
-"""Cache of the cluster: nodes and pods as reduced facts, objects that services are planned from whole, services by key.
-
-Lists and watch events may arrive in any order; an object only moves to a newer resourceVersion (compared as numbers).
-A full list also removes objects whose deletion a watch missed.
-"""
+"""Cache of the cluster: nodes and pods as reduced facts, types and profiles as parsed, services in outline."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from hetserve.api.kinds import INFERENCE_SERVICE, KINDS
-from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact
+from pydantic import BaseModel
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
+from hetserve.api.model_profile import ModelProfile
+from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
+from hetserve.reconcile.capacity import Capacity
+from hetserve.reconcile.observed import (
+    Broken,
+    NodeFact,
+    PodFact,
+    ServiceOutline,
+    node_fact,
+    pod_fact,
+    read_input,
+    service_outline,
+)
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.store import Store
 
-log = logging.getLogger(__name__)
+BY_MODEL: Final = "model"
+"""Index of profiles and services: namespace and model."""
+BY_TYPE: Final = "instance type"
+"""Index of profiles: the type that they are of."""
+BY_NAMESPACE: Final = "namespace"
 
-Fact = TypeVar("Fact")
-
-
-class Store(Generic[Fact]):
-    """Facts by UID, each with its resourceVersion.
-
-    reduce: if it raises, the object counts as absent. complaint: what to log about a fact, once.
-    """
-
-    def __init__(
-        self, reduce: Callable[[RawObject], Fact | None], complaint: Callable[[Fact], str | None] = lambda _fact: None
-    ) -> None:
-        self._reduce = reduce
-        self._complaint = complaint
-        self._facts: dict[str, tuple[int, Fact | None]] = {}
-
-    def put(self, raw: RawObject) -> tuple[Fact | None, Fact | None]:
-        """Takes an object; returns the fact before and after, equal if the object is not newer."""
-        uid, version = str(raw["metadata"]["uid"]), _version(raw)
-        known = self._facts.get(uid)
-        if known is not None and known[0] >= version:
-            return known[1], known[1]
-        before, fact, wrong = None if known is None else known[1], None, None
-        try:
-            fact = self._reduce(raw)
-            wrong = None if fact is None else self._complaint(fact)
-        except Exception as error:  # one object must not hide the others
-            wrong = f"{type(error).__name__}: {error}"
-        if wrong is not None and (before is None or wrong != self._complaint(before)):
-            name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
-            log.warning("%s cannot be read: %s", name, wrong)
-        self._facts[uid] = (version, fact)
-        return before, fact
-
-    def drop(self, raw: RawObject) -> Fact | None:
-        """Removes a deleted object; returns its fact.
-
-        Keeps its version until a list shows it gone, so that an older list does not restore it.
-        """
-        uid = str(raw["metadata"]["uid"])
-        known = self._facts.get(uid)
-        self._facts[uid] = (max(_version(raw), 0 if known is None else known[0]), None)
-        return None if known is None else known[1]
-
-    def relist(self, raws: Iterable[RawObject], list_version: int) -> None:
-        """Takes a full list at a resourceVersion; removes older objects that it does not contain."""
-        listed = set()
-        for raw in raws:
-            listed.add(str(raw["metadata"]["uid"]))
-            self.put(raw)
-        for uid in [u for u, (version, _) in self._facts.items() if u not in listed and version <= list_version]:
-            del self._facts[uid]
-
-    def __iter__(self) -> Iterator[Fact]:
-        return (fact for _, fact in self._facts.values() if fact is not None)
+Fact = TypeVar("Fact", NodeFact, PodFact)
+Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
 class Cache:
-    """All stores. inputs: by kind, those from which services are planned."""
+    """All stores, and the room that nodes and pods leave. inputs: by kind, those from which services are planned."""
 
     def __init__(self) -> None:
-        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
+        self.capacity = Capacity()
         self.nodes: Store[NodeFact] = Store(node_fact)
-        self.services: Store[Key] = Store(_key)
-        self.inputs: dict[str, Store[RawObject]] = {kind.name: Store(_lean) for kind in KINDS if kind.planned_from}
+        self.nodes.subscribe(_follow(self.capacity.put_node, self.capacity.drop_node))
+        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
+        self.pods.subscribe(_follow(self.capacity.put_pod, self.capacity.drop_pod))
+        self.services: Store[ServiceOutline] = Store(
+            service_outline,
+            index={BY_NAMESPACE: lambda service: service.namespace, BY_MODEL: lambda s: (s.namespace, s.model)},
+        )
+        self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
+        self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
+        self._types: tuple[tuple[InstanceType, ...], tuple[Broken, ...]] | None = None
 
     def listed(self) -> Iterator[tuple[str, Store[Any]]]:
         """Each store with the path of the list that fills it; the services come last."""
@@ -91,17 +62,66 @@ class Cache:
             yield KINDS[name].path(), store
         yield INFERENCE_SERVICE.path(), self.services
 
+    def keys(self) -> Iterator[Key]:
+        """Keys of all services."""
+        return (Key(service.namespace, service.name) for service in self.services)
 
-def _version(raw: RawObject) -> int:
-    text = str(raw["metadata"].get("resourceVersion", "0"))
-    return int(text) if text.isdigit() else 0
+    def types(self) -> tuple[tuple[InstanceType, ...], tuple[Broken, ...]]:
+        """Instance types in the order of their names, and those that cannot be read."""
+        if self._types is None:
+            self._types = _sorted(self.inputs[INSTANCE_TYPE.name])
+        return self._types
+
+    def profiles(self, namespace: str, model: str) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
+        """Profiles of a model in a namespace in the order of their names, and those that cannot be read."""
+        return _sorted(self.inputs[MODEL_PROFILE.name].by(BY_MODEL, (namespace, model)))
+
+    def profiled(self, instance_type: str) -> set[tuple[str, str | None]]:
+        """Namespace and model of each profile on a type."""
+        return {place_of(profile) for profile in self.inputs[MODEL_PROFILE.name].by(BY_TYPE, instance_type)}
+
+    def _types_changed(self, _before: object, _after: object) -> None:
+        self._types = None
 
 
-def _key(raw: RawObject) -> Key:
-    return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+def _inputs(kind: str) -> Store[Any]:
+    index = {BY_MODEL: place_of, BY_TYPE: _type_of} if kind == MODEL_PROFILE.name else {}
+    return Store(partial(_read, KINDS[kind].model), _error_of, index)
 
 
-def _lean(raw: RawObject) -> RawObject:
+def _error_of(found: BaseModel | Broken) -> str | None:
+    return found.error if isinstance(found, Broken) else None
+
+
+def _type_of(profile: ModelProfile | Broken) -> str | None:
+    return profile.instance_type if isinstance(profile, Broken) else profile.spec.instance_type
+
+
+def _read(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
+    """The object without the metadata that changes while nothing of it does."""
     meta = raw["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "uid", "generation", "labels") if key in meta}
-    return {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind"), "metadata": kept, "spec": raw.get("spec")}
+    return read_input(kind, {**raw, "metadata": kept})
+
+
+def place_of(profile: ModelProfile | Broken) -> tuple[str, str | None]:
+    """Namespace and model of a profile, as in the index BY_MODEL."""
+    if isinstance(profile, Broken):
+        return profile.namespace or DEFAULT_NAMESPACE, profile.model
+    return namespace_of(profile), profile.spec.model
+
+
+def _sorted(found: Iterable[Any]) -> tuple[tuple[Any, ...], tuple[Broken, ...]]:
+    good = [one for one in found if not isinstance(one, Broken)]
+    broken = [one for one in found if isinstance(one, Broken)]
+    return tuple(sorted(good, key=lambda one: str(one.metadata.name))), tuple(sorted(broken, key=lambda one: one.name))
+
+
+def _follow(put: Callable[[Fact], None], drop: Callable[[Fact], None]) -> Callable[[Fact | None, Fact | None], None]:
+    def changed(before: Fact | None, after: Fact | None) -> None:
+        if after is not None:
+            put(after)
+        elif before is not None:
+            drop(before)
+
+    return changed

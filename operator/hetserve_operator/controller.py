@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 from hetserve.api import names
-from hetserve.planning import plan
-from hetserve.planning.plan import Plan
-from hetserve.planning.problem import Problem
 from hetserve.reconcile import (
     Announcement,
     Apply,
+    Change,
     Create,
     Delete,
+    Planner,
     Render,
     Rendered,
     Replace,
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
     announcements,
     failure_status,
@@ -31,6 +30,7 @@ from hetserve.reconcile import (
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
 from hetserve_operator.apply import NameTakenError, Writer, unused_name
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -39,6 +39,7 @@ from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
@@ -50,6 +51,22 @@ class StuckError(Exception):
     """A write did not persist; retrying at once could loop for ever."""
 
 
+class Plans(Protocol):
+    """Answers the questions of steps; a `PlanBook`."""
+
+    def look(self, key: Key, step: Callable[[Planner], T], /) -> T:
+        """Takes a step of a service with its planner."""
+        ...
+
+    def retry_after(self, key: Key, /) -> float | None:
+        """Seconds until a planner that failed or was stopped may be asked again."""
+        ...
+
+    def forget(self, key: Key, /) -> None:
+        """Drops what a deleted service has asked for."""
+        ...
+
+
 class Controller:
     """Reconciles services by key."""
 
@@ -59,21 +76,17 @@ class Controller:
         writer: Writer,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
-        planner: Callable[[Problem], Plan] = plan,
+        plans: Plans,
+        *,
+        leadership: OperatorLeadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
         self._metrics = metrics
         self._clock = clock
+        self._plans = plans
+        self._leadership = leadership
         self._memories: dict[Key, Memory] = {}
-
-        @lru_cache(maxsize=512)
-        def counted(problem: Problem) -> Plan:
-            decided = planner(problem)
-            metrics.plans.labels(decided.planner, str(decided.feasible).lower()).inc()
-            return decided
-
-        self._planner = counted
 
     @property
     def remembered(self) -> frozenset[Key]:
@@ -84,23 +97,33 @@ class Controller:
         """Reconciles a service until it is settled; returns seconds until the next look, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
+        Raises NotLeadingError if the term in which the look began is over.
         """
+        term = self._leadership.term()
+        if term is None:
+            raise NotLeadingError(self._leadership.refusal())
+        permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
+            memory.fence.begin(term, self._leadership.new_stamp)
             world = await self._observer.world(key, memory, self._clock())
+            if words := permit():
+                raise NotLeadingError(words)
+            memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
             if world.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(world)
+            request = await self._step(key, world, permit)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
-                waits = [w for w in (request.wake_after, memory.wake_after(self._clock())) if w is not None]
-                return min(waits) if waits else None
+                self._observer.settled(key, request.interest)
+                waits = (request.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
+                return min((wait for wait in waits if wait is not None), default=None)
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
-            done = request if await self._perform(request, world, memory) else None
+            done = request if await self._perform(request, world, memory, permit) else None
             conflicts = 0 if done is not None else conflicts + 1
             if isinstance(done, WriteStatus) and not done.intent:
                 # Pods start in bursts; an immediate look would write a status for each.
@@ -109,23 +132,22 @@ class Controller:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
 
-    async def _step(self, world: World) -> Request | Settled:
+    async def _step(self, key: Key, world: World, permit: Permit) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
-            # In a thread: a planner may take seconds, and the loop must answer probes meanwhile.
-            return await asyncio.to_thread(step, world, self._planner)
+            return self._plans.look(key, partial(step, world))
         except Exception as error:
             log.exception("reconciling failed")
             failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
             if failure is not None:
-                await self._writer.perform(failure)
+                await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: World, memory: Memory) -> bool:
+    async def _perform(self, request: Request, world: World, memory: Memory, permit: Permit) -> bool:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:
-            answer = await self._writer.perform(request)
+            answer = await self._send(request, memory, permit)
         except NameTakenError as error:
             memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
             return True
@@ -145,6 +167,15 @@ class Controller:
             await self._announce([request.news], world)
         return True
 
+    async def _send(self, request: Request, memory: Memory, permit: Permit) -> RawObject:
+        """Sends a request; a change of unknown outcome may still land, so the next one fences again."""
+        try:
+            return await self._writer.perform(request, permit)
+        except Exception as error:
+            if isinstance(request, Change) and not _is_known(error):
+                memory.fence.lapse()
+            raise
+
     def _note(self, request: Request, answer: RawObject, memory: Memory) -> None:
         """Remembers what later steps need of a performed request."""
         if isinstance(request, Render):
@@ -157,9 +188,13 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
+        if isinstance(request, Create | WriteFence):
+            memory.fence.clear(str(answer["metadata"]["uid"]))
 
     def _refused(self, request: Request, error: ApiStatusError, memory: Memory) -> bool:
         if error.status in CONFLICTS:
+            if isinstance(request, Create):  # it was there without its labels
+                memory.note_repair(request.name, self._clock())
             return False
         of_the_content = is_of_the_content(error.status, error.message)
         if isinstance(request, WriteStatus) or not (error.status == 403 or of_the_content):
@@ -174,6 +209,8 @@ class Controller:
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
             memory.keep_refused(request.key, ApiRefusal(message), self._clock())
+            if isinstance(request, WriteFence):
+                memory.fence.refuse(request.uid, self._clock())
         return True
 
     def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
@@ -194,8 +231,15 @@ class Controller:
                 # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)
 
+    def forget_all(self) -> None:
+        """Forgets every service, since another leader has written meanwhile."""
+        for key in list(self._memories):
+            self._forget(key)
+
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
+        self._plans.forget(key)
+        self._observer.forget(key)
         self._metrics.forget(key)
 
 
@@ -204,6 +248,13 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
+
+
+def _is_known(error: Exception) -> bool:
+    """Whether a request that failed has certainly changed nothing and never will."""
+    if isinstance(error, ApiStatusError):
+        return error.status < 500 or is_of_the_content(error.status, error.message)
+    return isinstance(error, NotLeadingError)
 
 
 def _same(request: Request, done: Request | None) -> bool:

@@ -1,7 +1,7 @@
-"""Handlers of kopf's watch events: each updates the cache and queues the affected services.
+"""Handlers of kopf's watch events, and which services a change of the cache concerns.
 
-Handlers return nothing, and there are no create or update handlers, so that kopf writes no finalizers and no
-annotations.
+A change that a list shows wakes the same services as an event. Handlers return nothing, and there are no create or
+update handlers, so that kopf writes no finalizers and no annotations.
 """
 
 from __future__ import annotations
@@ -13,39 +13,59 @@ from typing import Any, Final
 import kopf
 
 from hetserve.api import names
-from hetserve.api.kinds import KINDS, CustomResource
-from hetserve.reconcile.observed import PodFact
-from hetserve_operator.cache import Cache
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResource
+from hetserve.api.model_profile import ModelProfile
+from hetserve.reconcile.capacity import takes_instances
+from hetserve.reconcile.interest import may_use
+from hetserve.reconcile.observed import Broken, NodeFact, PodFact, ServiceOutline
+from hetserve_operator.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
+from hetserve_operator.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.store import Store
 
 SERVER_TIMEOUT: Final = 240
 CLIENT_TIMEOUT: Final = 270
+PAGE: Final = 500
+"""Objects per page of kopf's lists; by default kopf reads a whole kind in one answer."""
+IDLE: Final = 0.2
+"""Seconds for which kopf keeps an object's last event and its task in memory."""
 
 
 class EventHandlers:
-    """Maps watch events to keys of services.
+    """Puts watch events into the cache; queues the services that a change of the cache concerns.
 
-    add: queues a service; add_all: queues all services of a namespace (None: all); renew: forgets the failures of a
-    changed service.
+    add: queues a service for a change of its own. add_later: queues it for a change of the cluster; such changes are
+    gathered. renew: forgets the failures of a changed service.
     """
 
     def __init__(
         self,
         cache: Cache,
+        interests: Interests,
         add: Callable[[Key], None],
-        add_all: Callable[[str | None], None],
+        add_later: Callable[[Key], None],
         renew: Callable[[Key], None],
     ) -> None:
         self._cache = cache
+        self._interests = interests
         self._add = add
-        self._add_all = add_all
+        self._add_later = add_later
         self._renew = renew
+        cache.services.subscribe(self._service_changed)
+        cache.nodes.subscribe(self._node_changed)
+        cache.pods.subscribe(self._pod_changed)
+        changed: dict[str, Callable[[Any, Any], None]] = {
+            INSTANCE_TYPE.name: self._type_changed,
+            MODEL_PROFILE.name: self._profile_changed,
+        }
+        for name, store in cache.inputs.items():
+            store.subscribe(changed.get(name, partial(self._input_changed, KINDS[name])))
 
     def service(self, raw: RawObject, *, deleted: bool) -> None:
         """Queues the service; a deleted one too, so that its memory is dropped."""
-        store = self._cache.services
-        store.drop(raw) if deleted else store.put(raw)
+        _take(self._cache.services, raw, deleted=deleted)
         key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
         if deleted or not _is_observed(raw):
             self._renew(key)
@@ -53,34 +73,73 @@ class EventHandlers:
 
     def plan_input(self, kind: CustomResource, raw: RawObject, *, deleted: bool) -> None:
         """An object from which services are planned."""
-        store = self._cache.inputs[kind.name]
-        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
-            self._add_all(str(raw["metadata"]["namespace"]) if kind.namespaced else None)
+        _take(self._cache.inputs[kind.name], raw, deleted=deleted)
 
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
         self._add_named(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE])
 
     def node(self, raw: RawObject, *, deleted: bool) -> None:
-        store = self._cache.nodes
-        if store.drop(raw) is not None if deleted else _changed(*store.put(raw)):
-            self._add_all(None)
+        _take(self._cache.nodes, raw, deleted=deleted)
 
     def pod(self, raw: RawObject, *, deleted: bool) -> None:
-        store = self._cache.pods
-        before, after = (store.drop(raw), None) if deleted else store.put(raw)
-        if before == after:
+        _take(self._cache.pods, raw, deleted=deleted)
+
+    def _service_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
+        """A service that is new or gone in a list, with no event of its own."""
+        for service in filter(None, (before, after)):
+            self._add(Key(service.namespace, service.name))
+
+    def _input_changed(self, kind: CustomResource, before: Any, after: Any) -> None:
+        """An object that may concern any service of its namespace, or of all."""
+        found = after if before is None else before
+        namespace = found.namespace if isinstance(found, Broken) else found.metadata.namespace
+        services = self._cache.services
+        for service in services.by(BY_NAMESPACE, namespace) if kind.namespaced else services:
+            self._add_later(Key(service.namespace, service.name))
+
+    def _type_changed(self, before: InstanceType | Broken | None, after: InstanceType | Broken | None) -> None:
+        forms = [form for form in (before, after) if form is not None]
+        name = forms[0].name if isinstance(forms[0], Broken) else forms[0].metadata.name
+        concerned, profiled = self._interests.in_type(name), self._cache.profiled(name)
+        for service in self._cache.services:
+            key, has_profile = Key(service.namespace, service.name), (service.namespace, service.model) in profiled
+            if key in concerned or any(may_use(service, form, profiled=has_profile) for form in forms):
+                self._add_later(key)
+
+    def _profile_changed(self, before: ModelProfile | Broken | None, after: ModelProfile | Broken | None) -> None:
+        for place in {place_of(profile) for profile in (before, after) if profile is not None}:
+            for service in self._cache.services.by(BY_MODEL, place):
+                self._add_later(Key(service.namespace, service.name))
+
+    def _node_changed(self, before: NodeFact | None, after: NodeFact | None) -> None:
+        self._room_changed(before, after)
+
+    def _pod_changed(self, before: PodFact | None, after: PodFact | None) -> None:
+        for pod in (before, after):
+            if pod is not None:
+                self._add_named(pod.namespace, pod.service)
+        if _taken(before) != _taken(after):
+            nodes = {pod.node for pod in (before, after) if pod is not None and pod.node is not None}
+            self._room_changed(*map(self._cache.capacity.node, nodes))
+
+    def _room_changed(self, *nodes: NodeFact | None) -> None:
+        """Queues the services for which the room of a type on one of the nodes counts."""
+        if not self._interests.rooms:
             return
-        for fact in (before, after):
-            if fact is not None:
-                self._add_named(fact.namespace, fact.service)
-        if _place(before) != _place(after):
-            self._add_all(None)
+        found = [node for node in nodes if node is not None]
+        types = [one for one in self._cache.types()[0] if any(takes_instances(node, one) for node in found)]
+        for key in self._interests.in_room_of(one.metadata.name for one in types):
+            self._add_later(key)
 
     def _add_named(self, namespace: str, label: str | None) -> None:
         """Queues the service that a label names, if any; an empty name would read a list."""
         if label:
             self._add(Key(namespace, label))
+
+
+def _take(store: Store[Any], raw: RawObject, *, deleted: bool) -> None:
+    store.drop(raw) if deleted else store.put(raw)
 
 
 def _is_observed(raw: RawObject) -> bool:
@@ -89,15 +148,11 @@ def _is_observed(raw: RawObject) -> bool:
     return isinstance(status, dict) and status.get("observedGeneration") == raw["metadata"].get("generation")
 
 
-def _changed(before: object, after: object) -> bool:
-    return before != after
-
-
-def _place(fact: PodFact | None) -> tuple[object, ...] | None:
-    """Resources that a bound pod takes; None for an unbound one."""
-    if fact is None or fact.node is None:
+def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
+    """What a bound pod takes of its node; None for an unbound one."""
+    if pod is None or pod.node is None:
         return None
-    return fact.node, fact.gpu, fact.gpu_memory, fact.cpu, fact.memory, fact.gpus_unknown, fact.unread is None
+    return pod.node, pod.gpu, pod.gpu_memory, pod.model, pod.cpu, pod.memory, pod.gpus_unknown, pod.unread is None
 
 
 def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
@@ -127,13 +182,15 @@ def _handler(take: Callable[..., None]) -> Callable[..., None]:
 
 
 def kopf_settings() -> kopf.OperatorSettings:
-    """Settings that limit kopf to watching, with timeouts against silent watches."""
+    """Settings that limit kopf to watching, with timeouts against silent watches and little kept in memory."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.watching.server_timeout = SERVER_TIMEOUT
     settings.watching.client_timeout = CLIENT_TIMEOUT
     settings.watching.connect_timeout = 10
+    settings.watching.chunk_size = PAGE
+    settings.queueing.idle_timeout = IDLE
     settings.networking.request_timeout = 30
     settings.watching.label_selectors["apps", "v1", "deployments"] = names.LABEL_SERVICE
     return settings

@@ -18,29 +18,41 @@ import kopf
 
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
-from hetserve_operator.controller import Controller, StuckError
+from hetserve_operator.controller import Controller
 from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
+from hetserve_operator.plan_book import PlanBook
+from hetserve_operator.planning_pool import Planning, PlanningPool
+from hetserve_operator.planning_process import PlanningProcess
 from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import LIMITS, probe_server
-from hetserve_shell.kube.client import ApiServer, ApiStatusError, KubernetesApi
+from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 1.0
-"""Seconds for which changes of capacity are gathered; every bound pod affects all services."""
+"""Seconds for which changes of the cluster are gathered; a bound pod may affect many services."""
+SAFETY_LOOKS: Final = 10
+"""Each service is looked at at least once in this many resync intervals."""
 SYNC_RETRY: Final = 1.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 NOT_SYNCED: Final = "caches are not synced"
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
+DRAIN_WITHIN: Final = 5.0
+"""Seconds for the answers to what is under way when the process ends."""
+POD_NAME: Final = "POD_NAME"
+"""Environment variable with the name of our own pod, by the downward API."""
 
 
 @click.command()
@@ -48,11 +60,14 @@ API_TIMEOUT: Final = 30.0
 @process.kubeconfig_option
 @click.option("--host", help="Address of the probe port.")
 @click.option("--probe-port", type=int, help="Port of health, readiness and metrics.")
+@click.option("--identity", help="Who we are in the Lease; default: the pod, else the host.")
 @process.log_level_option
 @click.version_option(package_name="hetserve")
-def main(config_path: Path | None, kubeconfig: Path | None, **flags: str | int | None) -> None:
+def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
     settings = process.settings_or_exit(OperatorSettings, config_path, flags)
+    if identity:
+        settings = settings.identified(identity)
     process.log_to_stderr(settings.log_level)
     # kopf logs every event.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
@@ -63,17 +78,31 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
     api = KubernetesApi(connection, timeout=API_TIMEOUT)
+    lease_api = KubernetesApi(connection, LEASE_CONNECTIONS)
     try:
-        await Operator(settings, api, kubeconfig).run()
+        await Operator(settings, api, kubeconfig, lease_api=lease_api).run()
     finally:
         api.close()
+        lease_api.close()
         await connection.close()
 
 
 class Operator:
-    """Wires cache, queue, handlers, observer, controller and probes."""
+    """Wires cache, queue, handlers, election, observer, planners, controller, workers and probes.
 
-    def __init__(self, settings: OperatorSettings, api: ApiServer, kubeconfig: Path | None) -> None:
+    lease_api: the elector's own way to the API server. lease_clock: seconds, as of the elector.
+    """
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        api: ApiServer,
+        kubeconfig: Path | None,
+        *,
+        start_planning: Callable[[], Awaitable[Planning]] = PlanningProcess.start,
+        lease_api: ApiServer | None = None,
+        lease_clock: Callable[[], float] = boot_clock,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.kubeconfig = kubeconfig
@@ -81,20 +110,35 @@ class Operator:
         self.metrics = OperatorMetrics()
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.feed = EventHandlers(self.cache, self._add, self._add_all, self.queue.renew)
         self.synced = asyncio.Event()
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
         self.observer = Observer(api, self.cache, settings.planning, now)
-        self.controller = Controller(self.observer, Writer(api, socket.gethostname(), now), self.metrics, self.clock)
+        self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
+        self.book = PlanBook(self.clock, self.queue.add)
+        self.planners = PlanningPool(
+            self.book,
+            self.metrics,
+            processes=settings.planner_processes,
+            deadline=settings.planner_deadline,
+            start=start_planning,
+        )
+        self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
+        self.leadership = OperatorLeadership(self.elector)
+        self.writer = Writer(api, socket.gethostname(), now)
+        self.controller = Controller(
+            self.observer, self.writer, self.metrics, self.clock, self.book, leadership=self.leadership
+        )
+        self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
+        self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
         return "" if self.synced.is_set() and self.watching.is_set() else NOT_SYNCED
 
     async def run(self) -> None:
-        """Serves probes, fills the cache, then watches and works until a signal."""
+        """Serves probes, fills the cache, then watches until a signal, and works while it leads."""
         process.stop_on_signals(self.stop)
         limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
         probes = probe_server(self.metrics.text, self.not_ready, limits=limits)
@@ -117,67 +161,86 @@ class Operator:
                     ready_flag=self.watching,
                 )
         finally:
+            await self.hand_over()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
-        """Starts the tasks that list and work, without kopf's watches."""
-        loops = [("worker", self._work)] * self.settings.workers + [("resync", self._resync)]
+        """Starts the tasks that list, plan and work, without kopf's watches."""
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("resync", self._resync),
+            ("looks", self._look_again),
+            ("leadership", self._lead),
+        ]
+        loops += [("worker", self.workers.work)] * self.settings.workers
+        loops += [("planner", loop) for loop in self.planners.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
 
     async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         await supervise(name, loop, self.metrics.task_failures.labels(name).inc, clock=self.clock)
 
+    async def _lead(self) -> None:
+        """Contends when the lists are known: a leader that has not listed would keep one that has from leading."""
+        await self.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.leadership.run(self._begin_term, self.metrics.forget_all))
+            if self.elector is not None:
+                group.create_task(self.elector.run())
+
+    def _begin_term(self, resumed: bool) -> None:
+        """Queues every service; the number of workers limits the load. resumed: nobody else has led since we did."""
+        if not resumed:
+            self.controller.forget_all()
+        for key in sorted(self.cache.keys()):
+            self.queue.renew(key)
+            self._add(key)
+
+    async def hand_over(self) -> None:
+        """Ends all work: answers to what is under way are awaited, then another leads at once."""
+        self.leadership.end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_WITHIN):
+                await self.writer.drained()
+        await self.leadership.hand_over()
+
+    def _elector(self, lease_api: ApiServer, clock: Callable[[], float]) -> Elector:
+        options = self.settings.leader_election
+        candidate = options.candidate(os.environ.get(POD_NAME))
+        return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
+
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
 
-    def _add_all(self, namespace: str | None) -> None:
-        for key in self.cache.services:
-            if namespace is None or key.namespace == namespace:
-                self.queue.add(key, CAPACITY_DELAY)
+    def _add_later(self, key: Key) -> None:
+        self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Lists at once and then periodically, since a watch may lose events."""
+        """Lists once; then checks periodically whether the watches have lost deletions."""
         while True:
             try:
-                await self.observer.relist()
+                await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
                 expected = isinstance(error, ApiStatusError | ApiUnreachableError)
                 log.warning("cannot list: %s", error, exc_info=not expected)
                 await asyncio.sleep(SYNC_RETRY)
                 continue
-            # A service deleted in a gap of the watch gets no event; a look removes its memory.
-            for key in sorted({*self.cache.services, *self.controller.remembered}):
-                self._add(key)
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
 
-    async def _work(self) -> None:
+    async def _look_again(self) -> None:
+        """Queues every service once per period, one after the other, in case that an event was lost."""
         await self.synced.wait()
         while True:
-            key = await self.queue.get()
-            self.metrics.waiting.set(len(self.queue))
-            await self._work_on(key)
-
-    async def _work_on(self, key: Key) -> None:
-        """Reconciles one service; an error affects only it and is retried later."""
-        try:
-            with self.metrics.seconds.time():
-                wake_after = await self.controller.reconcile(key)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            self.metrics.errors.labels(type(error).__name__).inc()
-            delay = self.queue.failed(key)
-            expected = isinstance(error, ApiStatusError | ApiUnreachableError | StuckError)
-            log.warning("%s: %s; again in %.1f s", key, error, delay, exc_info=not expected)
-            return
-        self.queue.done(key)
-        if wake_after is not None:
-            self.queue.add(key, wake_after)
+            # A service that went without an event is only remembered; a look removes its memory.
+            keys = sorted({*self.cache.keys(), *self.controller.remembered})
+            for key in keys:
+                await asyncio.sleep(SAFETY_LOOKS * self.settings.resync / len(keys))
+                self._add(key)
+            if not keys:
+                await asyncio.sleep(self.settings.resync)
 
     def _login(self, **kwargs: Any) -> kopf.ConnectionInfo | None:
         if self.kubeconfig is None:

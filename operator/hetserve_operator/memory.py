@@ -1,7 +1,7 @@
 """What the operator remembers of one service between steps; it may be lost at any time.
 
-Renderings, refusals until their retry, and repairs: repeated foreign changes of a Deployment are repaired with growing
-delays, except for changes that exceed the budget.
+Renderings, refusals until their retry, what is fenced, and repairs: repeated foreign changes of a Deployment are
+repaired with growing delays, except for changes that exceed the budget.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve_operator.fence import ServiceFence
 
 RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
@@ -56,6 +57,7 @@ class Memory:
     _cuts: dict[str, float] = field(default_factory=dict)
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
+    fence: ServiceFence = field(default_factory=ServiceFence)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}

@@ -36,6 +36,21 @@ class OperatorMetrics:
         self.seconds = Histogram(
             "hetserve_operator_reconcile_seconds", "Time of one look at a service.", registry=self.registry
         )
+        self.planning_seconds = Histogram(
+            "hetserve_operator_planning_seconds",
+            "Time of one try to plan, by outcome.",
+            ["outcome"],
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60),
+            registry=self.registry,
+        )
+        self.planning_waiting = Gauge(
+            "hetserve_operator_planning_queue_length",
+            "Problems that wait for a process to plan them.",
+            registry=self.registry,
+        )
+        self.leader = Gauge(
+            "hetserve_operator_leader", "1 while this process leads and writes.", registry=self.registry
+        )
         labels = ["namespace", "service"]
         self.cost = Gauge(
             "hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels, registry=self.registry
@@ -75,6 +90,11 @@ class OperatorMetrics:
             self._known.discard(key)
             for gauge in (self.cost, self.qps, self.ready):
                 gauge.remove(*key)
+
+    def forget_all(self) -> None:
+        """Removes the metrics of every service: another leader exports them now."""
+        for key in list(self._known):
+            self.forget(key)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -2,29 +2,38 @@
 
 A service, its Deployments, ReplicaSets and pods are read live, since a stale view would repeat or undo our own writes.
 Nodes, other pods, types and profiles come from the cache; the next event corrects a plan made from a stale view.
+A watch tells everything but a deletion in one of its gaps; comparing counts finds that one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
+from hetserve.api.model_profile import ModelProfile
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile import World
-from hetserve.reconcile.observed import PodFact, pod_fact, read_profiles, read_types
+from hetserve.reconcile import Interest, World
+from hetserve.reconcile.observed import Broken, PodFact, pod_fact, service_outline
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.cache import Cache
+from hetserve_operator.interests import Interests
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.kube.pages import Pages
+from hetserve_shell.kube.pages import Pages, count
+from hetserve_shell.kube.store import Store
+
+log = logging.getLogger(__name__)
+
+RECOUNT_PAUSE: Final = 1.0
+"""Seconds after which a difference is checked again."""
 
 
 class Observer:
@@ -35,12 +44,37 @@ class Observer:
         self._cache = cache
         self._planning = planning
         self._now = now
+        self.interests = Interests()
 
     async def relist(self) -> None:
-        """Refill the cache."""
+        """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
-            pages = Pages(self._api, path)
-            store.relist(await pages.all(), int(pages.revision))
+            await store.fill(Pages(self._api, path))
+
+    async def recount(self) -> None:
+        """Lists each kind again of which the cache has too many or too few objects, twice in a row."""
+        stores = list(self._cache.listed())
+        surplus = {path: await self._surplus(path, store) for path, store in stores}
+        if not any(surplus.values()):
+            return
+        await asyncio.sleep(RECOUNT_PAUSE)  # events that are under way arrive
+        for path, store in stores:
+            if surplus[path] and surplus[path] * await self._surplus(path, store) > 0:
+                log.info("%s: the watch has lost events, so all are listed again", path)
+                await store.fill(Pages(self._api, path))
+
+    async def _surplus(self, path: str, store: Store[Any]) -> int:
+        """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
+        there = await count(self._api, path)
+        return 1 if there is None else len(store) - there
+
+    def settled(self, key: Key, interest: Interest) -> None:
+        """Remembers which changes of the cluster concern a service."""
+        self.interests.record(key, interest)
+
+    def forget(self, key: Key) -> None:
+        """Drops what is remembered of a deleted service."""
+        self.interests.forget(key)
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
@@ -49,8 +83,8 @@ class Observer:
         )
         deployments, replica_sets = await self._owners(key, labelled, facts)
         pods, foreign_pods = sort_pods(key.name, deployments, replica_sets, facts)
-        types, broken_types = read_types(self._cache.inputs[INSTANCE_TYPE.name])
-        profiles, broken_profiles = read_profiles(self._cache.inputs[MODEL_PROFILE.name])
+        types, broken_types = self._cache.types()
+        profiles, broken_profiles = self._profiles(service)
         return World(
             service=service,
             now=self._now(),
@@ -60,19 +94,21 @@ class Observer:
             deployments=tuple(sorted(deployments, key=_name)),
             pods=pods,
             foreign_pods=foreign_pods,
-            nodes=tuple(sorted(self._cache.nodes, key=lambda node: node.name)),
-            other_pods=(*self._pods_of_others(key), *foreign_pods),
+            capacity=self._cache.capacity,
             rendered=memory.rendered(clock),
             refused=memory.refused(clock),
             held=memory.held(clock),
             cut_held=memory.cut_held(clock),
             written=memory.written,
+            fence=memory.fence.fenced(clock),
             settings=self._planning,
         )
 
-    def _pods_of_others(self, key: Key) -> Iterator[PodFact]:
-        """Cached pods without the service's label; those with it are read live."""
-        return (p for p in self._cache.pods if (p.namespace, p.service) != (key.namespace, key.name))
+    def _profiles(self, service: RawObject | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
+        outline = None if service is None else service_outline(service)
+        if outline is None or outline.model is None:
+            return (), ()
+        return self._cache.profiles(outline.namespace, outline.model)
 
     async def _service(self, key: Key) -> RawObject | None:
         return await self._find(service_path(*key))

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import Field
 
+from hetserve.api import names
 from hetserve.planning.inputs import PlanSettings
+from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+
+
+class OperatorElection(ElectionSettings):
+    """One of several replicas writes."""
+
+    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    lease_name: str = Field(default="hetserve-operator", min_length=1)
 
 
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
-    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: interval of
-    full lists. launch_weight: HetSev's lambda, per second of launch time.
+    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: how often the
+    objects of each kind are counted; each service is looked at once in ten intervals. launch_weight: HetSev's lambda,
+    per second of launch time. planner_processes: processes that plan; problems that take long have one more.
+    planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)
@@ -22,7 +35,14 @@ class OperatorSettings(SettingsModel):
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
     workers: int = Field(default=4, ge=1, le=64)
+    planner_processes: int = Field(default=2, ge=1, le=64)
+    planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
+    leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
+
+    def identified(self, identity: str) -> Self:
+        """The same under another name in the Lease."""
+        return self.model_copy(update={"leader_election": self.leader_election.identified(identity)})
 
     @property
     def planning(self) -> PlanSettings:

@@ -48,23 +48,13 @@ class DelayQueue:
 
     def pop(self, now: float) -> Key | None:
         """Takes the key that has been due longest and is not in work; it is in work from now on."""
-        waiting: list[tuple[float, Key]] = []
-        found: Key | None = None
-        while self._heap and self._heap[0][0] <= now:
-            due, key = heapq.heappop(self._heap)
-            if self._due.get(key) != due:
-                continue
-            if key in self._working:
-                waiting.append((due, key))
-                continue
-            found = key
-            break
-        for entry in waiting:
-            heapq.heappush(self._heap, entry)
-        if found is not None:
-            del self._due[found]
-            self._working.add(found)
-        return found
+        first = self._first()
+        if first is None or first[0] > now:
+            return None
+        key = first[1]
+        del self._due[key]
+        self._working.add(key)
+        return key
 
     def done(self, key: Key) -> None:
         """Ends work on a key and forgets its failures."""
@@ -91,8 +81,24 @@ class DelayQueue:
 
     def next_due(self) -> float | None:
         """Earliest due time of a key that is not in work; None if there is none."""
-        times = [due for key, due in self._due.items() if key not in self._working]
-        return min(times) if times else None
+        first = self._first()
+        return None if first is None else first[0]
+
+    def _first(self) -> tuple[float, Key] | None:
+        """The entry that is due first, of keys that are not in work."""
+        in_work: list[tuple[float, Key]] = []
+        while self._heap and (self._is_stale(self._heap[0]) or self._heap[0][1] in self._working):
+            entry = heapq.heappop(self._heap)
+            if not self._is_stale(entry):
+                in_work.append(entry)
+        first = self._heap[0] if self._heap else None
+        for entry in in_work:
+            heapq.heappush(self._heap, entry)
+        return first
+
+    def _is_stale(self, entry: tuple[float, Key]) -> bool:
+        """Whether the key was taken or got another due time since."""
+        return self._due.get(entry[1]) != entry[0]
 
     def __len__(self) -> int:
         return len(self._due)

@@ -1,4 +1,4 @@
-"""Scheduler extender: the shell around `hetserve.placement` that speaks with kube-scheduler and the API server."""
+"""Scheduler extender: connects `hetserve.placement` with kube-scheduler and the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All parts of the extender put together: watches, election, verbs, queue controller, probes, and an orderly end."""
+"""The whole extender: watches, election, verbs, queues, probes, shutdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import time
-import uuid
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -37,7 +36,6 @@ from hetserve_shell.http.server import HttpServer
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.lease import Candidate
 from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
@@ -47,14 +45,14 @@ DRAIN_WITHIN: Final = 5.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
 DEPOSED_WITHIN: Final = 0.5
-"""Seconds for answers under way when another leads: all that is left to say is that we do not."""
+"""Seconds to finish answers when another process leads."""
 NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
 
 
 class Extender:
-    """All parts put together.
+    """The parts of an extender.
 
-    `pod`: name of our own pod; None where we run as a process. `lease_api`: the elector's own way to the API server.
+    pod: name of its own pod; None: a process. lease_api: the elector's connections.
     """
 
     def __init__(
@@ -78,7 +76,7 @@ class Extender:
         self.queue = self._queue(api)
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
         self.verbs, self.probes = self._servers()
-        # Several processes share one port by turns; pods have one each, and the Service finds the leader's.
+        # Processes take turns on one port; a Service finds the leader among pods.
         self.takes_turns = self.leader is not None and pod is None
         self.port = SharedPort(settings.host, settings.port, self._serve_verbs)
         self.metrics.leader.set_function(self._serves)
@@ -98,19 +96,19 @@ class Extender:
         return self.pods.synced.is_set() and self.nodes.synced.is_set()
 
     def not_ready(self) -> str:
-        """Why /readyz fails; empty if it does not."""
+        """Why /readyz fails; empty if ready."""
         return "" if self.ready() else NOT_SYNCED
 
     def refusal(self) -> str:
-        """Why no verb is answered now; empty where they are."""
+        """Why no verb is answered; empty if they are."""
         return self.not_ready() or (self.leader.refusal() if self.leader else "")
 
     def _serves(self) -> bool:
-        """Whether the scheduler gets answers from us: a leader that takes over, or waits for its port, gives none."""
+        """Whether the scheduler gets answers: a leader that takes over or waits for its port gives none."""
         return "verbs" in self.addresses and not self.refusal()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then finish the requests and binds under way and hand over."""
+        """Serves until `stop` is set, then finishes requests and binds and hands over."""
         await self.probes.start(self._listen("probes", self.settings.probe_port))
         try:
             if not self.takes_turns:
@@ -137,7 +135,7 @@ class Extender:
                 task.cancel()
 
     async def _lead(self) -> None:
-        """Contend when both lists are known: before, every GPU looks idle and no pod released."""
+        """Contends when both lists are known; before, every GPU looks idle."""
         await self.pods.synced.wait()
         await self.nodes.synced.wait()
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
@@ -148,7 +146,7 @@ class Extender:
             await self.leader.run(self.duties)
 
     async def duties(self) -> None:
-        """What only the leader does, until it is cancelled: be found, release pods from their queues, compare."""
+        """Duties of a leader; runs until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 if self.takes_turns:
@@ -165,7 +163,7 @@ class Extender:
             if self.takes_turns:
                 await self.verbs.stop(DEPOSED_WITHIN)
                 self.addresses.pop("verbs", None)
-            else:  # the Service leads the scheduler's next connection to the next leader, and those it keeps to us
+            else:  # the scheduler keeps its connections to us
                 self.verbs.part()
             if self.label is not None:
                 await self.label.drop()
@@ -174,7 +172,7 @@ class Extender:
         await self.verbs.start(self._listen("verbs", self.settings.port))
 
     async def _look(self) -> str:
-        """Why we cannot serve, empty if we can: a process that was kept out of its port cannot until it can be had."""
+        """Why the verbs cannot be reached; empty if they can."""
         address = self.addresses.get("verbs")
         if address is None and (words := self.port.look()):
             return words
@@ -188,13 +186,12 @@ class Extender:
 
     def _leader(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
         options = self.settings.leader_election
-        who = options.identity or pod or socket.gethostname()
-        candidate = Candidate(f"{who}_{uuid.uuid4().hex[:8]}", options.terms)
+        candidate = options.candidate(pod)
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
         return Leader(elector, api, self.pods, self.revisions, self.placer)
 
     def _binder(self, api: ApiServer) -> Binder:
-        # Without an election too: what is bound must be what was looked at.
+        # Without an election too: binds need the pod's current version.
         fence = self.leader.fence() if self.leader else LeaderFence(self.revisions, lambda: 1, str)
         errors = self.metrics.bind_errors
         return Binder(api, Binds(self.placer, fence), on_error=lambda kind: errors.labels(kind).inc())
@@ -205,7 +202,7 @@ class Extender:
         return Requeuer(api, self.placer, lambda: str(time.time()), on_requeue=count)
 
     def _servers(self) -> tuple[HttpServer, HttpServer]:
-        """The servers of the verbs and of the probes, which share the descriptors of the process."""
+        """Servers of the verbs and the probes, which share the process's descriptors."""
         verbs, probing = Limits(), probes.LIMITS
         shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)

@@ -1,4 +1,4 @@
-"""The process: command line, settings, connections to the API server, and the end by a signal."""
+"""The extender's process: command line, settings, connections, shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetserve_shell.kube.connection import ApiConnection
 from hetserve_shell.tasks import garbage
 
 POD_NAME: Final = "POD_NAME"
-"""Environment variable with the name of our own pod, by the downward API."""
+"""Environment variable with the name of our pod."""
 
 
 @click.command()
@@ -42,7 +42,7 @@ def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:
-    """Run until SIGTERM or SIGINT. Raises what ends any part: without one of them the others must not go on."""
+    """Runs until SIGTERM or SIGINT. Raises the error that ends any part."""
     garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)

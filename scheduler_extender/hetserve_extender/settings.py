@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from hetserve.api import names
 from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.units import Seconds, quantity_to_mib
-from hetserve_shell.leader.lease import Terms
+from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
 
@@ -30,9 +30,10 @@ def _policy(value: object) -> PolicyName:
 
 
 class QueueOptions(SettingsModel):
-    """Queues: k, their weights, beta, when an unschedulable pod stops counting, how long events are gathered.
+    """Settings of the queues.
 
-    `fail_open_after`: time at our gate after which a pod goes out of turn; absent: never.
+    queues: their number. unschedulable_after: how long an unschedulable pod occupies a slot. debounce: how long first
+    pods are gathered. fail_open_after: time at our gate before a pod is released out of turn; None: never.
     """
 
     queues: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 4
@@ -48,32 +49,15 @@ class QueueOptions(SettingsModel):
         return QueueSettings(queues=self.queues, beta=self.beta, weights=self.weights)
 
 
-class LeaderElectionOptions(SettingsModel):
-    """One of several replicas serves: by a Lease, and the times of its election.
+class LeaderElectionOptions(ElectionSettings):
+    """One of several replicas serves."""
 
-    `identity` is what people read in the Lease; a part that only this process has is added to it.
-    """
-
-    enabled: bool = True
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
     lease_name: str = Field(default="hetserve-extender", min_length=1)
-    lease_duration: Duration = Field(default="3s")  # type: ignore[assignment]
-    renew_deadline: Duration = Field(default="2s")  # type: ignore[assignment]
-    retry_period: Duration = Field(default="500ms")  # type: ignore[assignment]
-    identity: str = ""
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(self.lease_duration, self.renew_deadline, self.retry_period)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _ = self.terms
-        return self
 
 
 class Settings(SettingsModel):
-    """Everything the extender can be told; port 0 lets the system choose."""
+    """Settings of the extender; port 0: the system chooses."""
 
     host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
     port: Port = 8888
@@ -84,16 +68,14 @@ class Settings(SettingsModel):
     queue: QueueOptions = QueueOptions()
     leader_election: LeaderElectionOptions = LeaderElectionOptions()
     placement_log: Annotated[int, BeforeValidator(_mebibytes), Field(ge=0, le=1024)] = 0
-    """MiB of memory for the log of events and decisions; 0: none is kept."""
+    """MiB for the placement log; 0: none."""
     log_level: LogLevel = "info"
 
     def identified(self, identity: str) -> Self:
         """The same under another name in the Lease."""
-        return self.model_copy(
-            update={"leader_election": self.leader_election.model_copy(update={"identity": identity})}
-        )
+        return self.model_copy(update={"leader_election": self.leader_election.identified(identity)})
 
     @property
     def hold(self) -> Seconds:
-        """How long a filter's reservation lasts."""
+        """Time until an unused reservation ends."""
         return Seconds(self.reservation_timeout)

@@ -1,4 +1,4 @@
-"""What tests of the extender put in place of the cluster, ours and those of users."""
+"""Test doubles for the extender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 class Unfenced:
-    """The fence of a binder without an election: binds name no resourceVersion."""
+    """The fence of a binder without an election."""
 
     def term(self) -> int | None:
         return 1
@@ -27,7 +27,7 @@ class Unfenced:
 
 @dataclass
 class BusyApi(FakeApiServer):
-    """Calls `happening` with the method just before each request is carried out."""
+    """Calls `happening` with the method before each request."""
 
     happening: Callable[[str], None] = lambda _method: None
 
@@ -37,7 +37,7 @@ class BusyApi(FakeApiServer):
 
 
 def released_lease(namespace: str = names.SYSTEM_NAMESPACE, name: str = "hetserve-extender") -> RawObject:
-    """The Lease of a leader that ended in order: the next leads at once."""
+    """A Lease given up in order: the next process leads at once."""
     metadata = {"namespace": namespace, "name": name, "uid": "uid-lease"}
     spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

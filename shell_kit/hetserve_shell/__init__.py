@@ -1,1 +1,1 @@
-"""What every shell of hetserve starts with: a connection to the API server, checked settings, the process around it."""
+"""What components of any kind share: API server, leader election, HTTP, tasks, settings, process."""

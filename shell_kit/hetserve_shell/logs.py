@@ -1,7 +1,4 @@
-"""A log that nobody can fill: of warnings and errors that repeat, some are written and the others counted.
-
-What fails again in every turn of a loop, in a library too, would fill a disk in minutes and take the processor.
-"""
+"""Bounds repeated warnings and errors in the log."""
 
 from __future__ import annotations
 
@@ -12,28 +9,27 @@ from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 AT_MOST: Final = 20
-"""Lines of one kind written in an interval."""
-INTERVAL: Final = 10.0
-"""Seconds."""
+"""Lines of one kind in an interval."""
+INTERVAL: Final = 10.0  # seconds
 KINDS: Final = 50
-"""Kinds told apart in an interval: a message that is never the same twice fills no log either."""
+"""Kinds in an interval; more share one."""
 _OTHERS: Final = "other messages"
 _WORDS: Final = 100
 
 Kind = tuple[str, int, str]
-"""Logger, level, and how the message begins before its arguments are put in: those a client may choose anew."""
+"""Logger, level and start of the message before its arguments, which clients may choose."""
 
 
 @dataclass(slots=True)
 class Repeats:
-    """Which records of an interval are written, by kind; `clock` is monotonic [s]."""
+    """Selects the records to write, by kind. clock: monotonic [s]."""
 
     clock: Callable[[], float] = time.monotonic
     _since: float = 0.0
     _counts: dict[Kind, int] = field(default_factory=dict)
 
     def take(self, logger: str, level: int, message: str) -> bool:
-        """Whether one more of this kind is written. Ask `over` before."""
+        """Whether to write one more of this kind; call `over` first."""
         kind = (logger, level, message.partition("\n")[0][:_WORDS])
         if kind not in self._counts and len(self._counts) >= KINDS:
             kind = (logger, level, _OTHERS)
@@ -41,7 +37,7 @@ class Repeats:
         return count <= AT_MOST
 
     def over(self) -> dict[Kind, int]:
-        """How many of each kind an interval that has ended left out; the next begins."""
+        """After an interval: the number left out by kind. Starts the next one."""
         now = self.clock()
         if now - self._since < INTERVAL:
             return {}
@@ -49,7 +45,7 @@ class Repeats:
         return self.left_out()
 
     def left_out(self) -> dict[Kind, int]:
-        """How many of each kind are not written yet; they count as told."""
+        """The number left out by kind so far; resets it."""
         counts, self._counts = self._counts, {}
         return {kind: count - AT_MOST for kind, count in counts.items() if count > AT_MOST}
 
@@ -57,7 +53,7 @@ class Repeats:
 class BoundedHandler(logging.StreamHandler[TextIO]):
     """Writes at most AT_MOST warnings or errors of one kind in INTERVAL seconds, then how many it left out.
 
-    That line comes with the first record after the interval, or at the end of the process.
+    That line follows with the next record or at the end.
     """
 
     def __init__(self, stream: TextIO, repeats: Repeats | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A component as a process: common flags, logging to stderr, errors of the start without tracebacks, signals."""
+"""A component's process: common flags, logging, errors of the start, signals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log_level_option = click.option("--log-level", type=click.Choice(get_args(LogLev
 
 
 def settings_or_exit(model: type[Settings], path: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Settings of the file with the flags on top; the command ends with the message where they cannot be used."""
+    """Settings of the file with the flags on top; exits with the message if they are invalid."""
     try:
         return load_settings(model, path, flags)
     except SettingsError as error:
@@ -34,7 +34,7 @@ def settings_or_exit(model: type[Settings], path: Path | None, flags: Mapping[st
 
 
 def log_to_stderr(level: LogLevel) -> None:
-    """One line per event, from every library too; of those that repeat not more than can be read."""
+    """Logs to stderr, with repeats bounded."""
     logging.basicConfig(
         handlers=[BoundedHandler(sys.stderr)],
         level=level.upper(),
@@ -43,7 +43,7 @@ def log_to_stderr(level: LogLevel) -> None:
 
 
 def run_or_exit(run: Callable[[Coroutine[Any, Any, None]], None], serving: Coroutine[Any, Any, None]) -> None:
-    """Run a component on an event loop of `run`; no credentials or no port end the command with the message."""
+    """Runs a component; exits with the message if it has no credentials or no port."""
     try:
         run(serving)
     except (ConfigException, OSError) as error:
@@ -51,6 +51,5 @@ def run_or_exit(run: Callable[[Coroutine[Any, Any, None]], None], serving: Corou
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Set the event at SIGTERM and SIGINT, for an orderly end."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,4 +1,4 @@
-"""Settings of a component: one YAML file, every key checked, flags of the command line on top."""
+"""Settings of a component: one YAML file, with command-line flags on top."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from hetserve.api.yaml_loader import contents
 from hetserve.files import UnreadableError, read_text
 from hetserve.units import parse_duration
 
-_MOST: Final = 1 << 20
-"""Bytes of a settings file: as much as a ConfigMap holds."""
+_MOST: Final = 1 << 20  # bytes: as much as a ConfigMap holds
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; the text names the key, the value and what would be right."""
+    """Invalid settings; names key, value and what is expected."""
 
 
 class SettingsModel(BaseModel):
-    """Base of settings: camelCase keys, none of them unknown, defaults checked like what is given."""
+    """Base of settings: camelCase keys, all of them known."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, validate_default=True
@@ -37,7 +36,7 @@ def _duration(value: object) -> float:
 
 
 Duration = Annotated[float, BeforeValidator(_duration)]
-"""Seconds, written as a text with a unit."""
+"""Seconds, written with a unit such as 50ms."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -45,10 +44,9 @@ Settings = TypeVar("Settings", bound=SettingsModel)
 
 
 def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[str, Any]) -> Settings:
-    """Settings of a YAML file (none: the defaults) with `overrides` (None: not given) on top.
+    """Settings of a YAML file (None: defaults) with `overrides` (None: not given) on top.
 
-    Raises SettingsError, naming file and key, for a file that cannot be read or holds no mapping, a key that is unknown
-    or there twice, or a value out of range.
+    Raises SettingsError, naming file and key.
     """
     content = {} if path is None else _content(path)
     given = {to_camel(key): value for key, value in overrides.items() if value is not None}
@@ -59,7 +57,7 @@ def load_settings(model: type[Settings], path: Path | None, overrides: Mapping[s
 
 
 def _content(path: Path) -> dict[Any, Any]:
-    """A file of settings as it stands; one that says nothing is torn or the wrong one, and no wish for defaults."""
+    """The mapping in a settings file; an empty file is refused."""
     try:
         documents = contents(read_text(str(path), _MOST))
     except UnreadableError as error:

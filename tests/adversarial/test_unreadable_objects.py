@@ -16,7 +16,8 @@ from hetserve.placement.pods.read_ahead import view_of
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
-from hetserve_operator.cache import Cache, Store
+from hetserve_operator.cache import Cache
+from hetserve_shell.kube.store import Store
 
 HUGE = "1e9999999"
 """The API server accepts such a quantity and keeps its text."""
@@ -38,9 +39,8 @@ def _placement() -> Placer:
 def test_a_pod_that_asks_for_a_huge_quantity_hides_no_other_pod_from_the_operator(resource: str) -> None:
     cache = Cache()
     pods = [_asking(resource, HUGE), gpu_pod("good", node="n0", gpu="0")]
-    for version, pod in enumerate(pods, start=1):
-        pod["metadata"]["resourceVersion"] = str(version)
-    cache.pods.relist(pods, 2)
+    for pod in pods:
+        cache.pods.put(pod)
     good = [fact for fact in cache.pods if fact.name == "good"]
     assert good, "one pod of any user keeps the operator from ever being ready"
 
@@ -61,8 +61,9 @@ def test_whatever_one_object_raises_the_operator_keeps_the_others() -> None:
         return pod_fact(raw)
 
     store: Store[PodFact] = Store(reduce)
-    store.relist([gpu_pod("odd"), gpu_pod("good")], 1)
-    assert [fact.name for fact in store] == ["good"], "an error that nobody expected stops every relist"
+    store.put(gpu_pod("odd"))
+    store.put(gpu_pod("good"))
+    assert [fact.name for fact in store] == ["good"], "an error that nobody expected stops every list"
 
 
 @pytest.mark.parametrize("error", [ArithmeticError("odd"), RecursionError("odd"), AssertionError("odd")])
@@ -101,9 +102,8 @@ def test_the_operator_counts_a_bound_pod_that_it_cannot_read_and_reports_it_once
 ) -> None:
     cache = Cache()
     with caplog.at_level(logging.WARNING):
-        cache.pods.relist([_odd(1), gpu_pod("good")], 1)
-        cache.pods.put(_odd(2))
-        cache.pods.relist([_odd(3)], 3)
+        for version in (1, 2, 3):
+            cache.pods.put(_odd(version))
     (fact,) = cache.pods
     assert (fact.node, fact.gpus_unknown, fact.unread is not None) == ("n0", True, True), "its GPU looks free"
     assert len(caplog.records) == 1

@@ -40,6 +40,7 @@ REFUSED = {
     "a mode that the extender does not have": ("extender.mode=guess", "extender/mode"),
     "a policy that nobody wrote": ("extender.policy=FirstFit", "extender/policy"),
     "two replicas that nobody elects one of": ("extender.leaderElection.enabled=false", "replicas must be 1"),
+    "two operators that nobody elects one of": ("operator.leaderElection.enabled=false", "operator.replicas must be 1"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
@@ -83,11 +84,31 @@ def test_without_an_election_there_is_one_extender_and_the_old_one_goes_first() 
     assert not {"Role", "PodDisruptionBudget"} & extender.keys(), "a Lease and a budget that nobody needs"
 
 
-def test_the_extender_sets_its_lease_as_the_chart_names_it() -> None:
-    documents = [d for d in yaml.safe_load_all(render_chart("--set", "extender.leaderElection.leaseName=x")) if d]
-    (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"] == "hetserve-extender"]
+def test_without_an_election_there_is_one_operator_and_no_lease() -> None:
+    rendered = render_chart("--set", "operator.leaderElection.enabled=false", "--set", "operator.replicas=1")
+    documents = [d for d in yaml.safe_load_all(rendered) if d]
+    operator = {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-operator"}
+    assert operator["Deployment"]["spec"]["replicas"] == 1
+    assert not {"Role", "PodDisruptionBudget"} & operator.keys(), "a Lease and a budget that nobody needs"
+
+
+def test_an_old_operator_ends_before_a_new_one_comes_with_and_without_an_election() -> None:
+    alone = "operator.leaderElection.enabled=false,operator.replicas=1"
+    for rendered in (render_chart(), render_chart("--set", alone)):
+        (operator,) = [
+            d
+            for d in yaml.safe_load_all(rendered)
+            if d and d["kind"] == "Deployment" and d["metadata"]["name"] == "hetserve-operator"
+        ]
+        assert operator["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("component", ["extender", "operator"])
+def test_a_component_sets_its_lease_as_the_chart_names_it(component: str) -> None:
+    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"{component}.leaderElection.leaseName=x")) if d]
+    (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"] == f"hetserve-{component}"]
     assert [rule["resourceNames"] for rule in role["rules"]] == [["x"]]
-    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
+    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and component in d["metadata"]["name"]]
     assert yaml.safe_load(settings["settings.yaml"])["leaderElection"]["leaseName"] == "x"
 
 

@@ -148,3 +148,9 @@ def test_the_next_step_is_the_least_budget_that_raises_the_best_bound_by_a_perce
     assert best + step.gain >= best * 1.01 * (1 - 1e-9)
     almost = dataclasses.replace(problem, budget=type(problem.budget)(problem.budget + step.extra - 1))
     assert plan(almost, "kairos").ranking[0].qps < best * 1.01 * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.one_of(throughput_problems(), cost_problems()))
+def test_no_plan_depends_on_the_name_of_its_service(problem: Problem) -> None:
+    assert plan(dataclasses.replace(problem, service="")) == plan(problem), "the operator shares plans between services"

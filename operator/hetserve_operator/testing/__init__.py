@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from hetserve_operator.testing.controllers import Controllers
-from hetserve_operator.testing.simulated_operator import STATUSES, CrashError, SimulatedOperator, decided
+from hetserve_operator.testing.planning import PlanningInLoop, PlansAtOnce, decided
+from hetserve_operator.testing.simulated_operator import STATUSES, CrashError, SimulatedOperator
 from hetserve_shell.testing.apiserver import path_of
 
-__all__ = ["STATUSES", "Controllers", "CrashError", "SimulatedOperator", "decided", "path_of"]
+__all__ = [
+    "STATUSES",
+    "Controllers",
+    "CrashError",
+    "PlanningInLoop",
+    "PlansAtOnce",
+    "SimulatedOperator",
+    "decided",
+    "path_of",
+]

@@ -5,23 +5,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.api.kinds import INFERENCE_SERVICE
-from hetserve.planning import plan
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
-from hetserve_operator.controller import Controller, StuckError
+from hetserve_operator.controller import Controller, Plans, StuckError
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
 from hetserve_operator.testing.controllers import Controllers
+from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.workqueue import Key
-from hetserve_shell.kube.client import ApiStatusError
+from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.testing.apiserver import FakeApiServer, path_of
 
@@ -29,30 +29,40 @@ Json = dict[str, Any]
 STATUSES = {INFERENCE_SERVICE.plural: {"observedGeneration": NOT_OBSERVED}}
 """The status that the CRD gives a service by default."""
 
-decided = lru_cache(maxsize=4096)(plan)
-"""The default planner, a pure function, cached over all simulations, which ask it the same many times."""
-
 
 class CrashError(BaseException):
     """A crash of the operator at a request; the operator must not catch it."""
 
 
 class SimulatedOperator:
-    """An operator with its simulated cluster. clock: seconds, advanced only by the test."""
+    """An operator with its simulated cluster. clock: seconds, advanced only by the test.
 
-    def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
+    plans: what answers the questions of its steps; None: `planner`, at once.
+    """
+
+    def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: Plans | None = None) -> None:
         self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
-        self._planner = planner
+        self._plans = PlansAtOnce(planner) if plans is None else plans
         self.metrics = OperatorMetrics()
         self.restart()
 
-    def restart(self) -> None:
-        """Starts a new operator process, with empty memory and cache."""
-        self.observer = Observer(self.api, Cache(), PlanSettings(), self._now)
-        writer = Writer(self.api, "simulated", self._now)
-        self.controller = Controller(self.observer, writer, self.metrics, lambda: self.clock, self._planner)
+    def restart(self, plans: Plans | None = None) -> None:
+        """Starts a new operator process, with empty memory and cache. plans: None: those of before."""
+        self._plans = self._plans if plans is None else plans
+        api = self.connection()
+        self.cache = Cache()
+        self.observer = Observer(api, self.cache, PlanSettings(), self._now)
+        writer = Writer(api, "simulated", self._now)
+        self.leadership = OperatorLeadership()
+        self.controller = Controller(
+            self.observer, writer, self.metrics, lambda: self.clock, self._plans, leadership=self.leadership
+        )
+
+    def connection(self) -> ApiServer:
+        """A new process's way to the API server; subclasses may put a bad network between."""
+        return self.api
 
     def add(self, *manifests: Mapping[str, Any]) -> None:
         """Creates or replaces objects as a user would."""

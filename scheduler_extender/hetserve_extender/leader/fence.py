@@ -12,7 +12,6 @@ listed. The watch reports a pod's changes in their order: a bind that landed bef
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -255,16 +254,6 @@ class Fence:
 
     def _too_late(self, now: float) -> bool:
         return self.began is not None and now - self.began >= LANDED_BY
-
-
-def stamp_of(identity: str, term: int, secret: str) -> str:
-    """A label's value for a term: of 32 characters, however long the identity is, and never written before.
-
-    An identity is of one process and a term is won once. Events expose both to tenants, and a pod that carries the
-    stamp passes for fenced; `secret` stops a tenant from forging it. Who copies the stamp from a fenced pod writes
-    later than all that an earlier leader can know.
-    """
-    return hashlib.blake2b(f"{identity}/{term}/{secret}".encode(), digest_size=16).hexdigest()
 
 
 def bindable(pods: Revisions, placer: Placer) -> list[str]:

@@ -13,8 +13,9 @@ from typing import NamedTuple, Protocol
 
 from hetserve.placement import State
 from hetserve.placement.placer import Placer
-from hetserve_extender.leader.fence import Fence, FenceState, Revisions, bindable, stamp_of
+from hetserve_extender.leader.fence import Fence, FenceState, Revisions, bindable
 from hetserve_shell.leader.lease import Candidate
+from hetserve_shell.leader.stamp import stamp_of
 
 
 class Lists(Protocol):

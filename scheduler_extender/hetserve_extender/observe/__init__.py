@@ -1,1 +1,1 @@
-"""What the extender shows: metrics, ledger, placement log, drift."""
+"""Metrics, ledger, placement log, drift."""

@@ -1,6 +1,6 @@
-"""Compares the ledger with the API server now and then: a drift is told, by metric and log, before it hurts.
+"""Compares the ledger with the API server and reports differences in metric and log.
 
-Two readings a few seconds apart count as one: what only one of them sees is the watch's delay.
+A difference counts if two readings a few seconds apart agree; a single one may be the watch's delay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN: Final = 10
 
 @dataclass(slots=True)
 class DriftCheck:
-    """Tells `on_drift` how many differences of each kind there are, zero included."""
+    """on_drift receives the number of differences by kind, zero included."""
 
     api: ApiServer
     placer: Placer
@@ -38,7 +38,7 @@ class DriftCheck:
     page: int = FIRST_PAGE
 
     async def run(self) -> None:
-        """Never returns. A failure of the API server leaves the last figures as they are."""
+        """Never returns. After a failure of the API server the last figures remain."""
         while True:
             await self.sleep(EVERY)
             try:
@@ -47,7 +47,7 @@ class DriftCheck:
                 log.warning("comparing the ledger with the cluster: %s", error)
 
     async def check(self) -> tuple[Difference, ...]:
-        """One comparison, repeated if it finds anything. Raises what the API server's failure raises."""
+        """One comparison, repeated if it finds a difference. Raises the API server's errors."""
         found = await self._compare()
         if found:
             await self.sleep(AGAIN_AFTER)
@@ -60,7 +60,7 @@ class DriftCheck:
         return found
 
     async def _compare(self) -> tuple[Difference, ...]:
-        """One reading; the comparing itself takes 40 ms for 10,000 pods, which no verb should wait for."""
+        """One reading, compared in a thread: 40 ms for 10,000 pods."""
         cluster = await self._read()
         return await asyncio.to_thread(compare, Account.of(self.placer.ledger), cluster)
 

@@ -1,4 +1,4 @@
-"""Metrics of the extender, all named ``hetserve_*`` and described in docs/metrics.md."""
+"""Metrics of the extender (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 
 
 
 class Metrics:
-    """Counters that the shell feeds; what the ledger knows is read when it is scraped."""
+    """Counters; figures of the ledger are computed when scraped."""
 
     def __init__(self, placer: Placer, wall: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
@@ -64,7 +64,7 @@ class Metrics:
         return Gauge(name, words, labels, registry=self.registry)
 
     async def text(self) -> bytes:
-        """Everything in the text format of Prometheus, at a moment after the call."""
+        """All metrics in the text format of Prometheus, after the call."""
         return await self._texts.answer()
 
     async def _text(self) -> bytes:
@@ -72,12 +72,11 @@ class Metrics:
         return generate_latest(self.registry) + await figures.text()
 
     def drift(self, differences: Mapping[Kind, int]) -> None:
-        """Take a comparison of the ledger with the cluster."""
+        """Takes a comparison of the ledger with the cluster."""
         for kind, count in differences.items():
             self.ledger_drift.labels(kind.name.lower()).set(count)
 
     def round(self, decided: Round, outstanding: int) -> None:
-        """Take a round of the queues."""
         self._queues.take(decided, outstanding)
         now = self._wall()
         for release in decided.releases:

@@ -1,8 +1,7 @@
-"""The placement log in memory: the latest records as JSON lines, always beginning with a whole state.
+"""The placement log in memory: the latest records as JSON lines.
 
-Two segments of which the older is dropped when the newer is full: each begins with a header and a checkpoint of
-the ledger, so that what is served can be replayed from its first line. No verb waits for a long text: a checkpoint
-is kept as the values that it names, a list of the whole cluster is written by `run`, and both in little steps.
+Has two segments; a full one replaces the older. Each begins with a header and a checkpoint of the ledger, so the log
+can be replayed from its first line (decision 0036).
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from hetserve.units import Seconds
 from hetserve_shell.tasks.slices import Shared, Slices
 
 _OVERHEAD: Final = 64
-"""Bytes that Python keeps for a line beside its text."""
+"""Bytes of a line beside its text."""
 _BLOCK: Final = 64 << 10
-"""Bytes, at least, of the blocks in which the text is handed on."""
+"""Least bytes of a block."""
 _TURN: Final = 50
-"""Entries of a list that are one little step: 0.1 ms of bookings."""
+"""Entries of a list between two turns: 0.1 ms."""
 
 
 class _Long:
-    """A record that takes too long to be written at once: its values, which never change, until there is a text."""
+    """A long record: immutable values until its text is written."""
 
     __slots__ = ("record", "text")
 
@@ -36,7 +35,6 @@ class _Long:
         self.text: list[bytes] = []
 
     def pieces(self) -> Iterator[bytes]:
-        """The line in little steps."""
         if self.text:
             yield from self.text
             return
@@ -44,21 +42,21 @@ class _Long:
         yield b"\n"
 
     async def settle(self, slices: Slices) -> int:
-        """Keep the text in place of the values, which take seven times as much; its bytes."""
+        """Replaces the values by their text, a seventh of the memory; returns its bytes."""
         text = list[bytes]()
         for piece in self.pieces():
             text.append(piece)
             await slices.turn()
         dropped = [entry for value in self.record["args"].values() if isinstance(value, list) for entry in value]
         self.text, self.record = text, {}
-        while dropped:  # 18,000 at once take 17 ms
+        while dropped:  # 18,000 at once: 17 ms
             del dropped[-_TURN:]
             await slices.turn()
         return sum(map(len, text)) + _OVERHEAD * len(text)
 
 
 class PlacementLog:
-    """At most about `limit` bytes of records, and what two checkpoints name, which grows with the cluster."""
+    """At most about `limit` bytes of records, plus two checkpoints."""
 
     def __init__(self, limit: int, wall: Callable[[], float] = time.time) -> None:
         self._half = limit // 2
@@ -77,13 +75,11 @@ class PlacementLog:
         return not self._unsettled
 
     def placer(self, clock: Callable[[], Seconds], hold: Seconds, **settings: Any) -> JournaledPlacer:
-        """The state machine that writes here."""
         self._placer = JournaledPlacer(clock, hold, self.write, **settings)
         self._begin(self._placer)
         return self._placer
 
     def write(self, record: Record) -> None:
-        """Take a record of a call that has ended."""
         if any(isinstance(value, list) and len(value) > _TURN for value in record["args"].values()):
             self._unsettled.append(long := _Long(record))
             self._newer.append(long)
@@ -97,7 +93,7 @@ class PlacementLog:
             self._begin(self._placer)
 
     async def run(self) -> None:
-        """Write the lists of the whole cluster, between which verbs are answered. Never returns."""
+        """Writes long records in slices. Never returns."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -106,12 +102,11 @@ class PlacementLog:
                 self._size += await self._unsettled.pop(0).settle(slices)
 
     async def text(self) -> list[bytes]:
-        """The log from its oldest record on, at a moment after the call, in blocks that a socket takes at once."""
+        """The whole log after the call, in blocks."""
         return await self._texts.answer()
 
     def pieces(self) -> Iterator[bytes]:
-        """The log as it is now, in little steps; what is written meanwhile is not in it."""
-        newer = self._newer[2:] if self._older else self._newer  # only the records follow the older ones
+        newer = self._newer[2:] if self._older else self._newer  # without header and checkpoint
         return _in_steps([*self._older, *newer])
 
     async def _text(self) -> list[bytes]:
@@ -126,7 +121,7 @@ class PlacementLog:
         return [*blocks, bytes(block)]
 
     def _begin(self, placer: JournaledPlacer) -> None:
-        """Begin a segment; the size counts what comes after the checkpoint, of which nothing is written here."""
+        """Begins a segment; its size excludes the checkpoint."""
         self._newer = [_line(placer.header(self._wall())), _Long(placer.journaled.checkpoint())]
         self._size = 0
 
@@ -144,7 +139,7 @@ def _in_steps(lines: list[bytes | _Long]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any, nested: int = 0) -> Iterator[bytes]:
-    """JSON of a value; lists, and objects down to `nested` levels, in little steps."""
+    """JSON of a value; lists, and objects down to `nested` levels, in small steps."""
     if isinstance(value, list) and len(value) > _TURN:
         for start in range(0, len(value), _TURN):
             yield (b"," if start else b"[") + orjson.dumps(value[start : start + _TURN])[1:-1]

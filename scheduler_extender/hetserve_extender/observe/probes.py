@@ -1,4 +1,4 @@
-"""Routes of the probe port that only the extender has: the GPU ledger and the placement log."""
+"""The extender's routes on the probe port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetserve_shell.http.limits import Reply, Routes
 
 
 def placement_routes(placer: Placer, placement_log: PlacementLog | None = None) -> Routes:
-    """/ledger, and /log of `placement_log`; None: no log is kept, which /log answers with 404."""
+    """/ledger, and /log of `placement_log`; None: /log answers 404."""
     texts = LedgerTexts(placer)
 
     async def ledger() -> Reply:

@@ -1,7 +1,4 @@
-"""What the metrics say of the queues: worked out when it is scraped, from the last round.
-
-Hundreds of rounds a second are made while thousands of pods wait; only what must be counted is counted then.
-"""
+"""Metrics of the queues, computed from the last round when scraped: there are hundreds of rounds a second."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from hetserve.placement.queues.fairness import FairnessWindow
 
 
 class QueueFigures(Collector):
-    """Gauges of the queues; `take` them on the event loop, they are read in any thread."""
+    """Gauges of the queues. Call `take` on the event loop; any thread may read."""
 
     def __init__(self) -> None:
         self._last: tuple[Round, int] | None = None
         self._fairness = FairnessWindow()
 
     def take(self, decided: Round, outstanding: int) -> None:
-        """Take a round, and how many released pods count toward beta after it."""
+        """Takes a round and the released pods that count toward beta."""
         self._last = (decided, outstanding)
         self._fairness.take(decided.queues)
 

@@ -1,7 +1,7 @@
-"""The queue controller: performs what the release queue decides, which is to remove our scheduling gate from pods.
+"""Performs what the release queue decides: removes our scheduling gate from pods.
 
-Woken by events. The first pods after a quiet time are gathered for a moment, so that the fair choice has more
-than the fastest of them; while pods wait, a slot that frees up is filled at once.
+Waits a moment for the first pods after a quiet time, so that the fair choice has candidates; afterwards fills a slot at
+once.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class QueueController:
-    """Releases pods while fewer than beta that it released are unbound; all runs until `deposed` are one term.
+    """Releases pods while fewer than beta released ones are unbound.
 
-    `clock` is monotonic, `wall` the time of day of creation timestamps. `fail_open_after`: seconds at our gate
-    after which a pod is released out of turn, whatever beta says; None: never. `on_round` receives every round and
-    how many pods occupy a slot after it; `on_lift` each patch's outcome: released, failed-open, refused or lost.
+    clock: monotonic [s]. wall: time of day [s]. fail_open_after: seconds at our gate before a pod is released out of
+    turn; None: never. on_round: receives each round and the pods that occupy a slot. on_lift: receives each patch's
+    outcome: released, failed-open, refused or lost. All runs until `deposed` are one term.
     """
 
     api: ApiServer
@@ -60,9 +60,7 @@ class QueueController:
     """Patches and events in progress."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _turns: dict[Patch, asyncio.Event] = field(default_factory=dict)
-    """Set when a patch may be sent."""
     _reported: frozenset[str] = frozenset()
-    """Unreadable pods at our gate that have their event."""
 
     def __post_init__(self) -> None:
         self.queue = ReleaseQueue(self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound)
@@ -72,12 +70,12 @@ class QueueController:
         self.events = EventRecorder(self.api, REPORTER, wall=self.wall)
 
     def wake(self) -> None:
-        """Something changed that may let a pod go; if none waits, the next look is soon enough for the metrics."""
+        """Something changed that may release a pod."""
         if self.queue.line or self.placer.unreadable:
             self._wake.set()
 
     async def run(self) -> None:
-        """Never returns. Cancelled, it cancels the patches in progress, each of which may have been carried out."""
+        """Never returns. If cancelled, cancels its patches, which may still land."""
         self.queue.begin_term()
         quiet = True
         try:
@@ -93,20 +91,20 @@ class QueueController:
                 task.cancel()
 
     def deposed(self) -> None:
-        """The term is over: the next run takes over, since another may have led, and released pods, before it.
+        """Ends the term: the next run takes over, because another process may have led.
 
-        Call it when leadership ends: a run that failed is not cancelled then, it waits to be restarted.
+        Call it when leadership ends; a failed run waits for its restart and is not cancelled.
         """
         self.queue.end_term()
 
     async def release_round(self) -> None:
-        """One round now, its patches answered."""
+        """Makes a round and awaits its patches."""
         patches = self.start_round()
         if patches is not None:
             await patches
 
     def start_round(self) -> asyncio.Task[None] | None:
-        """Decides a round and starts its patches; None if there are none."""
+        """Decides a round and starts its patches; None: there are none."""
         self._report_unreadable()
         decided = self.queue.decide(self._largest_gpu(), self.fail_open_after)
         if decided is None:
@@ -115,7 +113,6 @@ class QueueController:
         return self._start(decided.patches) if decided.patches else None
 
     def outstanding(self, now: Seconds) -> int:
-        """Pods that occupy a slot."""
         return self.queue.outstanding(now)
 
     def _shown(self, uid: str) -> None:
@@ -142,19 +139,18 @@ class QueueController:
                 self._turns[patch].set()
 
     def _give_up(self, patches: Iterable[Patch]) -> None:
-        """All patches of a round ended; those that were cancelled, or failed in an unknown way, count as lost."""
+        """Counts patches that were cancelled or failed as lost."""
         for patch in patches:
             del self._turns[patch]
             self._allow(self.queue.answered(patch, "lost"))
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        """Nobody awaits the tasks: an unknown failure is at least logged."""
+        """Logs an unknown error: nobody awaits the task."""
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("releasing pods: %s", error, exc_info=error)
 
     async def _send(self, patch: Patch) -> None:
-        """Sends a patch in its turn."""
         late: asyncio.TimerHandle | None = None
         try:
             await self._turns[patch].wait()
@@ -173,7 +169,7 @@ class QueueController:
         self._allow(self.queue.patches.let_pass(patch))
 
     async def _report(self, release: Release, outcome: PatchOutcome, error: str) -> None:
-        """Logs and counts a patch; a pod that was released out of turn gets an event."""
+        """Logs and counts a patch."""
         pod, failed_open = release.pod, outcome == "released" and release.out_of_turn
         if outcome == "refused":
             self.wake()
@@ -187,7 +183,6 @@ class QueueController:
             await post_warning(self.events, pod, FAIL_OPEN_REASON, reason_text(release.reason))
 
     def _report_unreadable(self) -> None:
-        """Posts one event per pod at our gate that cannot be read: it is in no queue."""
         unreadable = self.placer.stuck()
         new = [pod for pod in unreadable if pod.uid not in self._reported]
         self._reported = frozenset(pod.uid for pod in unreadable)
@@ -209,10 +204,9 @@ class QueueController:
         return MiB(int(self.placer.ledger.index.memory.max(initial=1)))
 
     async def _event(self) -> None:
-        """Waits until something changes, or until a state of a pod ends.
+        """Waits for a change or the end of a pod's state.
 
-        Not by `wait_for`: in Python 3.11 it loses a cancellation that comes in the turn in which the event is set,
-        and a deposed leader then never ends its duties.
+        Without `wait_for`: Python 3.11's can lose a cancellation.
         """
         now = self.queue.clock()
         with contextlib.suppress(TimeoutError):
@@ -221,7 +215,6 @@ class QueueController:
 
 
 async def _all_done(works: Iterable[Coroutine[None, None, None]]) -> None:
-    """Does all in parallel; raises the first error in their order, after the last one has ended."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if outcome is not None:
             raise outcome

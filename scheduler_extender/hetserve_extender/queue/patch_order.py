@@ -1,8 +1,8 @@
-"""In which order the patches that remove our gate are sent; the API server may carry out those in flight in any order.
+"""Orders the patches that remove our gate; the API server carries out concurrent ones in any order.
 
-A patch follows those decided before it that are due by an earlier release of its priority; all others go in parallel.
-While a released pod is unschedulable, the order decides who gets the next free GPU: patches then go one after another.
-Why this keeps the bound on waiting: docs/queues.md.
+A patch waits for earlier ones that are due by an earlier release of its priority. While a released pod is
+unschedulable, patches run one after another, because their order decides who gets the next GPU. Proof of the bound on
+waiting: docs/queues.md.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from typing import Final
 from hetserve.placement.queues.rounds import Release
 
 HELD_UP_AT_MOST: Final = 1.0
-"""Seconds for which a patch without an answer holds up those that follow it: one slow webhook must not stop all."""
+"""Seconds for which an unanswered patch delays those behind it."""
 
 
 @dataclass(slots=True, eq=False)
 class Patch:
-    """A patch that is not answered."""
+    """An unanswered patch."""
 
     release: Release
     waits_for: int = 0
-    """Patches that it follows and that still hold it up."""
     followers: list[Patch] = field(default_factory=list, repr=False)
     over: bool = False
-    """Whether it holds up no patch any more."""
+    """Whether it delays no patch any more."""
 
     @property
     def uid(self) -> str:
@@ -34,19 +33,17 @@ class Patch:
 
     @property
     def sendable(self) -> bool:
-        """Whether it may be sent."""
         return self.waits_for == 0
 
 
 @dataclass(slots=True)
 class PatchOrder:
-    """The unanswered patches, one per pod at most. Events return the patches that may be sent now, in order."""
+    """The unanswered patches, at most one per pod. Events return those to send now."""
 
     _patches: dict[str, Patch] = field(default_factory=dict)
     _by_priority: dict[int, list[tuple[int, Patch]]] = field(default_factory=dict)
-    """Patches that are not over, each with the release by which its pod is due."""
+    """Patches that are not over, with the release by which their pod is due."""
     _parallel: list[Patch] = field(default_factory=list)
-    """Patches since the last one that went alone."""
     _alone: Patch | None = None
 
     def __len__(self) -> int:
@@ -59,11 +56,10 @@ class PatchOrder:
         return uid in self._patches
 
     def holds(self, patch: Patch) -> bool:
-        """Whether a patch is not answered."""
         return self._patches.get(patch.uid) is patch
 
     def add(self, releases: Iterable[Release], *, one_by_one: bool) -> tuple[Patch, ...]:
-        """Orders patches for releases, in the order of their decision; none of their pods has a patch here."""
+        """Adds patches for releases, in the order of their decision."""
         self._forget_over()
         patches = tuple(map(Patch, releases))
         for patch in patches:
@@ -74,7 +70,7 @@ class PatchOrder:
         return patches
 
     def let_pass(self, patch: Patch) -> list[Patch]:
-        """A patch took too long, failed or is answered: it holds up no others any more."""
+        """A patch took too long, failed or is answered: it delays no others."""
         if patch.over:
             return []
         patch.over = True
@@ -84,13 +80,12 @@ class PatchOrder:
         return [follower for follower in followers if follower.sendable and not follower.over]
 
     def answered(self, patch: Patch) -> list[Patch]:
-        """A patch is answered, or will never be."""
         if self.holds(patch):
             del self._patches[patch.uid]
         return self.let_pass(patch)
 
     def _in_parallel(self, patch: Patch) -> tuple[Patch, ...]:
-        """Registers a patch; returns those that it follows."""
+        """Adds a patch; returns those that it follows."""
         release = patch.release
         follows: tuple[Patch, ...] = ()
         self._parallel.append(patch)
@@ -101,7 +96,7 @@ class PatchOrder:
         return follows
 
     def _alone_after_all(self, patch: Patch) -> tuple[Patch, ...]:
-        """Registers a patch that follows all before it; returns those."""
+        """Adds a patch that follows all before it; returns those."""
         follows = tuple(self._parallel) if self._alone is None else (self._alone, *self._parallel)
         self._alone, self._parallel = patch, []
         if not patch.release.out_of_turn:

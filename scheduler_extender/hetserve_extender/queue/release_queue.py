@@ -1,7 +1,6 @@
-"""All pods on their way through our scheduling gate: a state machine without requests, its clocks injected.
+"""All pods that pass our scheduling gate: a state machine without requests.
 
-Events come in: the watch shows a pod, a patch is answered, time passes, a term begins or ends. Patches that may be sent
-go out; the controller sends them.
+Events: the watch shows a pod, a patch is answered, time passes, a term begins or ends.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from hetserve_extender.queue.scheduling_gate import PatchOutcome
 from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown
 
 LOOK_EVERY: Final = 1.0
-"""Seconds between rounds for the metrics and the watchdog, while no event comes or no slot is free."""
+"""Seconds between rounds without an event or a free slot."""
 FAIL_OPEN_AT_ONCE: Final = 32
-"""Unanswered patches of the watchdog: half of the connections are left to the binds."""
+"""Unanswered patches of the watchdog: half of the connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """A round, how many pods occupy a slot after it, and its patches, those out of turn first."""
+    """A round, the pods that occupy a slot after it, and its patches, those out of turn first."""
 
     round: Round
     outstanding: int
@@ -41,10 +40,10 @@ class Releases:
 
 @dataclass(slots=True)
 class ReleaseQueue:
-    """Each pod is one `WaitingPod`; all else is an index of them.
+    """Each pod is one `WaitingPod`; everything else indexes them.
 
-    `unschedulable_after` as in `Moment`; `clock` is monotonic, `wall` the time of day of creation timestamps;
-    `is_bound` tells of a UID whether the ledger knows its bind, which the watch may not show yet.
+    unschedulable_after: see `Moment`. clock: monotonic [s]. wall: time of day [s]. is_bound: whether the ledger knows a
+    bind of a UID.
     """
 
     settings: QueueSettings
@@ -53,21 +52,21 @@ class ReleaseQueue:
     wall: Callable[[], Seconds]
     is_bound: Callable[[str], bool] = lambda _uid: False
     line: WaitingLine = field(init=False)
-    """The GATED pods."""
+    """GATED pods."""
     patches: PatchOrder = field(default_factory=PatchOrder)
     _pods: dict[str, WaitingPod] = field(default_factory=dict)
     _releasing: set[str] = field(default_factory=set)
     _patched: dict[str, Seconds] = field(default_factory=dict)
-    """When each of them is GATED again; as a rule they are few."""
+    """PATCHED pods: when each is GATED again."""
     _released: set[str] = field(default_factory=set)
     _unschedulable: set[str] = field(default_factory=set)
     _ends: list[tuple[Seconds, str]] = field(default_factory=list)
-    """Heap of the times at which the other states end, with those of states that a pod has left."""
+    """Heap of the ends of states, some already left."""
     _leads: bool = False
     _found_until: Seconds = Seconds(-math.inf)
-    """Until when the pods that the last take-over found without a gate occupy slots."""
+    """End of the slots of pods that the last take-over found without a gate."""
     _predecessor_until: Seconds = Seconds(-math.inf)
-    """Until when the watch may show a patch of the previous leader."""
+    """Until when a patch of the previous leader may appear."""
     _looked: Seconds = Seconds(-math.inf)
 
     def __post_init__(self) -> None:
@@ -75,16 +74,14 @@ class ReleaseQueue:
 
     @property
     def pods(self) -> Mapping[str, WaitingPod]:
-        """Every known pod without a node, by UID."""
         return MappingProxyType(self._pods)
 
     @property
     def unschedulable(self) -> AbstractSet[str]:
-        """Released pods that the scheduler reports it cannot place, whether they occupy a slot or not."""
         return self._unschedulable
 
     def outstanding(self, now: Seconds, limit: float = math.inf) -> int:
-        """Pods that occupy a slot; counted up to `limit`, since a take-over may find ten thousand."""
+        """Pods that occupy a slot, counted up to `limit`: a take-over may find ten thousand."""
         count = len(self._releasing) + len(self._patched)
         for uid in self._released:
             if count >= limit:
@@ -95,16 +92,14 @@ class ReleaseQueue:
     # What the watch shows
 
     def shown(self, view: PodView) -> None:
-        """The watch shows a pod without a node."""
         uid = view.uid
         before = self._pods.get(uid)
         pod = first_shown(view) if before is None else before.shown(view, self._moment())
-        if pod.state is WaitingState.GATED and uid in self.patches:  # it was out of sight for a while
+        if pod.state is WaitingState.GATED and uid in self.patches:  # it was out of sight
             pod = pod.chosen()
         self._put(uid, pod)
 
     def gone(self, uid: str) -> None:
-        """A pod is bound, finished or deleted."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._drop(uid, pod)
@@ -112,13 +107,13 @@ class ReleaseQueue:
     # Terms
 
     def begin_term(self) -> None:
-        """Takes over, unless the last term did not end: a run that failed continues it."""
+        """Takes over, unless a failed run continues its term."""
         if not self._leads:
             self.take_over()
         self._leads = True
 
     def take_over(self) -> None:
-        """Counts every pod without a gate once: nobody knows which of them the previous leader released."""
+        """Counts every pod without a gate once: the previous leader may have released it."""
         at = self._moment()
         self._found_until = Seconds(at.now + self.unschedulable_after)
         self._predecessor_until = Seconds(at.now + SEEN_WITHIN)
@@ -126,7 +121,7 @@ class ReleaseQueue:
             self._put(uid, pod.found(self._found_until, at))
 
     def end_term(self) -> None:
-        """Deposed: another may lead and release; the patches in flight may still land."""
+        """Ends the term; patches in flight may still land."""
         self._leads = False
         for patch in self.patches:
             self.answered(patch, "lost")
@@ -134,9 +129,9 @@ class ReleaseQueue:
     # Releases and their patches
 
     def decide(self, largest_gpu: MiB, fail_open_after: float | None = None) -> Releases | None:
-        """A round, if a slot is free and a pod waits, or if `LOOK_EVERY` has passed; else None.
+        """A round if a slot is free and a pod waits, or after `LOOK_EVERY`; else None.
 
-        Pods that only our gate has held for longer than `fail_open_after` [s] are released out of turn, beyond beta.
+        fail_open_after: seconds after which a pod that only our gate holds is released beyond beta.
         """
         now, beta = self.clock(), self.settings.beta
         self.elapse(now)
@@ -160,12 +155,11 @@ class ReleaseQueue:
         return self.patches.add(releases, one_by_one=bool(self._unschedulable))
 
     def needed(self, patch: Patch) -> bool:
-        """Whether to send a patch in its turn; not if the pod, or its gate, went meanwhile."""
         pod = self._pods.get(patch.uid)
         return pod is not None and pod.state is WaitingState.RELEASING and self.patches.holds(patch)
 
     def answered(self, patch: Patch, outcome: PatchOutcome) -> list[Patch]:
-        """A patch is answered, or never will be ("lost"); returns those that may be sent now."""
+        """A patch is answered or lost; returns those to send now."""
         pod = self._pods.get(patch.uid)
         if pod is not None and self.patches.holds(patch):
             now = self.clock()
@@ -175,7 +169,6 @@ class ReleaseQueue:
     # Time
 
     def elapse(self, now: Seconds) -> None:
-        """Ends the states whose time is over."""
         ended = [uid for uid, until in self._patched.items() if until <= now]
         while self._ends and self._ends[0][0] <= now:
             ended.append(heappop(self._ends)[1])
@@ -184,7 +177,7 @@ class ReleaseQueue:
                 self._put(uid, self._pods[uid].elapsed(now))
 
     def next_end(self, now: Seconds) -> Seconds | None:
-        """When the next state ends without an event."""
+        """End of the next state that ends by time."""
         self.elapse(now)
         while self._ends and self._left(*self._ends[0]):
             heappop(self._ends)
@@ -192,17 +185,15 @@ class ReleaseQueue:
         return min(ends, default=None)
 
     def _left(self, until: Seconds, uid: str) -> bool:
-        """Whether a pod has left the state that ends at `until`."""
         return uid not in self._pods or self._pods[uid].until != until
 
     def next_decision(self, now: Seconds) -> Seconds:
-        """When to decide again if no event comes."""
+        """When to decide if no event comes."""
         look = Seconds(max(self._looked + LOOK_EVERY, now))
         end = self.next_end(now)
         return look if end is None else min(look, end)
 
     def _round(self, outstanding: int, overdue: Sequence[Release], largest_gpu: MiB) -> Round:
-        """A round without the overdue pods."""
         for release in overdue:
             self.line.discard(release.pod.uid)
         try:
@@ -213,7 +204,6 @@ class ReleaseQueue:
             raise
 
     def _overdue(self, limit: float | None) -> list[Release]:
-        """Pods that only our gate has held for longer than `limit`, the oldest first."""
         if limit is None:
             return []
         now, wall = self.clock(), self.wall()
@@ -222,7 +212,6 @@ class ReleaseQueue:
         return [Release(pod, Overdue(limit)) for *_, pod in late[:room]]
 
     def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
-        """Seconds for which only our gate has held a pod: since it was created, if there was no other gate."""
         since = self._pods[pod.uid].alone_since
         return wall - pod.since if since is None else now - since
 
@@ -232,12 +221,11 @@ class ReleaseQueue:
         return Moment(now, self.unschedulable_after, found_until)
 
     def _put(self, uid: str, pod: WaitingPod) -> None:
-        """Keeps the next value of a pod, and the indices true."""
         before = self._pods.get(uid)
         if pod is before:
             return
         same = before is not None and before.state is pod.state
-        if before is not None and not (same and pod.state is WaitingState.GATED):  # in line it keeps its due release
+        if before is not None and not (same and pod.state is WaitingState.GATED):  # keeps its due release
             self._drop(uid, before)
         self._pods[uid] = pod
         if pod.state is WaitingState.GATED:
@@ -255,7 +243,6 @@ class ReleaseQueue:
             heappush(self._ends, (pod.until, uid))
 
     def _drop(self, uid: str, pod: WaitingPod) -> None:
-        """Takes a value out of the indices."""
         if pod.state is WaitingState.GATED:
             self.line.discard(uid)
         elif pod.state is WaitingState.RELEASING:

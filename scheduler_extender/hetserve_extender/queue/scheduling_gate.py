@@ -1,4 +1,4 @@
-"""Requests about our scheduling gate: the patch that removes it, and warning events for the pods it holds."""
+"""Requests about our scheduling gate: the patch that removes it, and warning events."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ACTION: Final = "Queue"
 
 
 async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
-    """Removes our gate if the pod has the same UID and no other gate.
+    """Removes our gate from a pod with this UID and no other gate.
 
-    Returns the outcome and, unless the pod is released, the error. "lost": no answer, the patch may have landed.
+    Returns the outcome and the error. "lost": no answer, the patch may have landed.
     """
     guarded = [
         {"op": "test", "path": "/metadata/uid", "value": pod.uid},
@@ -40,7 +40,7 @@ async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
 
 
 async def post_warning(events: EventRecorder, pod: Waiting | Stuck, reason: str, message: str) -> None:
-    """Posts a warning event about a pod, once per reason; a failure is logged."""
+    """Posts a warning event about a pod, once per reason; logs a failure."""
     regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     name = f"{pod.name[:200]}.{reason.lower()}.{pod.uid}"
     try:

@@ -1,13 +1,12 @@
-"""One pod on its way from our scheduling gate to a node: a state machine without requests, its clock injected.
+"""One pod between our scheduling gate and a node: a state machine without requests.
 
     HELD <-> GATED -> RELEASING -> PATCHED -> RELEASED -> LAPSED
                ^          |           |
                +-- BACKING_OFF        |
                +----------------------+     PASSED: came without us
 
-A pod that is bound or gone is forgotten. The watch may show that the gate is gone in any state; the pod is then
-RELEASED, LAPSED or PASSED. Pods that come without our gate are PASSED and occupy no slot: whoever may create pods
-could otherwise hold all slots for ever.
+Bound and deleted pods are forgotten. If the watch shows a pod without the gate, it is RELEASED, LAPSED or PASSED.
+PASSED pods occupy no slot: anyone who may create pods could otherwise hold all slots.
 """
 
 from __future__ import annotations
@@ -23,46 +22,40 @@ from hetserve.placement.values import value
 from hetserve.units import Seconds
 
 SEEN_WITHIN: Final = 10.0
-"""Seconds in which the watch must show that a patch removed the gate; after them the pod counts as gated again."""
+"""Seconds for the watch to show a patch; afterwards the pod is GATED again."""
 RETRY_AFTER: Final = 5.0
 RETRY_AFTER_AT_MOST: Final = 300.0
-"""Back-off after a refused patch [s], doubled with each further one: a policy that refuses 10,000 patches must not be
-asked 2,000 times a second."""
+"""Longest back-off after refused patches [s]; it doubles with each."""
 NEVER: Final = Seconds(math.inf)
 
 
 class WaitingState(Enum):
-    """Where a pod is between gate and node; only GATED pods are chosen for release."""
+    """State between gate and node; only GATED pods are chosen."""
 
     HELD = "held"
     """Another gate holds it too, or it is being deleted."""
     GATED = "gated"
-    """Our gate alone holds it: it is in line."""
+    """Our gate alone holds it; in line."""
     RELEASING = "releasing"
-    """It was chosen; its patch waits for its turn or is in flight. Occupies a slot."""
+    """Its patch waits or is in flight. Occupies a slot."""
     PATCHED = "patched"
-    """Its patch is answered, or the answer is lost, and the watch still shows the gate. Occupies a slot."""
+    """Its patch is answered or lost, but the watch shows the gate. Occupies a slot."""
     BACKING_OFF = "backing off"
-    """Its patch was refused."""
-    RELEASED = "released"
-    """The scheduler has it, and the queues let it through. Occupies a slot."""
+    RELEASED = "released"  # occupies a slot
     LAPSED = "lapsed"
-    """As RELEASED, but its time in the slot is over."""
+    """As RELEASED, after its time in the slot."""
     PASSED = "passed"
-    """Without our gate, and not released by the queues or not to be scheduled by our scheduler."""
 
 
 _GATE_EXPECTED: Final = (WaitingState.RELEASING, WaitingState.PATCHED, WaitingState.BACKING_OFF)
-"""States that a pod keeps while the watch shows its gate."""
 
 
 @value(frozen=True, slots=True)
 class Moment:
-    """When an event comes: `now` on the monotonic clock [s].
+    """Time of an event. now: monotonic [s].
 
-    `found_until`: while a patch of the previous leader may still land, until when a pod that it releases occupies a
-    slot; else None. `unschedulable_after`: seconds for which a released pod occupies a slot after the scheduler
-    reports that it cannot place it.
+    found_until: end of the slot of a pod that the previous leader may have released; None: impossible.
+    unschedulable_after: seconds in a slot after the scheduler reports that it cannot place the pod.
     """
 
     now: Seconds
@@ -72,18 +65,16 @@ class Moment:
 
 @value(frozen=True, slots=True)
 class WaitingPod:
-    """A pod without a node, as the watch shows it, and what the queues did with it. Events return the next value."""
+    """A pod without a node and what the queues did with it. Events return the next value."""
 
     view: PodView
     state: WaitingState
     until: Seconds = NEVER
-    """When the state ends without an event."""
     slot_until: Seconds | None = None
-    """Latest time until which the pod occupies a slot once its gate is gone; never extended. None: it has no claim."""
+    """Latest end of its slot once its gate is gone; never extended. None: no claim."""
     refusals: int = 0
-    """Refused patches in a row."""
     alone_since: Seconds | None = None
-    """When the last other gate went; None: there was none as long as we know the pod."""
+    """When the last other gate went; None: unknown or never."""
 
     @property
     def uid(self) -> str:
@@ -91,47 +82,44 @@ class WaitingPod:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether the queues released it and the scheduler reports that it cannot place it."""
+        """Whether it is released and the scheduler cannot place it."""
         return self.view.unschedulable and self.state in (WaitingState.RELEASED, WaitingState.LAPSED)
 
     def shown(self, view: PodView, at: Moment) -> WaitingPod:
-        """The watch shows the pod."""
         alone_since, slot_until = self.alone_since, self.slot_until
         if len(self.view.gates) > 1 and len(view.gates) == 1:
             alone_since = at.now
         if names.QUEUE_GATE not in view.gates:
             if slot_until is None and names.QUEUE_GATE in self.view.gates:
-                slot_until = at.found_until  # perhaps a patch of the previous leader landed
+                slot_until = at.found_until  # maybe a patch of the previous leader
             return _without_gate(view, slot_until, alone_since, at)
         if self.state in _GATE_EXPECTED:
             return WaitingPod(view, self.state, self.until, slot_until, self.refusals, alone_since)
         return WaitingPod(view, _at_gate(view), NEVER, slot_until, self.refusals, alone_since)
 
     def found(self, until: Seconds, at: Moment) -> WaitingPod:
-        """A new leader finds the pod: if its gate is gone and nobody knows how, it occupies a slot until `until`."""
+        """A new leader finds the pod; without a gate it occupies a slot until `until`."""
         if self.slot_until is not None or not in_hand(self.view):
             return self
         return _without_gate(self.view, until, self.alone_since, at)
 
     def chosen(self) -> WaitingPod:
-        """A GATED pod is released: its patch is ordered."""
+        """Its patch is ordered."""
         return WaitingPod(self.view, WaitingState.RELEASING, NEVER, NEVER, self.refusals, self.alone_since)
 
     def patched(self, now: Seconds) -> WaitingPod:
-        """The patch succeeded, or nobody knows: counts as released until the watch shows it."""
-        if self.state is not WaitingState.RELEASING:  # the watch was faster than the answer
+        """The patch succeeded or is lost."""
+        if self.state is not WaitingState.RELEASING:  # the watch was faster
             return self
         return self._until(WaitingState.PATCHED, Seconds(now + SEEN_WITHIN), self.refusals)
 
     def refused(self, now: Seconds) -> WaitingPod:
-        """The API server refused the patch."""
         if self.state is not WaitingState.RELEASING:
             return self
         pause = min(RETRY_AFTER * 2.0 ** min(self.refusals, 16), RETRY_AFTER_AT_MOST)
         return self._until(WaitingState.BACKING_OFF, Seconds(now + pause), self.refusals + 1)
 
     def elapsed(self, now: Seconds) -> WaitingPod:
-        """Time passed."""
         if now < self.until:
             return self
         state = WaitingState.LAPSED if self.state is WaitingState.RELEASED else _at_gate(self.view)
@@ -142,7 +130,6 @@ class WaitingPod:
 
 
 def first_shown(view: PodView) -> WaitingPod:
-    """A pod that the watch shows for the first time."""
     return WaitingPod(view, _at_gate(view) if names.QUEUE_GATE in view.gates else WaitingState.PASSED)
 
 
@@ -151,7 +138,7 @@ def _at_gate(view: PodView) -> WaitingState:
 
 
 def _without_gate(view: PodView, slot_until: Seconds | None, alone_since: Seconds | None, at: Moment) -> WaitingPod:
-    """A pod without our gate; the scheduler's first report that it cannot place it limits its time in the slot."""
+    """A pod without our gate; the first report that it is unschedulable limits its slot."""
     if slot_until is None or not in_hand(view):
         return WaitingPod(view, WaitingState.PASSED, NEVER, slot_until, 0, alone_since)
     if view.unschedulable:

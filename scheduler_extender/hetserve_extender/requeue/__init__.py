@@ -1,1 +1,1 @@
-"""Asks the scheduler to try refused pods again: `requeuer` patches those that `refused_pods` decides are due."""
+"""Asks the scheduler to retry refused pods (decision 0037)."""

@@ -1,6 +1,6 @@
-"""Stores, one bit per node, which nodes the scheduler did not offer in a filter call.
+"""Stores which nodes a filter call did not offer, one bit per node.
 
-Excluded nodes are kept, not offered ones: a node that the ledger does not know yet may be the one that the pod needs.
+Not the offered ones: a node unknown to the ledger may be the one that the pod needs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SPARE: Final = 1024
 
 @value(frozen=True, slots=True)
 class ExcludedNodes:
-    """Nodes that a filter call did not offer: a bit per number of `generation`; `NONE`: all were offered."""
+    """Nodes not offered: a bit per number of `generation`; `NONE`: all were offered."""
 
     generation: int
     bits: bytes
 
 
 class NodeNumbers:
-    """Numbers every node with GPUs; begins a new generation when the numbers exceed twice the nodes and a few."""
+    """Numbers every node with GPUs; starts a new generation when numbers exceed about twice the nodes."""
 
     def __init__(self) -> None:
         self._index: GpuIndex | None = None
@@ -36,13 +36,12 @@ class NodeNumbers:
 
     @property
     def names(self) -> Collection[str]:
-        """Nodes that have a number."""
         return self._numbers.keys()
 
     def excluded(self, index: GpuIndex, offered: Sequence[str]) -> ExcludedNodes:
-        """Nodes of the index that are not among the offered names."""
+        """Nodes of the index that were not offered."""
         self._follow(index)
-        without = np.ones(len(index.nodes) + 1, dtype=np.bool_)  # the last: names without a row
+        without = np.ones(len(index.nodes) + 1, dtype=np.bool_)  # last: names without a row
         without[index.rows_of(offered)] = False
         without = without[:-1]
         if not without.any():
@@ -52,7 +51,7 @@ class NodeNumbers:
         return ExcludedNodes(self._generation, np.packbits(bits).tobytes())
 
     def not_excluded(self, index: GpuIndex, excluded: ExcludedNodes) -> Mask | None:
-        """Mask over the index's nodes, as they are now; None: all of them, or the generation is over."""
+        """Mask over the index's current nodes; None: all, or the generation is over."""
         self._follow(index)
         if excluded.bits == NONE or excluded.generation != self._generation:
             return None

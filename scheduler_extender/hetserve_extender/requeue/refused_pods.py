@@ -1,10 +1,10 @@
-"""Pods that filter refused, each a value with named states: a state machine without requests, its clock injected.
+"""Pods that filter refused: a state machine without requests.
 
     REFUSED -> ASKED -> (tried: placed, or REFUSED anew)
        |         | not tried in time
        +---> BACKING_OFF ---> due again
 
-A pod that is placed, ends or is gone is forgotten. Why and when a pod is asked for again: decision 0037.
+Forgets pods that are placed, ended or gone (decision 0037).
 """
 
 from __future__ import annotations
@@ -26,37 +26,35 @@ from hetserve.placement.values import value
 from hetserve_extender.requeue.excluded_nodes import ExcludedNodes, NodeNumbers
 
 RequeueOutcome = Literal["written", "gone", "refused", "lost"]
-"""What a patch did: the pod has it, the pod is gone, the API server refused it, or there is no answer."""
+"""Outcome of a patch."""
 
 REMEMBERED: Final = 512
-"""Refused pods that are kept, the latest; the queues let far fewer wait in the scheduler at a time."""
 LONGEST_UID: Final = 128
-"""Characters of a UID that is kept; those of Kubernetes have 36."""
+"""Characters of a UID; Kubernetes uses 36."""
 SEEN_WITHIN: Final = 10.0
-"""Seconds in which the watch must show a pod that was refused, or there is none."""
+"""Seconds in which the watch must show a refused pod."""
 ANSWERED_WITHIN: Final = 2.0
-"""Seconds that the scheduler has to try an asked pod (0.2 as measured); then the next equal one is asked."""
+"""Seconds for the scheduler to try an asked pod (measured: 0.2)."""
 RETRY_AFTER: Final = 1.0
 RETRY_AFTER_AT_MOST: Final = 60.0
 NEVER: Final = math.inf
 
 
 class RefusedState(Enum):
-    """What the scheduler does about a refused pod."""
+    """State of a refused pod."""
 
     REFUSED = "refused"
-    """It waits for an event that it hears of."""
     ASKED = "asked"
-    """It was asked to try the pod, and has until `until` to do so."""
+    """The scheduler has until `until` to try it."""
     BACKING_OFF = "backing off"
-    """Its patch failed or it did not try the pod; it is asked again after `until`, later with each failure."""
+    """The patch failed, or the pod was not tried; due again after `until`, which doubles."""
 
 
 @value(frozen=True, slots=True)
 class RefusedPod:
-    """A pod as it was last refused, at time `at`; what it asks for is what the watch shows now.
+    """A pod as last refused, at time `at`.
 
-    `judged`: state of the GPUs (`GpuChanges`) in which it fitted nowhere.
+    judged: state of the GPUs (`GpuChanges`) in which it fitted nowhere.
     """
 
     uid: str
@@ -65,24 +63,19 @@ class RefusedPod:
     at: float
     state: RefusedState = RefusedState.REFUSED
     until: float = NEVER
-    """When ASKED or BACKING_OFF ends without an event."""
     failures: int = 0
 
     def judge(self, state: int) -> RefusedPod:
-        """It fits nowhere in this state of the GPUs."""
         return RefusedPod(self.uid, self.excluded, state, self.at, self.state, self.until, self.failures)
 
     def ask(self, now: float) -> RefusedPod:
-        """The scheduler is asked to try it."""
         return self._until(RefusedState.ASKED, now + ANSWERED_WITHIN, self.failures)
 
     def back_off(self, now: float) -> RefusedPod:
-        """The patch failed, or the scheduler did not try the pod in time."""
         pause = min(RETRY_AFTER * 2.0 ** min(self.failures, 16), RETRY_AFTER_AT_MOST)
         return self._until(RefusedState.BACKING_OFF, now + pause, self.failures + 1)
 
     def may_be_asked(self, now: float) -> bool:
-        """Whether the scheduler has not been asked, or long enough ago."""
         return self.state is RefusedState.REFUSED or self.until <= now
 
     def _until(self, state: RefusedState, until: float, failures: int) -> RefusedPod:
@@ -90,9 +83,9 @@ class RefusedPod:
 
 
 class GpuChanges:
-    """Counts the changes of GPUs and of what is on them, by a hash of the content: most events change neither.
+    """Numbers the states of the GPUs and their pods, by a hash of the content.
 
-    Sums of memory would not do: a pod may leave, and another of its size come.
+    Sums of memory would miss a pod that another of its size replaces.
     """
 
     def __init__(self) -> None:
@@ -101,7 +94,7 @@ class GpuChanges:
         self._content = 0
 
     def look(self, index: GpuIndex) -> int:
-        """The number of the state of the index: another one unless its GPUs hold what they held."""
+        """The number of the current state; equal content keeps the number."""
         if index is not self._index or index.content != self._content:
             self.state += 1
         self._index, self._content = index, index.content
@@ -110,7 +103,7 @@ class GpuChanges:
 
 @dataclass(slots=True)
 class RefusedPods:
-    """The refused pods, the longest refused first; those that back off are behind those that were not asked."""
+    """The refused pods, the longest refused first, those that back off last."""
 
     placer: Placer
     clock: Callable[[], float]
@@ -123,7 +116,6 @@ class RefusedPods:
 
     @property
     def pods(self) -> Mapping[str, RefusedPod]:
-        """Every refused pod, by UID."""
         return MappingProxyType(self._pods)
 
     def refused(self, uid: str, offered: Sequence[str]) -> None:
@@ -138,12 +130,11 @@ class RefusedPods:
             del self._pods[next(iter(self._pods))]
 
     def placed(self, uid: str) -> bool:
-        """Filter placed a pod; returns whether it was asked for, so that the next equal one may be."""
+        """Filter placed a pod; returns whether it was asked for."""
         pod = self._pods.pop(uid, None)
         return pod is not None and pod.state is RefusedState.ASKED
 
     def answered(self, pod: RefusedPod, outcome: RequeueOutcome) -> None:
-        """The patch of a pod is answered; no matter if the scheduler tried the pod meanwhile."""
         if self._pods.get(pod.uid) is not pod:
             return
         if outcome == "written":
@@ -154,8 +145,10 @@ class RefusedPods:
             self._back_off(pod)
 
     def due(self) -> Iterator[tuple[RefusedPod, GpuRequest] | None]:
-        """Decides pod by pod, None for each that is not to be asked: one of each kind that fits now, none of a kind
-        of which the scheduler still has one to try. Pods may change between two steps."""
+        """Yields, pod by pod, what to ask for, or None: one pod of each kind that fits, none of a kind being tried.
+
+        Pods may change between two steps.
+        """
         state = self.changes.look(self.placer.ledger.index)
         fitting = dict.fromkeys(self._kinds_asked(), True)
         for pod in list(self._pods.values()):
@@ -164,12 +157,12 @@ class RefusedPods:
             yield (pod, request) if request is not None and is_due else None
 
     def next_end(self) -> float | None:
-        """When the next state ends without an event."""
+        """End of the next state that ends by time."""
         now = self.clock()
         return min((pod.until for pod in self._pods.values() if now < pod.until < NEVER), default=None)
 
     def _kinds_asked(self) -> list[Hashable]:
-        """Kinds of which the scheduler has a pod to try; those that it did not try in time back off."""
+        """Kinds being tried."""
         kinds, now = [], self.clock()
         for pod in [pod for pod in self._pods.values() if pod.state is RefusedState.ASKED]:
             if pod.until <= now:
@@ -179,7 +172,7 @@ class RefusedPods:
         return kinds
 
     def _is_due(self, pod: RefusedPod, request: GpuRequest, fitting: dict[Hashable, bool], state: int) -> bool:
-        """Whether to ask for a pod now; `fitting`: kinds decided already, and whether one of each fits."""
+        """Whether to ask for a pod. fitting: whether each kind fits, if decided."""
         if pod.judged == self.changes.state or not pod.may_be_asked(self.clock()):
             return False
         kind = _kind(request, pod)
@@ -193,14 +186,14 @@ class RefusedPods:
         return False
 
     def _request(self, pod: RefusedPod) -> GpuRequest | None:
-        """What a pod asks for now; None, and it is forgotten, if it is on a GPU, ends or is gone."""
-        if self._pods.get(pod.uid) is not pod:  # tried again meanwhile
+        """The pod's current request; None, and forgotten, if it is placed, ended or gone."""
+        if self._pods.get(pod.uid) is not pod:  # refused again
             return None
         shown = self.placer.pods.get(pod.uid)
         if shown is not None and not shown.terminating and self.placer.ledger.booking(pod.uid) is None:
-            with contextlib.suppress(InvalidObjectError):  # a wish that cannot be read by now
+            with contextlib.suppress(InvalidObjectError):
                 return shown.placeable()
-        if shown is not None or self.clock() - pod.at > SEEN_WITHIN:  # else the watch may not have shown it yet
+        if shown is not None or self.clock() - pod.at > SEEN_WITHIN:
             del self._pods[pod.uid]
         return None
 
@@ -210,5 +203,5 @@ class RefusedPods:
 
 
 def _kind(request: GpuRequest, pod: RefusedPod) -> Hashable:
-    """What is equal of equal pods: all that decides whether they fit."""
+    """Everything that decides whether a pod fits."""
     return request.claim, pod.excluded

@@ -1,7 +1,4 @@
-"""Asks the scheduler to try a refused pod again when a GPU for it came free without an event that it hears of.
-
-The scheduler takes any update of a refused pod as a reason to try it, so an annotation is written: decision 0037.
-"""
+"""Asks the scheduler to retry a refused pod when a GPU became free without an event (decision 0037)."""
 
 from __future__ import annotations
 
@@ -25,16 +22,15 @@ from hetserve_shell.tasks.slices import Slices
 log = logging.getLogger(__name__)
 
 SETTLE: Final = 0.1
-"""Seconds that the scheduler's own attempts get after a change."""
+"""Seconds for the scheduler's own attempts."""
 AT_ONCE: Final = 16
-"""Patches in parallel."""
 
 
 @dataclass(slots=True)
 class Requeuer:
-    """Patches the refused pods that are due. `stamp` gives another text each time, for people to read.
+    """Patches refused pods that are due.
 
-    `clock` is monotonic [s]. `on_requeue` receives the outcome of each patch.
+    stamp: a new text each time. clock: monotonic [s]. on_requeue: receives the outcome of each patch.
     """
 
     api: ApiServer
@@ -50,7 +46,6 @@ class Requeuer:
         self.refused = RefusedPods(self.placer, self.clock)
 
     def answered(self, raw: RawObject, offered: Sequence[str], *, placed: bool) -> None:
-        """Filter answered for a pod and the offered nodes."""
         uid = raw["metadata"]["uid"]
         if not placed:
             self.refused.refused(uid, offered)
@@ -58,7 +53,6 @@ class Requeuer:
             self._wake.set()
 
     def wake(self) -> None:
-        """Something changed that may let a refused pod in."""
         if self.refused:
             self._wake.set()
 
@@ -71,15 +65,15 @@ class Requeuer:
             await self.requeue()
 
     async def requeue(self) -> None:
-        """Patches the pods that fit now: of equal ones the longest refused, the next if that one is gone."""
+        """Patches the pods that fit now: of equal ones the longest refused, or the next if it is gone."""
         while due := await self.due():
             for first in range(0, len(due), AT_ONCE):
                 patches = (self._patch(pod, request) for pod, request in due[first : first + AT_ONCE])
-                if "lost" in await asyncio.gather(*patches):  # nor would the others arrive; they are due later
+                if "lost" in await asyncio.gather(*patches):  # the others are due later
                     return
 
     async def due(self) -> list[tuple[RefusedPod, GpuRequest]]:
-        """Refused pods to ask for now, decided in slices, so that the verbs are answered in between."""
+        """Refused pods to ask for, decided in slices."""
         found = []
         slices = Slices(self.sleep)
         for due in self.refused.due():
@@ -107,12 +101,12 @@ class Requeuer:
             return "written"
         if answer.status == 404:
             return "gone"
-        # A 409 is mostly another pod of that name, which the watch will show; it may also be a passing conflict.
+        # 409: mostly another pod of that name; maybe a passing conflict.
         log.warning("recall %s/%s: %s", request.namespace, request.name, answer.message)
         return "refused"
 
     async def _event(self) -> None:
-        """Waits until something changes or a state ends. (`wait_for` of Python 3.11 loses cancellations.)"""
+        """Waits for a change or the end of a state. (`wait_for` of Python 3.11 loses cancellations.)"""
         end = self.refused.next_end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if end is None else end - self.refused.clock()):

@@ -1,4 +1,4 @@
-"""The bind verb: sends what each bind asks for (`binding`) and answers the scheduler."""
+"""The bind verb: performs what `binding` decides."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ log = logging.getLogger(__name__)
 
 API_TIMEOUT: Final = 20.0
 ANSWER_WITHIN: Final = 4.5
-"""Seconds after which the verb answers that the bind goes on: the scheduler hangs up after 5 and hears nothing."""
+"""Seconds before the verb answers that the bind goes on; the scheduler hangs up after 5."""
 
 
 @dataclass(slots=True)
 class Binder:
-    """Binds pods: each bind is a task, which no caller that hangs up ends."""
+    """Binds pods; a bind goes on if its caller hangs up."""
 
     api: ApiServer
     binds: Binds
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
     _tasks: dict[Bind, asyncio.Task[Ended | Exception]] = field(default_factory=dict)
-    """asyncio alone would let them be garbage-collected while they run."""
+    """Keeps running tasks from garbage collection."""
 
     async def bind(self, args: BindArgs) -> str:
-        """Bind a pod to a node; empty text on success, else what went wrong."""
+        """Binds a pod to a node; returns an error text, empty on success."""
         bind = self.binds.called(args)
         ended: Ended | Exception
         if isinstance(bind.state, Ended):
             ended = bind.state
         else:
             task = self._tasks.get(bind) or self._start(bind)
-            await asyncio.wait((task,), timeout=self.answer_within)  # which ends no task, whoever gives up
+            await asyncio.wait((task,), timeout=self.answer_within)  # cancels no task
             if not task.done():
                 self.on_error("slow")
                 return f"bind to node {args.node} is still under way"
@@ -52,12 +52,11 @@ class Binder:
         return ended.text
 
     def verify_overdue(self) -> None:
-        """Begin to read the pods of binds that the watch has not confirmed in time."""
+        """Starts to read the pods of binds that the watch has not confirmed in time."""
         for bind in self.binds.verify_overdue():
             self._start(bind)
 
     async def drain(self, within: float) -> None:
-        """Let binds under way finish before the process ends."""
         self.binds.stop_reading()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within)
@@ -68,10 +67,7 @@ class Binder:
         return task
 
     async def _run(self, bind: Bind) -> Ended | Exception:
-        """Send one request after another until the bind has ended.
-
-        An error that nobody foresaw is logged and returned, for nobody may be left to await it.
-        """
+        """Sends requests until the bind ends. Logs and returns an unknown error: nobody may await it."""
         try:
             ended: Ended | Exception = await self._perform(bind)
         except Exception as error:
@@ -107,8 +103,7 @@ class Binder:
         if isinstance(request, ReadPod):
             return self.api.request("GET", pod_path(args.namespace, args.name))
         term, over = request.term, self.binds.fence.over
-        # Asked again when a connection is had: a bind that waits for one could go out terms later, and for a pod
-        # that could not be fenced the next leader counts LANDED_BY from its own beginning.
+        # Checked once more when a connection is free, which may be terms later.
         return self.api.request(
             "POST",
             pod_path(args.namespace, args.name, "binding"),

@@ -1,9 +1,8 @@
-"""A bind as a state machine: what each pod's bind waits for, and what follows from an answer. It sends nothing.
+"""Each bind as a state machine without requests.
 
-One ``pods/binding`` call carries node, GPUs, the pod's UID and the resourceVersion that the bind was decided on. It is
-idempotent by UID: a repeated bind joins the one under way, or succeeds if the pod is on that node already. A call
-whose answer is lost is settled by reading the pod. While even that leaves it open, the GPU stays booked and a new
-attempt goes to the same GPU, so that a request that lands late does no harm.
+A Binding carries node, GPUs, and the pod's UID and resourceVersion; repeated binds are idempotent by UID. After a lost
+answer the pod is read. Until its outcome is known, the GPU stays booked and a new attempt uses the same GPU, so that a
+late request does no harm.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import NOT_SENT, Answer
 
 READ_AT_ONCE: Final = 16
-"""Pods of overdue binds read side by side: a quarter of the connections, the binds have the rest."""
+"""Overdue pods read in parallel: a quarter of the connections."""
 TRIES: Final = 3
-"""Bindings sent for one call if others change the pod meanwhile."""
+"""Bindings sent per call if others change the pod."""
 
 
 class BindFence(Protocol):
-    """What a Binding must meet, so that none lands after another leader has counted the GPUs."""
+    """Keeps a Binding from landing after another leader has counted the GPUs."""
 
     def term(self) -> int | None:
-        """The term in which binds may be sent now; None if none may."""
+        """Term in which binds may be sent; None if none may."""
         ...
 
     def revision(self, uid: str) -> str | None:
-        """Last resourceVersion seen of a pod that could be bound; None if the pod must be read for it."""
+        """Last resourceVersion seen of an unbound pod; None: read the pod."""
         ...
 
     def over(self, term: int | None) -> str:
-        """Why nothing decided in `term` may be sent any more; empty while it may."""
+        """Why nothing decided in `term` may be sent; empty if it may."""
         ...
 
 
 class Decided(NamedTuple):
-    """GPUs booked for a bind (None: it needs none), and in which term.
+    """GPUs booked for a bind (None: none needed), and its term.
 
-    `in_doubt`: an earlier request of this pod may land yet, so that a refusal of this one frees nothing.
+    in_doubt: an earlier request may still land, so a refusal frees nothing.
     """
 
     booking: Booking | None
@@ -59,17 +58,17 @@ class Decided(NamedTuple):
 
 
 class ReadingPod(NamedTuple):
-    """The watch has not shown the pod; it is read for what it asks for."""
+    """Reads a pod that the watch has not shown."""
 
 
 class ReadingRevision(NamedTuple):
-    """The GPUs are booked; the pod is read for its resourceVersion."""
+    """Reads the pod's resourceVersion; its GPUs are booked."""
 
     decided: Decided
 
 
 class Sent(NamedTuple):
-    """The Binding is at the API server, for the `tries`-th time."""
+    """Awaits the answer to the `tries`-th Binding."""
 
     decided: Decided
     revision: str
@@ -77,7 +76,7 @@ class Sent(NamedTuple):
 
 
 class Conflicting(NamedTuple):
-    """The API server answered 409 with `words`; the pod is read for a newer resourceVersion."""
+    """After 409 with `words`: reads a newer resourceVersion."""
 
     decided: Decided
     revision: str
@@ -86,14 +85,14 @@ class Conflicting(NamedTuple):
 
 
 class Settling(NamedTuple):
-    """The pod is read for the outcome. `lost`: the request may still land; `words`: what went wrong."""
+    """Reads the outcome. lost: the request may still land. words: the error."""
 
     lost: bool
     words: str
 
 
 class Ended(NamedTuple):
-    """The answer: `kind` labels the metric and is empty on success; `text` goes to the scheduler's event."""
+    """The answer. kind: label of the metric, empty on success. text: for the scheduler's event."""
 
     kind: str = ""
     text: str = ""
@@ -108,11 +107,11 @@ _UNKNOWN: Final = ReadingPod()
 
 
 class ReadPod(NamedTuple):
-    """GET of the pod."""
+    """Reads the pod."""
 
 
 class SendBinding(NamedTuple):
-    """POST of the Binding, not to be sent once `term` is over."""
+    """Must not be sent once `term` is over."""
 
     body: dict[str, object]
     term: int | None
@@ -120,14 +119,14 @@ class SendBinding(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Bind:
-    """One bind of one pod. `verifies`: it only reads the pod of an earlier bind in doubt."""
+    """One bind of one pod. verifies: it only reads the pod of an earlier bind in doubt."""
 
     args: BindArgs
     state: BindState
     verifies: bool = False
 
     def request(self) -> ReadPod | SendBinding:
-        """The request whose answer is awaited. Raises RuntimeError if the bind has ended."""
+        """The request to send. Raises RuntimeError if the bind has ended."""
         match self.state:
             case Sent(decided, revision):
                 return SendBinding(binding(self.args, decided.booking, revision), decided.term)
@@ -138,7 +137,7 @@ class Bind:
 
 
 class BindError(Exception):
-    """A bind that did not happen; `kind` and text as in `Ended`."""
+    """A failed bind; arguments as in `Ended`."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -147,7 +146,7 @@ class BindError(Exception):
 
 @dataclass(slots=True)
 class Binds:
-    """All binds under way, at most one per pod UID, and the binds in doubt whose pods are still to be read."""
+    """All binds, at most one per pod UID, and binds in doubt that wait to be read."""
 
     placer: Placer
     fence: BindFence
@@ -155,10 +154,10 @@ class Binds:
     running: dict[str, Bind] = field(default_factory=dict)
     overdue: deque[Booking] = field(default_factory=deque)
 
-    # Inputs. Each leaves in the bind what comes next. One that raises has ended the bind, as `failed` does.
+    # Inputs. Each sets the next state; one that raises ends the bind as `failed` does.
 
     def called(self, args: BindArgs) -> Bind:
-        """The scheduler asks for a bind: the one under way, a new one, or one that has ended at once."""
+        """Returns the bind in progress, a new one, or one that ended at once."""
         known = self.running.get(args.uid)
         if known is None:
             return self._begin(Bind(args, _UNKNOWN))
@@ -167,33 +166,31 @@ class Binds:
         return Bind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
 
     def answered(self, bind: Bind, answer: Answer) -> None:
-        """The API server answered the request of a bind."""
         self._follow(bind, answer, "")
 
     def lost(self, bind: Bind, words: str) -> None:
-        """No answer came, and none will; `words` say why."""
         self._follow(bind, None, words)
 
     def failed(self, bind: Bind) -> None:
-        """An error that nobody foresaw ended the bind; it is in doubt as after a lost answer."""
+        """Ends a bind after an unknown error; in doubt as after a lost answer."""
         bind.state = Ended("lost", "an error of the extender")
         self.running.pop(bind.args.uid, None)
         self._doubt(bind.args.uid)
 
     def verify_overdue(self) -> list[Bind]:
-        """Queue the binds that the watch has not confirmed in time; those whose pods are read now."""
+        """Returns binds to read now, because the watch has not confirmed them in time."""
         self.overdue.extend(self.placer.overdue())
         return self.next_reads()
 
     def next_reads(self) -> list[Bind]:
-        """Begin to read the next pods in doubt, side by side, so that one late answer holds up no other."""
+        """Returns further binds to read; one late answer delays no other."""
         free = self.read_at_once - sum(bind.verifies for bind in self.running.values())
         begun: list[Bind] = []
         while self.overdue and len(begun) < free:
             booking = self.overdue.popleft()
             request = booking.request
             if request.uid in self.running or self.placer.ledger.booking(request.uid) is not booking:
-                continue  # bound again while others were read: what of that is in doubt may land yet
+                continue  # bound again meanwhile
             args = BindArgs(request.name, request.namespace, request.uid, booking.node)
             bind = Bind(args, Settling(lost=False, words="the bind never arrived"), verifies=True)
             self.running[args.uid] = bind
@@ -201,7 +198,7 @@ class Binds:
         return begun
 
     def stop_reading(self) -> None:
-        """Begin no more reads: the process ends, and the next one reads every pod."""
+        """Starts no more reads: the next process reads every pod."""
         self.overdue.clear()
 
     # From state to state
@@ -233,7 +230,7 @@ class Binds:
             del self.running[bind.args.uid]
 
     def _next(self, bind: Bind, answer: Answer | None, words: str) -> BindState:
-        """What follows a state when `answer` has come, or has been lost (None)."""
+        """The next state after `answer` (None: lost)."""
         args, state = bind.args, bind.state
         match state:
             case Sent():
@@ -248,13 +245,13 @@ class Binds:
                 raise AssertionError("a bind that has ended waits for no answer")
 
     def _called(self, args: BindArgs) -> BindState:
-        """Take what the pod asks for as the watch has it; a pod that it has not shown is read."""
+        """Decides on the pod that the watch shows; else reads it."""
         held = self.placer.ledger.booking(args.uid)
         if held is not None and held.state is State.BOUND:
             return _on_node(held.node, args)
         if args.uid in self.placer.pods:
             return self._book(args, _placeable(self.placer.pods[args.uid]))
-        if held is not None:  # filter knew the pod before our watch: who sends the bind reads it, and compares
+        if held is not None:  # filter knew the pod before our watch
             return self._book(args, held.request)
         return _UNKNOWN
 
@@ -271,9 +268,9 @@ class Binds:
             raise BindError("gone", f"pod {args.name} has UID {pod.uid} now, not {args.uid}")
         if pod.node is not None:
             return _on_node(pod.node, args)
-        if not Pod(raw).names_gpu:  # of such pods the scheduler asks us nothing; 0 MiB is a name too
+        if not Pod(raw).names_gpu:  # not our resource
             raise BindError("refused", f"the pod names no {names.RESOURCE_GPU_MEMORY} and no {names.RESOURCE_GPU}")
-        # While it was read, the watch may have told more.
+        # The watch may have shown more meanwhile.
         return self._book(args, _placeable(self.placer.pods.get(args.uid, pod)))
 
     def _book(self, args: BindArgs, request: GpuRequest) -> BindState:
@@ -292,13 +289,13 @@ class Binds:
     def _revision_read(
         self, args: BindArgs, state: ReadingRevision | Conflicting, answer: Answer | None, words: str
     ) -> BindState:
-        """Send the Binding with the resourceVersion that the pod has now, unless that is not what it lacked."""
+        """Sends the Binding again if the pod has a new resourceVersion."""
         if answer is None:
             return Settling(lost=True, words=words)
         revision, wrong = self._revision(args.uid, answer)
         tries = 1
         if isinstance(state, Conflicting):
-            if revision in ("", state.revision):  # the conflict is not about the resourceVersion
+            if revision in ("", state.revision):  # another kind of conflict
                 return self._refused(args, state.decided, 409, state.words)
             tries = state.tries + 1
         return (
@@ -308,7 +305,7 @@ class Binds:
         )
 
     def _revision(self, uid: str, answer: Answer) -> tuple[str, str]:
-        """(resourceVersion, empty if the pod is bound, gone or another; why it must not be bound in that version)."""
+        """resourceVersion, empty if the pod is bound, gone or another, with the reason."""
         raw = answer.json() if answer.ok else {}
         pod = PodOutline(raw)
         if uid_of(raw) != uid or pod.node or not (revision := pod.revision):
@@ -316,7 +313,7 @@ class Binds:
         return revision, self.placer.changed(raw)
 
     def _send(self, args: BindArgs, decided: Decided, revision: str, tries: int) -> BindState:
-        # After the revision is in hand, not before: only so is it known to be older than the next term's fence.
+        # Checked with the revision in hand: it is then older than the next term's fence.
         if words := self.fence.over(decided.term):
             return self._refused(args, decided, NOT_SENT, words)
         return Sent(decided, revision, tries)
@@ -333,7 +330,7 @@ class Binds:
         return self._refused(args, state.decided, answer.status, answer.message)
 
     def _refused(self, args: BindArgs, decided: Decided, status: int, words: str) -> BindState:
-        """The API server refused with `status`, or nothing was sent to it."""
+        """Handles a refusal with `status`, or a withdrawn request."""
         if status >= 500:
             return Settling(lost=True, words=words)
         if status == 409 or decided.in_doubt:
@@ -342,7 +339,7 @@ class Binds:
         return Ended("api", words)
 
     def _settled(self, args: BindArgs, state: Settling, answer: Answer | None, words: str) -> BindState:
-        """Decide by the pod as it was read. An unbound pod keeps its GPU for now if the request may still land."""
+        """Decides by the pod as read; an unbound pod keeps its GPU while a request may land."""
         if answer is None or (not answer.ok and answer.status != 404):
             self._doubt(args.uid)
             return Ended("lost", f"{state.words}; reading the pod: {words if answer is None else answer.message}")
@@ -351,7 +348,7 @@ class Binds:
             self.placer.forget(args.uid)
             return Ended("gone", f"pod {args.namespace}/{args.name} with UID {args.uid} is gone")
         pod = self.placer.read(raw) or unread_pod(raw)
-        if pod is not None and pod.unread:  # bound, and to what nobody can tell: what is booked for it stays
+        if pod is not None and pod.unread:  # bound to unknown GPUs: keep the booking
             self._doubt(args.uid)
             return Ended("lost", f"{state.words}; the pod is on node {pod.node} and cannot be read")
         if pod is not None and pod.node is not None:
@@ -367,7 +364,6 @@ class Binds:
         self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))
 
     def _release(self, uid: str) -> None:
-        """Give back what this bind booked; what the watch has confirmed meanwhile is another's bind, and stays."""
         held = self.placer.ledger.booking(uid)
         if held is not None and not held.confirmed:
             self.placer.ledger.release(uid)
@@ -375,7 +371,7 @@ class Binds:
 
 
 def binding(args: BindArgs, booking: Booking | None, revision: str) -> dict[str, object]:
-    """The Binding: its UID and resourceVersion are preconditions, its annotations are merged into the pod."""
+    """The Binding; its annotations are merged into the pod."""
     metadata: dict[str, Any] = {"name": args.name, "namespace": args.namespace, "uid": args.uid}
     if revision:
         metadata["resourceVersion"] = revision
@@ -393,10 +389,7 @@ def binding(args: BindArgs, booking: Booking | None, revision: str) -> dict[str,
 
 
 def _placeable(pod: PodView) -> GpuRequest:
-    """What a pod asks for that our scheduler asks us to bind.
-
-    Anybody who reaches the port could have others bound past their scheduler's taints and affinities.
-    """
+    """The pod's GPU request. Refuses other schedulers' pods, whose taints and affinities a caller could bypass."""
     try:
         request = pod.placeable()
     except ValueError as error:
@@ -407,5 +400,4 @@ def _placeable(pod: PodView) -> GpuRequest:
 
 
 def _on_node(node: str, args: BindArgs) -> Ended:
-    """The end of a bind of a pod that is on `node`."""
     return _BOUND if node == args.node else Ended("elsewhere", f"pod is already bound to node {node}")

@@ -1,7 +1,6 @@
 """The scheduler's verbs over HTTP.
 
-An answer that the scheduler should show to the user has status 200 and `Error`: it throws the body of any
-other status away. Requests that are not of the protocol get a 4xx.
+An error for the user has status 200 and `Error`, because the scheduler drops the body of other answers.
 """
 
 from __future__ import annotations
@@ -31,16 +30,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
-    """The verbs of the scheduler. Those that read the ledger alone answer at once; bind answers by a coroutine."""
+    """The scheduler's verbs; bind answers by a coroutine."""
 
     placer: Placer
     binder: Binder
     metrics: Metrics
     refusal: Callable[[], str]
-    """Why no verb can be answered now (not synced, not the leader); empty where they can.
+    """Why no verb is answered; empty if they are.
 
-    Its answer closes the connection: a Service chooses who is reached when a connection is made, and the scheduler
-    keeps one for as long as pods wait.
+    Such an answer closes the connection, so that a Service can choose another process.
     """
     requeuer: Requeuer | None = None
     _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
@@ -51,7 +49,7 @@ class Verbs:
             b"/filter": self.filter,
             b"/prioritize": self.prioritize,
             b"/bind": self.bind,
-            b"/healthz": lambda _body: b"{}",  # asked by ourselves: whether this very port answers
+            b"/healthz": lambda _body: b"{}",  # asked by `fitness`
         }
 
     def filter(self, body: bytes) -> bytes:
@@ -64,7 +62,7 @@ class Verbs:
         start = perf_counter()
         args = self._args(body)
         if refusal := self.refusal():
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, refusal)  # a bare array has no place for an error
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, refusal)  # an array holds no error
         try:
             scores = self.placer.prioritize(args.pod, args.names)
         except ValueError as error:
@@ -83,7 +81,7 @@ class Verbs:
         return answer
 
     def _filter(self, args: wire.FilterArgs) -> bytes:
-        if refusal := self.refusal():  # the scheduler tells it too, and asks again and again
+        if refusal := self.refusal():  # the scheduler reports it too
             self.metrics.decisions.labels("error").inc()
             log.debug("filter: %s", refusal)
             return LastAnswer(wire.filter_error(refusal))
@@ -99,18 +97,17 @@ class Verbs:
         if outcome.decision is not None and log.isEnabledFor(logging.DEBUG):
             request = outcome.decision.request
             log.debug("filter %s/%s: %s", request.namespace, request.name, decision_text(outcome.decision))
-        keep = self._passed if len(outcome.passed) > 1 else None  # of a single node no scores are asked
-        # All as unresolvable: for FailedNodes the scheduler looks for victims of preemption by its own plugins, which
-        # know nothing of GPUs; it finds none and fails by an internal error. What frees a GPU wakes the pod anyway.
+        keep = self._passed if len(outcome.passed) > 1 else None  # no scores are asked for one node
+        # Unresolvable, not FailedNodes: the scheduler's preemption knows no GPUs and would fail.
         return wire.filter_result(args, outcome.passed, {}, texts_by_node(outcome.refusals), keep)
 
     def _args(self, body: bytes) -> wire.FilterArgs:
         return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
 
     def _unreadable(self, args: wire.FilterArgs, text: str) -> bytes:
-        """No node, for a reason that nothing but a change of the pod ends: for an `Error` it came back every second.
+        """Refuses every node until the pod changes; after an `Error` it would return every second.
 
-        What has no UID is no pod, and a mistake of the caller.
+        A pod without a UID is the caller's mistake.
         """
         metadata = args.pod.get("metadata")
         if not isinstance(metadata, dict) or not metadata.get("uid"):

@@ -1,7 +1,7 @@
-"""The scheduler's extender protocol (k8s.io/kube-scheduler/extender/v1), as JSON on the wire.
+"""The scheduler's extender protocol (k8s.io/kube-scheduler/extender/v1) as JSON.
 
-Its Go structs carry no JSON tags: keys are capitalised Go names, and Go reads them in any case. We write the
-capitalised form, read any case, and answer in the form received: NodeNames, whole Nodes, or both.
+Its Go structs have no JSON tags. Writes capitalised keys, reads any case, and answers in the form received: NodeNames,
+whole Nodes, or both.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from hetserve.sanitize import sanitize
 RawObject = dict[str, Any]
 MAX_NAME = 253
 MAX_NODES: Final = 10_000
-"""Nodes offered at once: twice those of the largest cluster that Kubernetes supports."""
+"""Nodes per call: twice those of the largest cluster that Kubernetes supports."""
 MAX_VALUES: Final = 100_000
-"""JSON values in a request: each takes up to 300 bytes and 1 us of the loop that also renews our Lease."""
+"""JSON values in a request: each takes up to 300 bytes and 1 us."""
 _SMALL: Final = 256 * 1024
-"""Bytes that cannot hold a harmful number of values, so that nobody counts them."""
+"""Bytes that need no count of their values."""
 
 
 class HostEntries(dict[str, tuple[bytes, ...]]):
-    """Entries of a HostPriorityList by host and score: to join a thousand is a tenth of writing them."""
+    """Cache of HostPriorityList entries by host and score: ten times as fast as writing them."""
 
     _MOST: Final = 8192
-    """Hosts that are kept: more than the nodes of the largest cluster that Kubernetes supports (5,000)."""
+    """Hosts kept; Kubernetes supports 5,000 nodes."""
 
     def __missing__(self, host: str) -> tuple[bytes, ...]:
-        written = orjson.dumps(host)  # of every entry it would be a buffer of 1 KiB that is kept
+        written = orjson.dumps(host)  # alone: orjson keeps 1 KiB for each result
         made = tuple(b'{"Host":%b,"Score":%d}' % (written, score) for score in range(MAX_SCORE + 1))
         if len(self) >= self._MOST:
             self.clear()
@@ -46,12 +46,12 @@ _entries: Final = HostEntries()
 
 
 class WireError(ValueError):
-    """A request that is not of the protocol; the text names the field."""
+    """An invalid request; the text names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterArgs:
-    """ExtenderArgs of filter and prioritize; `nodes` is None where only names were sent."""
+    """ExtenderArgs; `nodes` is None if only names were sent."""
 
     pod: RawObject
     names: tuple[str, ...]
@@ -70,27 +70,23 @@ class BindArgs:
 
 
 class PassedNames:
-    """The nodes that the last filter passed, as they were written: its prioritize brings the same text again.
-
-    A thousand names then need no reading, and whoever knows the tuple knows what it found out about it.
-    """
+    """The nodes that the last filter passed, as written, so that its prioritize needs no parsing."""
 
     MOST: Final = 2 << 20
-    """Bytes kept: 5,000 nodes with the longest names there can be, and more."""
+    """Bytes kept: 5,000 nodes with the longest names."""
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
         self._end = b""
 
     def keep(self, names: tuple[str, ...], written: bytes) -> None:
-        """Take names and their JSON; what no cluster is large enough for is not kept."""
         self._names, self._end = ((), b"") if len(written) > self.MOST else (names, b',"NodeNames":%b}' % written)
 
     def request(self, body: bytes) -> RawObject | None:
-        """A request that ends with these names, read; None where it does not, or is not one."""
+        """The request if it ends with these names, else None."""
         if not self._end or not body.endswith(self._end):
             return None
-        try:  # what precedes the names must be a whole object by itself: then the text is what it seems to be
+        try:  # the rest must be a whole object by itself
             content = orjson.loads(body[: -len(self._end)] + b"}")
         except orjson.JSONDecodeError:
             return None
@@ -98,9 +94,9 @@ class PassedNames:
 
 
 def parse_filter(body: bytes, passed: PassedNames | None = None) -> FilterArgs:
-    """Arguments of filter or prioritize. Raises WireError, naming the field, for anything else.
+    """Parses the arguments of filter or prioritize. Raises WireError.
 
-    `passed`: the names of the last filter, which need not be read again.
+    passed: the names of the last filter.
     """
     _check_size(body)
     content = passed.request(body) if passed is not None else None
@@ -121,7 +117,7 @@ def parse_filter(body: bytes, passed: PassedNames | None = None) -> FilterArgs:
 
 
 def parse_bind(body: bytes) -> BindArgs:
-    """Arguments of bind. Raises WireError, naming the field, for anything else."""
+    """Parses the arguments of bind. Raises WireError."""
     _check_size(body)
     content = _object(_load(body), "the request")
     name, namespace, uid, node = (
@@ -137,7 +133,7 @@ def filter_result(
     unresolvable: Mapping[str, str],
     keep: PassedNames | None = None,
 ) -> bytes:
-    """ExtenderFilterResult in the form of the request; `keep` gets the names that pass."""
+    """ExtenderFilterResult in the form of the request; `keep` receives the passed names."""
     nodes = None
     if args.nodes is not None:
         chosen = set(passed)
@@ -158,7 +154,7 @@ def filter_result(
 
 
 def filter_error(text: str) -> bytes:
-    """ExtenderFilterResult of a call that could not be decided: the pod's cycle fails with this text."""
+    """ExtenderFilterResult of an undecided call; the pod's cycle fails with this text."""
     return orjson.dumps(
         {
             "Nodes": None,
@@ -171,17 +167,16 @@ def filter_error(text: str) -> bytes:
 
 
 def priorities(scores: Mapping[str, int]) -> bytes:
-    """HostPriorityList: a bare array. Scores are 0 to MAX_SCORE."""
     return b"[%b]" % b",".join(map(getitem, map(_entries.__getitem__, scores), scores.values()))
 
 
 def bind_result(error: str) -> bytes:
-    """ExtenderBindingResult; an empty text means bound."""
+    """ExtenderBindingResult; empty: bound."""
     return orjson.dumps({"Error": sanitize(error)})
 
 
 def _check_size(body: bytes) -> None:
-    """Refuse what would take long to read: every value but the first follows a comma or opens something."""
+    """Refuses too many values; each but the first follows a comma or a bracket."""
     if len(body) <= _SMALL:
         return
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
@@ -196,7 +191,6 @@ def _load(body: bytes) -> object:
 
 
 def _field(content: RawObject, key: str) -> Any:
-    """Value under the Go name, else under any other case of it, as Go's decoder does."""
     if key in content:
         return content[key]
     lower = key.lower()
@@ -210,8 +204,8 @@ def _object(value: object, field: str) -> RawObject:
 
 
 def _check_names(names: object) -> None:
-    # By the set of types: a thousand names are checked at every call.
-    if isinstance(names, tuple):  # those of the last filter, which were
+    # A set of types: a thousand names per call.
+    if isinstance(names, tuple):  # checked before
         return
     if not isinstance(names, list) or not set(map(type, names)) <= {str}:
         raise WireError("NodeNames is not a list of texts")

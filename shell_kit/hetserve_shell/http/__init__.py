@@ -1,1 +1,1 @@
-"""HTTP/1.1: the server and client that a component answers and asks with, and their limits."""
+"""HTTP/1.1 server, client, their limits, and the probe port."""

@@ -1,4 +1,4 @@
-"""Bounds the open connections of one server: at the limit, the connection worth least is closed."""
+"""Bounds the open connections of a server."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ log = logging.getLogger(__name__)
 
 
 class Bounded(Protocol):
-    """A connection that can be compared with the others and closed."""
+    """A connection that can be compared and closed."""
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
-        """Whether it is being answered, whether it has been answered, and since when it is idle [s]; greater stays."""
+        """Whether it is being answered, has been answered, and since when it is idle [s]; greater stays."""
         ...
 
-    def abort(self) -> None:
-        """Close the connection at once."""
-        ...
+    def abort(self) -> None: ...
 
 
 Member = TypeVar("Member", bound=Bounded)
 
 
 class Admission(Generic[Member]):
-    """The open connections of the server `name`, at most `limit` of them.
-
-    Silent clients cannot shut out those that ask: an idle connection is closed before one that is being answered.
-    """
+    """The open connections of the server `name`, at most `limit`. Idle ones are closed first."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
@@ -41,24 +36,23 @@ class Admission(Generic[Member]):
         return len(self._open)
 
     def __iter__(self) -> Iterator[Member]:
-        """A copy: connections may close while the caller iterates."""
+        """A copy: iterating may close connections."""
         return iter(list(self._open))
 
     def admit(self, connection: Member) -> None:
-        """Add a connection; at the limit close the one worth least."""
+        """Adds a connection; at the limit, closes the one worth least."""
         if len(self._open) >= self._limit:
             least = min(self._open, key=lambda other: other.worth)
-            self._open.discard(least)  # the loop reports its end one turn later
+            self._open.discard(least)  # `release` comes a turn later
             least.abort()
             self._dropped += 1
         self._open.add(connection)
 
     def release(self, connection: Member) -> None:
-        """Remove a closed connection."""
         self._open.discard(connection)
 
     def log_dropped(self) -> None:
-        """Log, in one line, how many connections were closed since the last call."""
+        """Logs how many were closed since the last call."""
         if self._dropped:
             log.warning("%s: more than %d connections: %d closed", self._name, self._limit, self._dropped)
             self._dropped = 0

@@ -1,8 +1,4 @@
-"""Short requests to one server over kept connections, at a third of the processor time of a client library.
-
-The filter of the next pod waits behind every bind on the same loop, so this time limits the rate (decision 0032).
-No redirects, cookies or compression: the API server needs none of them.
-"""
+"""Short requests to one server over kept connections (decision 0032)."""
 
 from __future__ import annotations
 
@@ -18,21 +14,21 @@ import httptools
 
 CONNECT_WITHIN: Final = 10.0
 KEPT_FOR: Final = 30.0
-"""Seconds without use after which a connection is not used again: the server may be closing it as we send."""
+"""Seconds without use before a connection is dropped."""
 _LONGEST_HEAD: Final = 16 * 1024
 """Bytes of a proxy's answer."""
 
 
 class ConnectionEndedError(OSError):
-    """The connection ended before the answer was whole."""
+    """The connection ended before a whole answer."""
 
 
 class NotSentError(Exception):
-    """The caller wants the request no more, now that its turn has come."""
+    """The caller withdrew the request."""
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection: a request goes out, its answer comes in, and so on."""
+    """One connection, with one request at a time."""
 
     _transport: asyncio.Transport
 
@@ -76,7 +72,7 @@ class _Exchange(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # an interim answer: the one that counts follows
+        if status < 200:  # interim
             self._parts.clear()
             return
         answer, self._answer = self._answer, None
@@ -93,7 +89,7 @@ class _Exchange(asyncio.Protocol):
 
 
 class _Tunnel(asyncio.Protocol):
-    """The answer of a proxy to CONNECT (RFC 9110, section 9.3.6); what follows it belongs to the tunnel."""
+    """A proxy's answer to CONNECT (RFC 9110, section 9.3.6)."""
 
     def __init__(self) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -116,10 +112,10 @@ class _Tunnel(asyncio.Protocol):
 
 
 class HttpClient:
-    """Requests to `base` (scheme, host and port), at most `connections` at once; later ones wait their turn.
+    """Requests to `base` (scheme, host and port), at most `connections` at once.
 
-    server_name: name to expect in the server's certificate; None: the host of `base`. proxy: URL (http) of a proxy to
-    tunnel through, with user and password if it needs them.
+    server_name: in the certificate; None: the host of `base`. proxy: URL (http) of a tunnelling proxy, with user and
+    password.
     """
 
     def __init__(
@@ -153,10 +149,10 @@ class HttpClient:
         timeout: float,  # noqa: ASYNC109  (a timer that ends the connection; no scope of its own per request)
         unless: Callable[[], str] | None = None,
     ) -> tuple[int, bytes]:
-        """Status and body; `timeout` [s] counts from the call, the wait for a turn included.
+        """Status and body. timeout: seconds from the call, waiting included.
 
-        `unless` is asked right before the request goes out, and a text ends it there. Raises OSError where no whole
-        answer came, TimeoutError (one of them) where none in time, NotSentError with the text of `unless`.
+        unless: called right before sending; a text withdraws the request. Raises OSError without a whole answer,
+        TimeoutError without one in time, NotSentError with the text of `unless`.
         """
         lines = [
             f"{method} {self._prefix}{target} HTTP/1.1",
@@ -178,7 +174,7 @@ class HttpClient:
             self._slots.release()
 
     async def _turn(self, limit: float) -> None:
-        """Wait for one of the connections. Raises TimeoutError after `limit` seconds: nothing was sent."""
+        """Waits for a connection. Raises TimeoutError after `limit` seconds."""
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -194,14 +190,13 @@ class HttpClient:
         try:
             return await answer
         except BaseException:
-            connection.abort()  # what it still brings belongs to this request
+            connection.abort()  # it may still bring this answer
             raise
         finally:
             timer.cancel()
             self._keep(connection)
 
     def close(self) -> None:
-        """End the kept connections."""
         while self._idle:
             self._idle.pop().abort()
 
@@ -215,7 +210,7 @@ class HttpClient:
             self._idle.append(connection)
 
     def _kept(self) -> _Exchange | None:
-        """The connection used last; those that a burst has opened age and are closed from the other end."""
+        """The connection used last; drops those idle for too long."""
         oldest = asyncio.get_running_loop().time() - KEPT_FOR
         while self._idle and self._idle[0].used < oldest:
             self._idle.popleft().abort()
@@ -247,7 +242,6 @@ class HttpClient:
             raise
 
     async def _over(self, tunnel: asyncio.Transport) -> _Exchange:
-        """The connection inside a tunnel, with TLS if the server has it."""
         connection = _Exchange(self)
         tunnel.set_protocol(connection)
         if self._tls is None:

@@ -1,9 +1,7 @@
-"""One connection: requests in, answers out in the same order.
+"""One connection: reads requests and answers them in order.
 
-A handler that answers at once is served inside `data_received`, without a task or a turn of the loop. Of what one
-read brings that is the first alone: the others wait, and each gets a turn of the loop, for thousands of them fit into
-a read. While a coroutine is under way, or the client does not read its answers, later requests wait too, in a queue
-that the paused socket bounds.
+A read can hold thousands of requests, so only the first is answered at once; each other one gets a turn of the loop.
+While a coroutine runs or the client does not read, requests wait in a queue that the paused socket bounds.
 """
 
 from __future__ import annotations
@@ -35,31 +33,25 @@ log = logging.getLogger(__name__)
 
 
 class Server(Protocol):
-    """What a connection needs of the server that accepted it."""
+    """The server as its connections see it."""
 
     routes: Routes
     method: bytes
     limits: Limits
     budget: BodyBudget
     now: float
-    """Time of the last tick [s]."""
     date: bytes
-    """The same time, as the Date header has it."""
 
     def opened(self, connection: Connection) -> None:
-        """Admit a connection; the server may close another one for it."""
+        """Admits a connection; may close another."""
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Removes a connection."""
 
-    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work` and keep a reference to its task."""
-        ...
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 
 
 class Connection(asyncio.Protocol):
-    """State of one connection; the server calls `check_time` at every tick."""
-
     transport: asyncio.Transport
 
     def __init__(self, server: Server) -> None:
@@ -91,20 +83,19 @@ class Connection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being received, waiting or answered."""
+        """Whether no request is received, waiting or answered."""
         return not self._reader.receiving and not self._busy
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
-        """Which connection stays where not all can: one that is being answered, one that was, the younger one."""
+        """See `Bounded.worth`."""
         return self._busy, self._served, self.idle_since
 
     def part(self) -> None:
-        """Let the next answer be the last."""
         self._finishing = True
 
     def finish(self) -> None:
-        """Answer what has begun, then close."""
+        """Finishes the requests that have begun, then closes."""
         self.part()
         self._close_if_done()
 
@@ -113,9 +104,8 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def check_time(self, now: float) -> None:
-        """End what takes too long."""
         limits = self._server.limits
-        if self._until is not None:  # lingering, or the client does not read
+        if self._until is not None:  # lingering or unread
             if now >= self._until:
                 self.abort()
         elif self._task is not None:
@@ -140,7 +130,7 @@ class Connection(asyncio.Protocol):
         self._reader.feed(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more; what it has sent whole is still answered."""
+        """The client sends no more; its whole requests are still answered."""
         self._reader.drop()
         self._finishing = True
         return self._busy
@@ -181,7 +171,7 @@ class Connection(asyncio.Protocol):
             self._serve_queue()
 
     def _proceed(self) -> None:
-        # Behind an answer that is still to come it could be taken for that one; the client sends in the end anyway.
+        # While busy, a client could take this for the pending answer.
         if not self._busy:
             self.transport.write(CONTINUE)
 
@@ -195,7 +185,7 @@ class Connection(asyncio.Protocol):
         self._server.budget.used -= len(request.body)
         try:
             result = request.handler(request.body)
-        except Exception as error:  # whatever one request raises must not end the server
+        except Exception as error:
             self._refuse(_as_http_error(error))
             return
         if isinstance(result, bytes):
@@ -219,7 +209,7 @@ class Connection(asyncio.Protocol):
         self._serve_queue()
 
     async def _send(self, reply: Reply, request: Request) -> None:
-        """Write a reply block by block; each waits for a turn of the loop and for a client that reads."""
+        """Writes a reply; each block waits for a turn of the loop and for a client that reads."""
         if not self._open:
             return
         self._served = True
@@ -239,7 +229,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def _await_turn(self) -> None:
-        """Serve what waits after a turn of the loop, unless something else must come before and will say so."""
         if self._turn is None and self._task is None and not self._blocked:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
@@ -248,7 +237,6 @@ class Connection(asyncio.Protocol):
         self._serve_queue()
 
     def _serve_queue(self) -> None:
-        """Serve the next that waits, if it can be served now."""
         if self._queue and self._open and self._task is None and not self._blocked:
             item = self._queue.popleft()
             if isinstance(item, HttpError):
@@ -275,16 +263,15 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def _keeps(self, keep: bool) -> bool:
-        """Whether the connection stays open after the next answer."""
         return keep and not (self._finishing and not self._queue and not self._reader.receiving)
 
     def _read_no_more(self) -> None:
-        """Before a last answer: a request behind it would be carried out and never answered."""
+        """Before a last answer: a later request would be carried out and never answered."""
         self._reader.drop()
         self._forget_queue()
 
     def _refuse(self, error: HttpError) -> None:
-        """The last answer: then close our side and read what still comes for a moment, or a reset overtakes it."""
+        """Sends a last answer, then drains the connection, so that a reset does not overtake it."""
         log.warning("%d: %s", error.status, error)
         self._reader.drop()
         self._forget_queue()

@@ -1,4 +1,4 @@
-"""The probe port of a component: health, readiness, metrics, and what else it shows to people and tools."""
+"""The probe port of a component: health, readiness, metrics and its own routes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def probe_server(
 ) -> HttpServer:
     """Server of /healthz, /readyz, /metrics and `routes`.
 
-    metrics: text in the format of Prometheus. not_ready: why the component is not ready, empty if it is.
+    metrics: text for Prometheus. not_ready: the reason; empty if ready.
     """
 
     async def show_metrics() -> Reply:

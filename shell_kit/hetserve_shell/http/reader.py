@@ -1,8 +1,7 @@
-"""Requests out of the bytes of one connection, within limits.
+"""Parses the requests of a connection, within limits.
 
-llhttp (httptools) does the parsing, strictly. What it leaves to us: how much of a head, a body, a chunk
-extension or a trailer may come; which requests have no length or two (a proxy could see another one: request
-smuggling, RFC 9112 section 11.2); and what is served at all.
+llhttp (httptools) parses strictly. This module bounds heads, bodies, chunk extensions and trailers, and refuses a
+request with no length or two (request smuggling, RFC 9112, section 11.2).
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, R
 log = logging.getLogger(__name__)
 
 SLICE: Final = 64 * 1024
-"""Bytes given to the parser at once: it keeps an unfinished header, which grows unseen by this much at most."""
+"""Bytes given to the parser at once: an unfinished header grows unseen by at most this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A whole request; its body counts in the budget until it is served. head_only: the answer has no body."""
+    """A whole request; its body counts in the budget until served. head_only: answer without a body."""
 
     handler: Handler
     body: bytes
@@ -34,9 +33,9 @@ class Request:
 
 
 class RequestReader:
-    """Calls `take` for every request, `refuse` once for the first that must not be served; then it is dead.
+    """Calls `take` for every request, and `refuse` once for the first that is not served; then it is dead.
 
-    `now` is a coarse clock [s]; `since` is when the request now being received began.
+    method: of every route. now: a coarse clock [s]. since: when the current request began.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class RequestReader:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what the connection received."""
         if len(data) <= SLICE:
             self._feed(data)
             return
@@ -76,7 +74,7 @@ class RequestReader:
             self._feed(data[start : start + SLICE])
 
     def drop(self) -> None:
-        """Nothing more is read: give back what an unfinished request holds."""
+        """Stops reading and releases an unfinished request."""
         self.dead = True
         self.receiving = False
         self._headers.clear()
@@ -99,7 +97,7 @@ class RequestReader:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else a trailer, which no handler reads
+        if self._in_head:  # else a trailer
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -148,13 +146,13 @@ class RequestReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # refused when the head was complete; what follows is of another protocol
+            pass  # refused with its head
         except httptools.HttpParserError as error:
             cause = error.__context__
             if isinstance(error, httptools.HttpParserCallbackError) and cause is not None:
                 log.exception("reading a request failed", exc_info=cause)
             self._stop(_bad(f"the request is not HTTP/1.1: {error}"))
-        # Whatever came without one byte of a body belongs to an unfinished head, chunk extension or trailer.
+        # Bytes outside a body belong to a head, chunk extension or trailer.
         if was_receiving and self.receiving and self._unseen > self._limits.head:
             self._stop(_head_too_large(self._limits))
 
@@ -164,7 +162,7 @@ class RequestReader:
             self._refuse(error)
 
     def _route(self) -> Handler:
-        """The handler of the request whose head is complete. Raises HttpError."""
+        """The handler for a complete head. Raises HttpError."""
         if sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url) > self._limits.head:
             raise _head_too_large(self._limits)
         if self._parser.should_upgrade():
@@ -187,7 +185,7 @@ class RequestReader:
         return handler
 
     def _length(self) -> int | None:
-        """Bytes announced; 0 for a chunked body, None for none. Raises HttpError where two could be meant."""
+        """Bytes announced; 0 for a chunked body, None for none. Raises HttpError if ambiguous."""
         lengths = self._values(b"content-length")
         encodings = self._values(b"transfer-encoding")
         if len(self._values(b"host")) != 1 and self._parser.get_http_version() == "1.1":

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server: a protocol on the event loop, at a fraction of a framework's time (decision 0032)."""
+"""HTTP/1.1 server: a protocol on the event loop (decision 0032)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from hetserve_shell.http.limits import BodyBudget, Limits, Routes
 log = logging.getLogger(__name__)
 
 TICK: Final = 0.5
-"""Seconds between two looks at the clock: time limits are as coarse as this."""
+"""Seconds between checks of time limits."""
 PARTING: Final = 0.05
-"""Seconds in which what a client has sent by now arrives."""
+"""Seconds for requests on their way to arrive."""
 
 
 class HttpServer:
     """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
-    method: of every route; GET routes answer HEAD too. name: of the server in the log. now: the loop's clock at the
-    last tick [s]; date: the same for the Date header.
+    method: GET routes answer HEAD too. name: in the log. now: time of the last tick [s]; date: its Date header.
     """
 
     def __init__(
@@ -44,8 +43,8 @@ class HttpServer:
         self._empty = asyncio.Event()
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve what connects to `listener`, which is ours from now on."""
-        # Inherited by every connection: an answer in two segments must not wait for an acknowledgement (40 ms).
+        """Serves and owns `listener`."""
+        # Inherited by connections: a second segment must not wait 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         self._tick(loop)
@@ -57,7 +56,7 @@ class HttpServer:
             self._server.close()
 
     async def stop(self, within: float) -> None:
-        """Listen no more, answer what has begun, and close what is left after `within` seconds."""
+        """Stops listening, finishes requests, and after `within` seconds closes the rest."""
         if self._server is None:
             return
         self.close_listener()
@@ -75,10 +74,9 @@ class HttpServer:
             self._ticker.cancel()
 
     def part(self) -> None:
-        """Close every connection that is open now, once what has begun on it is answered; go on listening.
+        """Closes each open connection after its next answer; keeps listening.
 
-        A request that is on its way meanwhile gets an answer, the last one: the scheduler's client does not repeat a
-        POST that was cut off, and its words tell less.
+        A request on its way still gets an answer: clients do not repeat a POST that was cut off.
         """
         parting = list(self.admission)
         for connection in parting:
@@ -87,7 +85,6 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
         return len(self.admission)
 
     # Called by connections
@@ -102,7 +99,6 @@ class HttpServer:
             self._empty.set()
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run what a connection waits for; kept here, as asyncio alone would let it be garbage-collected."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

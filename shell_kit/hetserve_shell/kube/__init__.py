@@ -1,1 +1,1 @@
-"""The API server: connection, client, paged lists, list and watch."""
+"""The API server: connection, client, lists, watches, Events."""

@@ -1,4 +1,4 @@
-"""The API server as components see it: one request, and the lines of a watch."""
+"""The API server for components: short requests and watches."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 CONNECTIONS: Final = 64
-"""Short requests under way at once: more would wait in the API server instead, each behind a TLS handshake."""
+"""Short requests at once; more would wait in the API server."""
 LEASE_CONNECTIONS: Final = 2
-"""Of the elector alone: a renewal must not wait behind slow binds, or these would depose a healthy leader."""
+"""For the elector alone: slow requests must not delay a renewal."""
 NOT_SENT: Final = 421
-"""Status of a request that was withdrawn before it was sent."""
+"""Status of a request withdrawn before it was sent."""
 TIMEOUT: Final = 10.0
-"""Seconds for a short request."""
 _SHOWN: Final = 500
 WATCH_SILENCE: Final = 120.0
-"""Seconds without a byte after which a watch is given up; the server sends a bookmark every minute."""
+"""Seconds without a byte before a watch ends; the server sends a bookmark every minute."""
 
 
 class ApiStatusError(Exception):
-    """An answer other than success: its status, its reason (`Conflict`) and the server's message."""
+    """An answer other than success: status, reason (`Conflict`) and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
@@ -42,8 +41,6 @@ class ApiStatusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status and body of a response."""
-
     status: int
     body: bytes
 
@@ -53,22 +50,21 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The server's own words; of a body that is no Status its beginning, else the status."""
+        """The server's message; else the start of the body."""
         return self.error().message
 
     def content(self) -> RawObject:
-        """The object of a success; raises ApiStatusError for any other answer, JSONDecodeError for no JSON."""
+        """The object of a success. Raises ApiStatusError for other answers, JSONDecodeError."""
         if not self.ok:
             raise self.error()
         return self.json()
 
     def json(self) -> RawObject:
-        """The body, whatever the status. Raises JSONDecodeError."""
+        """The body of any answer. Raises JSONDecodeError."""
         content: RawObject = orjson.loads(self.body)
         return content
 
     def error(self) -> ApiStatusError:
-        """An answer other than success as an exception."""
         try:
             found = orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -79,7 +75,7 @@ class Answer:
 
 
 class ApiServer(Protocol):
-    """What components see of the API server; tests put a server in memory in its place."""
+    """The API server as components see it; FakeApiServer replaces it in tests."""
 
     async def request(
         self,
@@ -92,30 +88,27 @@ class ApiServer(Protocol):
         timeout: float | None = None,  # noqa: ASYNC109  (the transport's own)
         unless: Callable[[], str] | None = None,
     ) -> Answer:
-        """One request. Raises ApiUnreachableError if no answer came within `timeout` seconds (None: the client's own).
+        """One request. Raises ApiUnreachableError without an answer in `timeout` seconds (None: the client's).
 
-        `unless` is called right before the request goes out; a text that it returns is the answer, with NOT_SENT.
+        unless: called right before sending; if it returns a text, that is the answer, with status NOT_SENT.
         """
         ...
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Lines of a watch until the server ends it.
-
-        Raises ApiStatusError if the server refuses it, ApiUnreachableError if the connection breaks.
-        """
+        """Lines of a watch until the server ends it. Raises ApiStatusError, ApiUnreachableError."""
         ...
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
-    """Path of a pod; names are quoted whole, whatever a caller put into them."""
+    """Path of a pod, with names quoted."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 
 
 class KubernetesApi:
-    """The real API server; at most `connections` short requests are under way at once.
+    """The real API server.
 
-    timeout: seconds for a request that names none.
+    connections: short requests at once. timeout: seconds for a request that names none.
     """
 
     def __init__(self, connection: ApiConnection, connections: int = CONNECTIONS, timeout: float = TIMEOUT) -> None:
@@ -126,7 +119,6 @@ class KubernetesApi:
         )
 
     def close(self) -> None:
-        """End the kept connections of short requests."""
         self._client.close()
 
     async def request(
@@ -156,7 +148,7 @@ class KubernetesApi:
             )
         except NotSentError as error:
             return Answer(NOT_SENT, orjson.dumps({"message": str(error)}))
-        except OSError as error:  # no way there, no time left, no whole answer
+        except OSError as error:
             raise ApiUnreachableError(f"{method} {path}: {_words(error)}") from error
         return Answer(status, found)
 
@@ -175,7 +167,6 @@ class KubernetesApi:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Lines of any length: a watch event may be larger than the reader's own limit."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")

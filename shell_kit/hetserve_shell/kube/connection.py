@@ -1,7 +1,6 @@
-"""Connection to the API server: address, TLS, credentials and one pool of connections.
+"""Connection to the API server: address, TLS, credentials and a pool of connections.
 
-Requests and answers are bytes. The client library gives configuration, credentials and TLS context, not its models:
-a watch event costs microseconds this way, and a filter answers while thousands of them arrive.
+The client library gives configuration and credentials, not its models: a watch event costs microseconds.
 """
 
 from __future__ import annotations
@@ -22,22 +21,21 @@ from hetserve.files import UnreadableError, read_bytes
 
 JSON: Final = "application/json"
 NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError)
-"""What an exchange raises if no whole answer came."""
+"""Errors of an exchange without a whole answer."""
 
-LARGEST_KUBECONFIG: Final = 1 << 20
-"""Bytes; with certificates inline a kubeconfig has a few KiB per cluster."""
+LARGEST_KUBECONFIG: Final = 1 << 20  # bytes
 
 RawObject = dict[str, Any]
 
 
 class ApiUnreachableError(Exception):
-    """No answer: the request may or may not have been carried out."""
+    """No answer: the request may have been carried out."""
 
 
 class ApiConnection:
-    """The real API server, reached by a kubeconfig or from inside the cluster.
+    """The API server of a kubeconfig or of the pod's own cluster.
 
-    user_agent: the name in the server's audit log. connections: how many requests may be under way at once.
+    user_agent: name in the audit log. connections: requests in progress at once.
     """
 
     def __init__(self, configuration: Configuration, *, user_agent: str, connections: int = 100) -> None:
@@ -47,14 +45,14 @@ class ApiConnection:
         self.tls = RESTClientObject(configuration).ssl_context
         self.base = str(configuration.host).rstrip("/")
         self.server_name: str | None = configuration.tls_server_name or None
-        """Name in the server's certificate, if it is not the host's (`tls-server-name` of a kubeconfig)."""
+        """`tls-server-name` of the kubeconfig."""
         self.proxy = _http_proxy(configuration.proxy)
-        """URL of an HTTP proxy that tunnels to the server (`proxy-url` of a kubeconfig)."""
+        """`proxy-url` of the kubeconfig."""
         self._session: aiohttp.ClientSession | None = None
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None, *, user_agent: str, connections: int = 100) -> ApiConnection:
-        """Connection of a kubeconfig, or of the service account of the pod. Raises ConfigException."""
+        """Connects by a kubeconfig, or by the pod's service account. Raises ConfigException."""
         configuration = Configuration()
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -66,7 +64,6 @@ class ApiConnection:
         return cls(configuration, user_agent=user_agent, connections=connections)
 
     async def close(self) -> None:
-        """End every connection."""
         if self._session is not None:
             await self._session.close()
 
@@ -80,9 +77,9 @@ class ApiConnection:
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """A request with our credentials, sent on entering; entering and reading raise NO_ANSWER.
+        """A request with credentials, sent on entering. Entering and reading raise NO_ANSWER.
 
-        The call itself raises if the credentials cannot be had.
+        Raises if the credentials cannot be read.
         """
         headers = await self.headers()
         if body is not None:
@@ -105,9 +102,8 @@ class ApiConnection:
         return self._session
 
     async def headers(self) -> dict[str, str]:
-        """Headers with our credentials, for clients with connections of their own."""
         headers = {"Accept": JSON, "User-Agent": self._user_agent}
-        # Read for every request: the kubelet renews a pod's token on disk.
+        # For every request: the kubelet renews the token.
         settings: Mapping[str, Any] = await self._configuration.auth_settings()
         for setting in settings.values():
             headers[setting["key"]] = setting["value"]
@@ -115,7 +111,6 @@ class ApiConnection:
 
 
 def _refuse_unreadable(kubeconfig: Path) -> None:
-    """Raises ConfigException for a device, a file that cannot be read, and one that is too large for a kubeconfig."""
     try:
         read_bytes(str(kubeconfig), LARGEST_KUBECONFIG)
     except UnreadableError as error:

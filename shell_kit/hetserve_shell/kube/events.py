@@ -13,16 +13,16 @@ from urllib.parse import quote
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 
 NOTE_LENGTH: Final = 1024
-"""Bytes of a note that the API server accepts."""
+"""Bytes that the API server accepts."""
 _INSTANCE_LENGTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What to report about an object.
+    """A report about an object.
 
     name: unique in the namespace; a second Event of that name is dropped. regarding: reference to the object, with its
-    namespace. note: a longer one than NOTE_LENGTH is cut. warning: else the type is Normal.
+    namespace. note: cut to NOTE_LENGTH. warning: else Normal.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventRecorder:
-    """Posts Events. controller: name of the reporting component. wall: time of day [s since 1970]."""
+    """Posts Events. controller: the reporting component. wall: time of day [s since 1970]."""
 
     api: ApiServer
     controller: str
@@ -66,5 +66,4 @@ class EventRecorder:
 
 
 def events_path(namespace: str) -> str:
-    """Path of a namespace's Events."""
     return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"

@@ -1,7 +1,6 @@
-"""List-watch of one kind of object, kept up for ever: relist on 410, resume on a broken connection.
+"""List and watch of one collection, kept up for ever.
 
-The list is a consistent read; the watch goes on from its revision with bookmarks, so that a long silence
-does not cost a relist. Objects stay raw JSON: whoever receives them keeps only what it needs.
+The list is a consistent read. The watch resumes from its revision, with bookmarks.
 """
 
 from __future__ import annotations
@@ -23,43 +22,35 @@ from hetserve_shell.tasks import garbage
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = "300"
-"""The server ends a watch after this time and we go on from the last revision."""
+"""The server ends a watch after this time; the next one resumes."""
 TURN: Final = 8
-"""Events of a burst taken in a row (under a millisecond); then a filter call that waits has its turn."""
+"""Events of a burst applied between two turns of the loop: less than a millisecond."""
 FREED_TURN: Final = 500
-"""Objects of a list that was taken dropped in a row: half a millisecond; 18,000 at once take 17 ms."""
+"""Objects freed between two turns of the loop: half a millisecond."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _GONE: Final = 410
 
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""A pod that finishes leaves the selection: the API server then sends DELETED with its UID, as for a deletion."""
+"""Field selector. When a pod finishes, the API server sends DELETED."""
 
 
 class Sink(Protocol):
-    """Where objects go. Neither method may raise for an object that makes no sense."""
+    """Receives objects. Neither method may raise for an object that it cannot read."""
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        """All objects there are, instead of what was known; in one piece.
-
-        Half of a list is a state that there never was: what was deleted meanwhile still holds its GPUs, and a pod may
-        be looked up in a version older than a neighbour's. That verbs see no such state is what the model check takes
-        for granted. So all that can be is read before, and compared with what is known (`reduce`): a pod that is as it
-        was then takes 1 us, 14 to 25 ms for 18,000, where taking and dropping them took 170; any other 5 us.
-        """
+        """Replaces everything known, without a turn of the loop: half of a list is a state that never existed."""
         ...
 
-    def apply(self, event: str, raw: RawObject) -> None:
-        """One event: ADDED, MODIFIED or DELETED."""
-        ...
+    def apply(self, event: str, raw: RawObject) -> None: ...
 
 
 @dataclass(slots=True)
 class Reflector:
-    """Keeps a sink equal to the API server's collection at `path`; `reduce` cuts listed objects down for it.
+    """Keeps a sink equal to the collection at `path`.
 
-    Lists and watches come from one task, never side by side: an event that is older than a list cannot come after
-    it, and one that is younger comes on the watch that follows it.
+    selector: a field selector. reduce: cuts a listed object down, page by page. One task lists and watches, so that no
+    event that is older than a list follows it.
     """
 
     api: ApiServer
@@ -73,15 +64,14 @@ class Reflector:
     _pause: float = _FIRST_PAUSE
     _pages: Pages = field(init=False)
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
-    """Those who wait for a list that has not begun yet."""
+    """Callers waiting for a list that has not begun."""
     lists: int = 0
-    """How many lists have begun."""
     _taken: int = 0
-    """Which of them was the last that the sink took."""
+    """The last list that the sink took."""
     _served: list[asyncio.Future[None]] | None = None
-    """Those whom the list under way serves; None between lists."""
+    """Callers that the list in progress serves; None between lists."""
     _following: asyncio.Timeout | None = None
-    """What is under way; it has no time limit until a list is asked for."""
+    """The list or watch in progress; `relist` cancels it."""
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.api, self.path, self.selector)
@@ -92,7 +82,7 @@ class Reflector:
         return self._revision
 
     async def run(self) -> None:
-        """Never returns. A failure of the API server is waited out, with pauses that double up to 5 s."""
+        """Never returns. Retries failures of the API server after pauses that double up to 5 s."""
         try:
             while True:
                 following = self._following = asyncio.timeout(None)
@@ -106,12 +96,10 @@ class Reflector:
             self._following = None
 
     async def relist(self, after: int | None = None) -> None:
-        """List again: when it returns, the sink has seen all that was written before the call. `run` does the work.
+        """Lists again; returns when the sink has seen all that was written before the call. `run` does the work.
 
-        `after`: what `lists` was at some time; a list that has begun since serves, be it over or under way, and the
-        sink has seen all that was written before that time. Raises ApiStatusError, ApiUnreachableError.
-        What is under way else ends at once. An older list does not count, and an event that the watch of before
-        brought during the list would be lost when that takes its place.
+        after: an earlier value of `lists`; a list that began since then suffices. Raises ApiStatusError,
+        ApiUnreachableError. Cancels the watch in progress: its events would be lost under an older list.
         """
         after = self.lists if after is None else after
         if self._taken > after:
@@ -121,7 +109,7 @@ class Reflector:
         if self._served is not None and self.lists > after:
             self._served.append(listed)
         else:
-            if self._following is not None and not self._wanted:  # else the next thing is a list anyway
+            if self._following is not None and not self._wanted:
                 self._following.reschedule(loop.time())
             self._wanted.append(listed)
         await listed
@@ -150,17 +138,17 @@ class Reflector:
             objects = await self._objects()
             with garbage.paused():
                 self.sink.replace(objects)
-            # Before any pause: were a list that is asked for meanwhile to fail, the watch goes on from this one.
+            # Before any pause: if the next list fails, the watch resumes from this one.
             self._revision, self._taken = self._pages.revision, self.lists
             while len(objects) > FREED_TURN:
                 del objects[-FREED_TURN:]
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
-            self._wanted = waiting + self._wanted  # the list that was asked for meanwhile serves all
+            self._wanted = waiting + self._wanted
             raise
         except (ApiStatusError, ApiUnreachableError) as error:
             for listed in waiting:
-                if not listed.done():  # else its caller has gone
+                if not listed.done():  # else the caller is gone
                     listed.set_exception(error)
             raise
         finally:
@@ -174,12 +162,12 @@ class Reflector:
                 listed.set_result(None)
 
     async def _objects(self) -> list[RawObject]:
-        """All objects as of one revision, reduced page by page: whole ones of a large cluster take gigabytes."""
+        """All objects as of one revision; reduced page by page, since whole ones take gigabytes."""
         objects: list[RawObject] = []
         async for some in self._pages.objects():
             with garbage.paused():
                 objects += map(self.reduce, some)
-            if self.synced.is_set():  # verbs may be waiting: a collection of what has come so far takes 25 ms
+            if self.synced.is_set():  # callers may wait: a collection takes 25 ms
                 garbage.settle(thorough=False)
         return objects
 
@@ -199,7 +187,7 @@ class Reflector:
                 taken += 1
                 if taken % TURN == 0:
                     await asyncio.sleep(0)
-        if not taken:  # a server that ends watches at once must not be asked in a tight loop
+        if not taken:  # do not retry in a tight loop
             await self._back_off()
 
     def _take(self, event: RawObject) -> None:

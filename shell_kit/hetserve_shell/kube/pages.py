@@ -1,7 +1,4 @@
-"""A collection of the API server page by page: a page by its bytes, handed on a few objects at a time.
-
-The loop that reads it answers the verbs, so that neither a page nor what is made of its objects may hold it for long.
-"""
+"""A collection of the API server, read in pages that do not block the event loop."""
 
 from __future__ import annotations
 
@@ -18,32 +15,30 @@ from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.tasks import garbage
 
 PAGE_BYTES: Final = 512 << 10
-"""What a page of a list should have: a few milliseconds of work, between which verbs and probes are answered."""
+"""Aim for the size of a page: a few milliseconds of work."""
 LISTED_TURN: Final = 50
-"""Objects of a page handed on in a row: to reduce them is no more work than reading the page."""
+"""Objects yielded between two turns of the loop."""
 _TIMEOUT: Final = 60.0
 
 
 @dataclass(slots=True)
 class Pages:
-    """Lists of the collection at `path`; how long a page may be is learned from those before.
+    """Lists the collection at `path`; learns the length of a page.
 
-    selector: a field selector; labels: a label selector.
+    selector: of fields. labels: of labels.
     """
 
     api: ApiServer
     path: str
     selector: str | None = None
     limit: int = FIRST_PAGE
-    """How many objects to ask for next."""
     revision: str = ""
-    """That of the last list: all its objects are as of it."""
     labels: str | None = None
 
     async def objects(self) -> AsyncGenerator[list[RawObject], None]:
-        """All objects, at most LISTED_TURN at a time, with turns for others before each.
+        """All objects, at most LISTED_TURN at a time.
 
-        Raises ApiStatusError, ApiUnreachableError; what came before is then worth nothing.
+        Raises ApiStatusError, ApiUnreachableError; drop what came before.
         """
         query = {"fieldSelector": self.selector} if self.selector else {}
         query |= {"labelSelector": self.labels} if self.labels else {}
@@ -58,11 +53,10 @@ class Pages:
             query["continue"] = more
 
     async def all(self) -> list[RawObject]:
-        """All objects as of `revision`. Raises as `objects`."""
+        """All objects as of `revision`. Raises as `objects` does."""
         return [raw async for some in self.objects() for raw in some]
 
     async def _page(self, query: dict[str, str]) -> tuple[list[RawObject], RawObject]:
-        """Objects of one page, and the metadata of the list."""
         answer = await self.api.request("GET", self.path, query=query, timeout=_TIMEOUT)
         if not answer.ok:
             raise answer.error()
@@ -74,3 +68,16 @@ class Pages:
         items = list(content.get("items") or [])
         self.limit = next_page(self.limit, len(items), len(answer.body), PAGE_BYTES)
         return items, content.get("metadata") or {}
+
+
+async def count(api: ApiServer, path: str) -> int | None:
+    """Number of objects of a whole collection, read with one of them; None if the server does not say.
+
+    Raises ApiStatusError, ApiUnreachableError.
+    """
+    content = (await api.request("GET", path, query={"limit": "1"}, timeout=_TIMEOUT)).content()
+    metadata = content.get("metadata") or {}
+    remaining = metadata.get("remainingItemCount")
+    if remaining is None and metadata.get("continue"):
+        return None
+    return len(content.get("items") or []) + int(remaining or 0)

@@ -1,7 +1,6 @@
-"""Long work on the loop that answers the verbs, cut into slices between which verbs are answered.
+"""Long work in slices, between which the event loop serves others.
 
-Rejected: another thread. It wants the interpreter's lock, and every call-back of the loop then waits for it anew:
-with 10,000 pods and two who ask for `/metrics` again and again filter took 17 ms, 100 at times; so it takes 0.6.
+A thread would compete for the interpreter's lock: under load, latency rose from 0.6 to 17 ms.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 SLICE: Final = 0.0005
-"""Seconds of work in one piece; then as much for others."""
+"""Seconds of work in one slice, and of the pause after it."""
 
 
 @dataclass(slots=True)
@@ -30,14 +29,14 @@ class Slices:
         self._began = self.clock()
 
     async def turn(self) -> None:
-        """Give others their turn if this slice is over; to be called after every little step."""
+        """Yields to the event loop if the slice is used up; call after every small step."""
         if self.clock() - self._began > SLICE:
             await self.sleep(SLICE)
             self._began = self.clock()
 
 
 class Shared(Generic[T]):
-    """Makes an answer once for all who ask before it is begun: however many ask, one is made at a time."""
+    """Computes an answer once for all callers who ask before it begins."""
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make
@@ -45,10 +44,9 @@ class Shared(Generic[T]):
         self._making = asyncio.Lock()
 
     async def answer(self) -> T:
-        """What is made at a moment after the call."""
         if self._waiting is None:
             self._waiting = asyncio.create_task(self._next())
-        return await asyncio.shield(self._waiting)  # who goes away leaves the others theirs
+        return await asyncio.shield(self._waiting)  # a cancelled caller leaves the others theirs
 
     async def _next(self) -> T:
         async with self._making:

@@ -1,7 +1,6 @@
-"""Supervised tasks: one that ends or fails is restarted, so that an error in it does not end the component.
+"""Restarts tasks that fail or end.
 
-Not for a task that keeps state which other parts rely on, such as a watch: after an error that state may be wrong, so
-the process must end.
+Do not supervise a task whose state others rely on, such as a watch: end the process instead.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ async def supervise(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
-    """Runs `work` until cancelled; restarts it when it ends or fails, after a pause that doubles from 1 s to 60 s.
+    """Runs `work` until cancelled; restarts it after a pause that doubles from 1 s to 60 s.
 
-    `on_failure` is called before each pause. Work that ran for longer than the longest pause restarts with the first.
+    Calls `on_failure` before each pause. Work that ran for over 60 s restarts after the first pause.
     """
     pause = FIRST_PAUSE
     while True:

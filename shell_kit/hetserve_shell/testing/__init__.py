@@ -1,1 +1,1 @@
-"""An API server in memory for tests of components, ours and those of users."""
+"""An API server in memory for tests."""

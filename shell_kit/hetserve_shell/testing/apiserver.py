@@ -1,8 +1,7 @@
-"""An API server in memory: as much of the real one as components depend on.
+"""An API server in memory: UIDs, generations, resourceVersions, preconditions, selectors, pages, watches, bindings.
 
-UIDs, generations, resourceVersions, preconditions, selectors of labels and (in lists) of fields, pages, watches,
-bindings, JSON and merge patches, server-side apply with the fields of each manager, dry runs, defaults of Deployments.
-Not here: schemas and admission. `faults`, `before` and `after` make requests fail.
+Also JSON, merge and apply patches with managers, dry runs, and defaults of Deployments. No schemas, no admission. Field
+selectors work in lists only. `faults`, `before` and `after` make requests fail.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ from hetserve_shell.testing.patches import json_patched, merged
 
 Json = dict[str, Any]
 Fault = Literal["lost before", "lost after"] | int
-"""The answer is lost before or after the request is carried out, or is this status."""
+"""Loses the answer before or after the request is carried out, or answers with this status."""
 Hook = Callable[[str, str, Any], None]
-"""Called with method, path and query of a write; what it raises is the answer."""
-ANNOTATIONS_AT_MOST: Final = 256 << 10
-"""Bytes of all keys and values of an object's annotations."""
+"""Called with method, path and query of a write; its exception is the answer."""
+ANNOTATIONS_AT_MOST: Final = 256 << 10  # bytes
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _CREATED_BY_PUT: Final = "leases"
 _NO_GENERATION: Final = ("pods", "nodes", "leases")
@@ -37,8 +35,8 @@ _NO_GENERATION: Final = ("pods", "nodes", "leases")
 class FakeApiServer:
     """Objects by path (`/apis/.../deployments/NAME`).
 
-    statuses: the status that an object without one gets, by plural name. faults: by method, one for each request.
-    calls: every request with its body; writes: those that changed something, or tried to.
+    statuses: initial status by plural name. faults: by method, one per request. calls: requests with bodies; writes:
+    those that changed something or tried to.
     """
 
     objects: dict[str, Json] = field(default_factory=dict)
@@ -48,7 +46,6 @@ class FakeApiServer:
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     hold_binds: asyncio.Event | None = None
-    """POST requests wait for it."""
     bind_arrived: asyncio.Event = field(default_factory=asyncio.Event)
     revision: int = 1
     watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
@@ -59,11 +56,10 @@ class FakeApiServer:
     # What tests do as somebody with every right
 
     def add(self, raw: Mapping[str, Any]) -> Json:
-        """Create or replace an object."""
         return self.put(path_of(raw), raw)
 
     def put(self, path: str, raw: Mapping[str, Any]) -> Json:
-        """Create or replace the object at a path; it keeps its UID unless `raw` has another."""
+        """Creates or replaces the object at a path; it keeps its UID unless `raw` has another."""
         found = self.objects.get(path)
         fresh = copied(dict(raw))
         meta = fresh["metadata"]
@@ -79,7 +75,6 @@ class FakeApiServer:
         return self._store(path, fresh)
 
     def remove(self, which: str | Mapping[str, Any]) -> None:
-        """Delete an object, by itself or by its path, at once."""
         path = which if isinstance(which, str) else path_of(which)
         gone = self.objects.pop(path, None)
         if gone is not None:
@@ -88,20 +83,20 @@ class FakeApiServer:
             self._tell("DELETED", path, gone)
 
     def touch(self, path: str) -> None:
-        """Give an object that was changed in place a new resourceVersion."""
+        """Gives an object changed in place a new resourceVersion."""
         self._store(path, self.objects[path])
 
     def pod(self, name: str, namespace: str = "default") -> Json:
         return self.objects[f"/api/v1/namespaces/{namespace}/pods/{name}"]
 
     def items(self, folder: str) -> Iterator[tuple[str, Json]]:
-        """Objects whose path ends with `/folder/NAME`, in the order of their paths."""
+        """Objects under `/folder/NAME`, sorted by path."""
         for path in sorted(self.objects):
             if _plural(path) == folder:
                 yield path, self.objects[path]
 
     def end_watches(self, with_error: Exception | None = None) -> None:
-        """Close every open watch, with an error or as the server does when its time is up."""
+        """Ends every watch, with an error or as a time limit does."""
         for _, queue in self.watchers:
             queue.put_nowait(with_error)
         self.watchers.clear()
@@ -119,7 +114,7 @@ class FakeApiServer:
         timeout: float | None = None,  # noqa: ARG002, ASYNC109
         unless: Callable[[], str] | None = None,
     ) -> Answer:
-        """Carry a request out, or not, as the faults say."""
+        """Carries a request out unless a fault prevents it."""
         if unless is not None and (words := unless()):
             return _answer(NOT_SENT, {"message": words})
         self.calls.append((method, path, body))
@@ -139,7 +134,7 @@ class FakeApiServer:
         return answer
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:  # noqa: ARG002
-        """Events from now on; a test ends it by `end_watches`."""
+        """Events from now on, until `end_watches`."""
         queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self.watchers.append((path, queue))
         while (item := await queue.get()) is not None:
@@ -150,7 +145,6 @@ class FakeApiServer:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any = None, content_type: str = JSON
     ) -> Answer:
-        """Carry a request out at once."""
         try:
             if method == "GET":
                 return _answer(200, self._read(path.rstrip("/"), query))
@@ -176,13 +170,14 @@ class FakeApiServer:
         found = [raw for raw in self.listing(path) if _selected(raw, labels) and _has_fields(raw, fields)]
         first = int(query.get("continue", 0))
         end = first + int(query.get("limit", len(found) or 1))
-        metadata = {"resourceVersion": str(self.revision)}
+        metadata: Json = {"resourceVersion": str(self.revision)}
         if end < len(found):
             metadata["continue"] = str(end)
+            if not labels and not fields:
+                metadata["remainingItemCount"] = len(found) - end
         return {"metadata": metadata, "items": found[first:end]}
 
     def listing(self, path: str) -> list[Json]:
-        """Objects of a collection, of one namespace or of all."""
         folder, plural = path.rsplit("/", 1)
         return [raw for known, raw in self.items(plural) if known.startswith(f"{folder}/")]
 
@@ -211,7 +206,7 @@ class FakeApiServer:
         return body if dry else self.put(path, _held(body, manager, "Update"))
 
     def _replace(self, path: str, body: Json, manager: str, *, dry: bool) -> Answer:
-        created = path not in self.objects and _plural(path) == _CREATED_BY_PUT
+        created, changed = path not in self.objects and _plural(path) == _CREATED_BY_PUT, body
         if created and body["metadata"].get("resourceVersion") is not None:
             raise ApiStatusError(409, "Conflict", f"{path} was deleted")
         if not created:
@@ -219,8 +214,10 @@ class FakeApiServer:
             if _plural(path) == _CREATED_BY_PUT and body["metadata"].get("resourceVersion") is None:
                 raise ApiStatusError(409, "Conflict", f"{path}: metadata.resourceVersion must be specified")
             body["metadata"]["managedFields"] = found["metadata"].get("managedFields") or []
+            changed = _changed_notes(found, body)
         body = _admitted(path, body)
-        return _answer(201 if created else 200, body if dry else self.put(path, _held(body, manager, "Update")))
+        held = _held(body, manager, "Update", changed)
+        return _answer(201 if created else 200, body if dry else self.put(path, held))
 
     def _patch(self, path: str, body: Any, content_type: str, manager: str, *, dry: bool) -> Json:
         if content_type == APPLY_PATCH:
@@ -299,7 +296,7 @@ class FakeApiServer:
 
 
 def path_of(raw: Mapping[str, Any]) -> str:
-    """Path of an object; one without a kind is a pod if it has a namespace, else a node."""
+    """Path of an object; without a kind: a pod if it has a namespace, else a node."""
     meta = raw["metadata"]
     namespace = meta.get("namespace")
     kind = raw.get("kind") or ("Pod" if namespace else "Node")
@@ -334,7 +331,7 @@ def _admitted(path: str, body: Json) -> Json:
 
 
 def _held(raw: Json, manager: str, operation: str, body: Json | None = None) -> Json:
-    """The object with a note of what a manager has written by an operation: `body`, or all of it."""
+    """The object with an entry in managedFields for `body` (None: all of it)."""
     others = [e for e in raw["metadata"].get("managedFields") or () if e["operation"] != operation]
     written = body or raw
     said = {k: v for k, v in written["metadata"].items() if k in ("labels", "annotations")}
@@ -343,13 +340,22 @@ def _held(raw: Json, manager: str, operation: str, body: Json | None = None) -> 
     return {**raw, "metadata": {**raw["metadata"], "managedFields": [*others, entry]}}
 
 
+def _changed_notes(found: Json, body: Json) -> Json:
+    """The body with only those labels and annotations that it changes: an update takes no others over."""
+    meta = dict(body["metadata"])
+    for part in ("labels", "annotations"):
+        known = found["metadata"].get(part) or {}
+        meta[part] = {key: value for key, value in (meta.get(part) or {}).items() if known.get(key) != value}
+    return {**body, "metadata": meta}
+
+
 def _held_by(raw: Json, operation: str) -> Json | None:
     entries = raw["metadata"].get("managedFields") or []
     return next((entry["fieldsV1"] for entry in entries if entry["operation"] == operation), None)
 
 
 def _invalid(metadata: Json) -> str:
-    """What the API server says of labels and annotations that it refuses; empty if it takes them."""
+    """The API server's refusal of labels and annotations; empty if accepted."""
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_AT_MOST:
         return f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_AT_MOST} bytes"
@@ -358,14 +364,13 @@ def _invalid(metadata: Json) -> str:
 
 
 def _selected(raw: Json, selector: str | None) -> bool:
-    """Whether an object has all labels that the selector names with their values."""
     labels = raw["metadata"].get("labels") or {}
     terms = (term.partition("=") for term in (selector or "").split(",") if term)
     return all(labels.get(key) == value for key, _, value in terms)
 
 
 def _has_fields(raw: Json, selector: str) -> bool:
-    """Whether an object fits a field selector: `a.b=c` and `a.b!=c`, all of them; an absent field is empty."""
+    """Whether an object matches a field selector of `a.b=c` and `a.b!=c`; an absent field is empty."""
     for term in filter(None, selector.split(",")):
         path, _, wanted = term.replace("!=", "=").replace("==", "=").partition("=")
         value: Any = raw

@@ -1,4 +1,4 @@
-"""The API server in memory behind a real socket, for clients that bring their own transport."""
+"""FakeApiServer behind a socket, for clients with their own transport."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class HttpFace:
-    """What the server holds and was asked for.
+    """The objects served and the requests received.
 
-    texts: bodies of paths that hold no object. status other than 200: the answer to everything. events: what a watch of
-    a path brings, once; hold: what it waits for before.
+    texts: bodies of paths without an object. status: other than 200, the answer to everything. events: sent once by a
+    watch of a path; hold: awaited before.
     """
 
     api: FakeApiServer = field(default_factory=FakeApiServer)
@@ -36,7 +36,7 @@ class HttpFace:
     @classmethod
     @contextmanager
     def serving(cls, *objects: Json) -> Iterator[Self]:
-        """Serve these objects on a free port of 127.0.0.1 for the length of the block."""
+        """Serves objects on a free port of 127.0.0.1."""
         face = cls()
         for raw in objects:
             face.api.add(raw)
@@ -53,7 +53,7 @@ class HttpFace:
             server.server_close()
 
     def kubeconfig(self, folder: Path, namespace: str = "team") -> Path:
-        """A kubeconfig with a token and a context in `namespace`, written to `folder`."""
+        """Writes a kubeconfig with a token and a context in `namespace`."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -69,7 +69,6 @@ class HttpFace:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str
     ) -> tuple[int, bytes]:
-        """Status and body of a request."""
         if self.status != 200:
             return self.status, json.dumps({"message": f"refused with {self.status}"}).encode()
         if "watch" in query:

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def json_patched(found: Json, operations: Sequence[Json]) -> Json:
-    """`found`, changed in place by test, add, replace and remove. Raises ApiStatusError if one cannot be done."""
+    """Changes `found` in place by test, add, replace and remove. Raises ApiStatusError."""
     for operation in operations:
         *parents, last = (_unescaped(part) for part in operation["path"].split("/")[1:])
         target: Any = found
@@ -53,7 +53,6 @@ def _perform(operation: Json, target: Any, last: str) -> None:
 
 
 def _at(target: Any, last: str) -> Any:
-    """What is at the end of a path; None if nothing is."""
     if not isinstance(target, list):
         return target.get(last)
     return target[int(last)] if last.isdigit() and int(last) < len(target) else None

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     PROFILE_CONFLICT = "ProfileConflict"
     LOAD_UNKNOWN = "LoadUnknown"
     PLANNER_FAILED = "PlannerFailed"
+    PLANNER_TIMED_OUT = "PlannerTimedOut"
     # Feasible
     PLAN_FEASIBLE = "PlanFeasible"
     NO_TYPE_MEETS_SLO = "NoTypeMeetsSLO"
@@ -118,6 +119,22 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.PLANNER_FAILED,
         "The planner failed, or the independent checker refused its plan; what runs stays.",
         "Report the message: this is a defect of hetserve.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "True",
+        Reason.PLANNER_TIMED_OUT,
+        "The recorded plan is followed. The planner that looked for a better one was stopped at its deadline. It is "
+        "tried again after five minutes, or when the service, its types or profiles change.",
+        "Raise `operator.plannerDeadline`, or offer fewer instance types.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.PLANNER_TIMED_OUT,
+        "The planner was stopped at its deadline, and no recorded plan of these inputs fits the cluster; what runs "
+        "stays. It is tried again as above.",
+        "Raise `operator.plannerDeadline`, offer fewer instance types, or set their maxInstances.",
     ),
     ReasonDoc(ConditionType.FEASIBLE, "True", Reason.PLAN_FEASIBLE, "The plan keeps the SLO within the budget.", "-"),
     ReasonDoc(

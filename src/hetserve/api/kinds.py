@@ -31,7 +31,8 @@ class CustomResource:
     """One kind: its model, how it is served, and its role for the operator.
 
     short: for kubectl. labels_pods: its name is a label, at most 63 characters. planned_from: services are planned from
-    its objects; a change wakes those of its namespace, or all.
+    its objects, which the operator parses and keeps. A change wakes the services that may use it; without a rule for
+    this, those of its namespace, or all.
     """
 
     model: type[ApiObject]

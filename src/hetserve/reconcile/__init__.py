@@ -1,35 +1,50 @@
 """Computes the next request from what is declared and what exists: pure, one request per step."""
 
 from hetserve.reconcile.events import Announcement, announcements
+from hetserve.reconcile.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
+    Change,
     Create,
     Delete,
+    Fenced,
     HandOver,
+    Interest,
     Render,
     Rendered,
     Replace,
     Request,
     Settled,
     World,
+    WriteFence,
     WriteStatus,
 )
 
 __all__ = [
     "Announcement",
     "Apply",
+    "Change",
     "Create",
     "Delete",
+    "Fenced",
     "HandOver",
+    "Interest",
+    "PlanPending",
+    "PlanQuestion",
+    "Planner",
+    "PlannerAnswer",
+    "PlannerTimedOut",
     "Render",
     "Rendered",
     "Replace",
     "Request",
     "Settled",
     "World",
+    "WriteFence",
     "WriteStatus",
     "announcements",
     "failure_status",
+    "fits",
     "step",
 ]

@@ -4,30 +4,33 @@ The recorded plan carries a digest of its declared inputs (spec, types, prices, 
 inputs are the same, another plan replaces it only if it no longer fits into the cluster, or if the other is better by
 SWITCH_GAIN: every bound pod changes the cluster, and two services that compete for a GPU must settle. "Better" compares
 evaluated rates if the planner evaluated both, as a higher bound may hold less.
+
+A planner may answer later, or be stopped. Until it answers, the recorded plan of the same inputs is followed, and what
+the status says of planning stays.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import build_problem
-from hetserve.planning.offers import Offer, Offers, Unplannable, resolve_offers
+from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.facts import cluster_facts
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
+from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.validity import stored_problem
 from hetserve.reconcile.world import World
 from hetserve.units import MicroDollarsPerHour, parse_money
 
-Planner = Callable[[Problem], Plan]
 SWITCH_GAIN: Final = Decimal("0.05")
 """Relative gain that justifies replacing a running plan."""
 
@@ -42,14 +45,16 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
+_ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force. fresh: it is not recorded yet. follow: whether Deployments are brought to it; False if
-    the inputs cannot be planned, so that what runs stays.
+    record: the plan in force. fresh: it is not recorded yet. ideal: it is the plan for an empty cluster. follow:
+    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: there is no
+    plan to follow until the planner answers, so there is nothing to do or to say.
     """
 
     planned: Finding
@@ -57,7 +62,9 @@ class PlanDecision:
     profiles: Finding
     record: PlanRecord | None = None
     fresh: bool = False
+    ideal: bool = False
     follow: bool = False
+    waits: bool = False
     service: InferenceService | None = None
     offers: Mapping[str, Offer] = field(default_factory=dict)
 
@@ -85,14 +92,17 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
     declared = build_problem(service, world.types, world.profiles, None, world.settings)
-    facts = cluster_facts(service.spec.model.name, offers.usable, world.nodes, world.pods, world.other_pods)
+    place = (namespace_of(service), service.metadata.name)
+    facts = world.capacity.facts(place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(reason, Unplannable)  # noqa: S101
         return _unplannable(reason, recorded, service, offers)
+    stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
+    problem = without_slack_caps(problem, declared)
     try:
-        return _choose(_Case(service, offers, declared, problem, recorded), planner)
+        return _choose(_Case(service, offers, declared, problem, recorded, stored), planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
@@ -104,35 +114,75 @@ def inputs_digest(declared: Problem) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A service that can be planned. declared: problem without facts of the cluster; problem: with them."""
+    """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
+
+    stored: what the status says of planning.
+    """
 
     service: InferenceService
     offers: Offers
     declared: Problem
     problem: Problem
     recorded: PlanRecord | None
+    stored: Mapping[ConditionType, Finding | None]
 
 
 def _choose(case: _Case, planner: Planner) -> PlanDecision:
-    service, offers, problem, recorded = case.service, case.offers, case.problem, case.recorded
-    digest = inputs_digest(case.declared)
+    recorded, digest = case.recorded, inputs_digest(case.declared)
     if recorded is not None and recorded.inputs == digest and not _is_priced_right(recorded, case.declared):
         recorded = None  # same inputs, other price: somebody edited the record
     standing = recorded if recorded is not None and recorded.inputs == digest else None
-    fits = standing is not None and _fits(standing, problem)
-    if standing is not None and fits and _is_ideal(standing, planner(case.declared)):
-        return _planned(service, offers, standing)
-    plan = planner(problem)
-    if plan.reason == Reason.PLANNER_FAILED:
-        return _unplanned(Reason.PLANNER_FAILED, plan.message, recorded, service, offers)
-    if not plan.feasible:
-        if standing is not None and fits:
-            return _planned(service, offers, standing)
-        return _infeasible(service, offers, plan, recorded, follow=standing is not None)
-    if standing is not None and fits and not _better(plan, standing, problem):
-        return _planned(service, offers, standing)
-    record = plan_record(plan, digest)
-    return _planned(service, offers, record, fresh=case.recorded is None or record.raw != case.recorded.raw)
+    followed = standing if standing is not None and fits(standing.counts, case.problem) else None
+    if followed is not None:
+        ideal = planner(PlanQuestion(case.declared, case.declared, needed=False, exact=True))
+        if isinstance(ideal, PlanPending):
+            return _pending(case, standing)
+        if isinstance(ideal, Plan) and _is_ideal(followed, ideal):
+            return _planned(case.service, case.offers, followed, ideal=True)
+    answer = planner(PlanQuestion(case.problem, case.declared, needed=followed is None))
+    if isinstance(answer, PlanPending):
+        return _pending(case, standing)
+    if isinstance(answer, PlannerTimedOut):
+        return _timed_out(case, answer, recorded, followed)
+    return _judged(case, answer, recorded, standing, followed)
+
+
+def _judged(
+    case: _Case, answer: Plan, recorded: PlanRecord | None, standing: PlanRecord | None, followed: PlanRecord | None
+) -> PlanDecision:
+    """The new plan or the recorded one. standing: recorded for the same inputs; followed: it fits the cluster too."""
+    if answer.reason == Reason.PLANNER_FAILED:
+        return _unplanned(Reason.PLANNER_FAILED, answer.message, recorded, case.service, case.offers)
+    if followed is not None and not (answer.feasible and _better(answer, followed, case.problem)):
+        return _planned(case.service, case.offers, followed)
+    if not answer.feasible:
+        return _infeasible(case.service, case.offers, answer, recorded, follow=standing is not None)
+    record = plan_record(answer, inputs_digest(case.declared))
+    fresh = case.recorded is None or record.raw != case.recorded.raw
+    return _planned(case.service, case.offers, record, fresh=fresh)
+
+
+def _pending(case: _Case, standing: PlanRecord | None) -> PlanDecision:
+    """The planner has not answered yet: a recorded plan of the same inputs is followed, and planning is not news."""
+    if standing is None:
+        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, case.recorded, waits=True, service=case.service)
+    decision = _planned(case.service, case.offers, standing)
+    planned, feasible = case.stored[ConditionType.PLANNED], case.stored[ConditionType.FEASIBLE]
+    if planned is None or feasible is None or planned.reason not in _ANSWERED:
+        return decision
+    return replace(decision, planned=planned, feasible=feasible)
+
+
+def _timed_out(
+    case: _Case, answer: PlannerTimedOut, recorded: PlanRecord | None, followed: PlanRecord | None
+) -> PlanDecision:
+    """The recorded plan stays, and the status says that the planner was stopped."""
+    stopped = f"planner {answer.planner} was stopped after {answer.after:g} s"
+    if followed is None:
+        message = f"{stopped}; what runs stays"
+        return _unplanned(Reason.PLANNER_TIMED_OUT, message, recorded, case.service, case.offers)
+    finding = Finding("True", Reason.PLANNER_TIMED_OUT, f"{followed.described}; the check for a better plan: {stopped}")
+    return replace(_planned(case.service, case.offers, followed), planned=finding)
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
@@ -142,15 +192,6 @@ def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
         return False
     cost = sum(prices[name] * n for name, n in record.counts)
     return cost == record.cost and (declared.budget is None or cost <= declared.budget)
-
-
-def _fits(record: PlanRecord, problem: Problem) -> bool:
-    caps = {option.name: option.max_instances for option in problem.types}
-    return all(n == 0 or (name in caps and n <= _limit(caps[name], n)) for name, n in record.counts)
-
-
-def _limit(cap: int | None, otherwise: int) -> int:
-    return otherwise if cap is None else cap
 
 
 def _is_ideal(record: PlanRecord, ideal: Plan) -> bool:
@@ -185,13 +226,16 @@ def _nonzero(counts: Counts) -> dict[str, int]:
     return {name: n for name, n in counts if n > 0}
 
 
-def _planned(service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False) -> PlanDecision:
+def _planned(
+    service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False, ideal: bool = False
+) -> PlanDecision:
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         record,
         fresh=fresh,
+        ideal=ideal,
         follow=True,
         service=service,
         offers=_by_name(offers),
@@ -240,6 +284,13 @@ def _profiled(offers: Offers) -> str:
 
 def _by_name(offers: Offers) -> dict[str, Offer]:
     return {offer.name: offer for offer in offers.usable}
+
+
+def _stored(raw: Mapping[str, Any], kind: ConditionType) -> Finding | None:
+    """A condition in the status of a raw service."""
+    conditions = read_status(raw).get("conditions") or ()
+    found = next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None)
+    return None if found is None else Finding(*(str(found.get(key) or "") for key in ("status", "reason", "message")))
 
 
 def read_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:

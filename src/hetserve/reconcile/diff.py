@@ -166,9 +166,13 @@ def _deletions(world: World, wanted: set[str], service_uid: str) -> list[Request
     ours = [d["metadata"] for d in spare if is_ours(d, service_uid)]
     orphans = [d["metadata"] for d in spare if is_orphan(d, _service_of(world))]
     return [
-        *(Delete(m["namespace"], m["name"], m["uid"], f"no plan holds {m['name']} any more") for m in ours),
-        *(Delete(m["namespace"], m["name"], m["uid"], (n := _removed(m["name"])).note, n) for m in orphans),
+        *(_delete(m, f"no plan holds {m['name']} any more") for m in ours),
+        *(_delete(m, (news := _removed(m["name"])).note, news) for m in orphans),
     ]
+
+
+def _delete(meta: Mapping[str, Any], why: str, news: Announcement | None = None) -> Delete:
+    return Delete(meta["namespace"], meta["name"], meta["uid"], meta["resourceVersion"], why, news)
 
 
 def _changes(
@@ -185,7 +189,8 @@ def _changes(
 
 
 def _create(target: Target) -> Create:
-    return Create(with_replicas(target.manifest, target.staged), f"{target.name} is missing")
+    """Without replicas: the next apply scales it, and a creation that lands late costs nothing."""
+    return Create(with_replicas(target.manifest, 0), f"{target.name} is missing")
 
 
 def _removed(name: str) -> Announcement:
@@ -204,30 +209,34 @@ def _change(world: World, target: Target, found: RawObject, service_uid: str) ->
     wanted, meta = with_replicas(target.manifest, target.staged), found["metadata"]
     if controller(found) is None:
         why = f"nobody controls {target.name}"
-        return Apply(wanted, str(meta["uid"]), why, repair=True, news=_adopted(target.name))
+        return _apply(found, wanted, why, repair=True, news=_adopted(target.name))
     held = handed_over(found)
     if held is not None and not _shrinks(target, found):
         why = f"what an update wrote of {target.name} is to be held by apply"
-        return HandOver(str(meta["namespace"]), target.name, str(meta["resourceVersion"]), held, why)
+        return HandOver(str(meta["namespace"]), target.name, str(meta["uid"]), str(meta["resourceVersion"]), held, why)
     return _brought_to(world, target, found, wanted)
 
 
 def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) -> Request | None:
     """Write that brings our Deployment to the target, or None if it is there."""
-    meta, uid = found["metadata"], str(found["metadata"]["uid"])
+    meta = found["metadata"]
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
-        return Apply(
-            wanted, uid, _why(Applied.parse(applied), Applied.parse(ours), target), repair=_is_foreign(world, found)
-        )
+        why = _why(Applied.parse(applied), Applied.parse(ours), target)
+        return _apply(found, wanted, why, repair=_is_foreign(world, found))
     labels = meta.get("labels") or {}
     if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
-        return Apply(wanted, uid, f"labels of {target.name} were changed", repair=True)
+        return _apply(found, wanted, f"labels of {target.name} were changed", repair=True)
     spec = expected_spec(world, target, found)
     if spec is None or same(spec, found["spec"]):
         return None
     return Replace(_replacement(found, wanted, spec), f"{target.name} was changed by somebody else")
+
+
+def _apply(found: RawObject, wanted: Json, why: str, *, repair: bool, news: Announcement | None = None) -> Apply:
+    meta = found["metadata"]
+    return Apply(wanted, str(meta["uid"]), str(meta["resourceVersion"]), why, repair=repair, news=news)
 
 
 def _shrinks(target: Target, found: RawObject) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifest_errors import field_errors
-from hetserve.api.model_profile import ModelProfile
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
@@ -41,6 +39,20 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceOutline:
+    """What decides which objects concern a service: its model, and how it names instance types.
+
+    type_names, type_labels: names or labels of the types that it may use. Both None: each type with a profile of it.
+    """
+
+    namespace: str
+    name: str
+    model: str | None
+    type_names: frozenset[str] | None = None
+    type_labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFact:
     """A node as planning sees it: what it is, whether new pods may go there, what it has."""
 
@@ -51,6 +63,7 @@ class NodeFact:
     cpu: MilliCPU
     memory: MiB
     gpus: tuple[Gpu, ...] = ()
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +170,7 @@ def node_fact(raw: RawObject) -> NodeFact:
 
     Raises ValueError, naming the field, for a node that cannot be read.
     """
-    node = Node(raw)
+    node, inventory = Node(raw), parse_node(raw)
     return NodeFact(
         name=node.name,
         labels=dict(node.labels),
@@ -165,7 +178,8 @@ def node_fact(raw: RawObject) -> NodeFact:
         usable=node.ready and not node.cordoned and not node.terminating,
         cpu=node.cpu,
         memory=node.memory,
-        gpus=parse_node(raw).gpus,
+        gpus=inventory.gpus,
+        uid=inventory.uid,
     )
 
 
@@ -174,47 +188,43 @@ def read_service(raw: RawObject) -> InferenceService | str:
     return _read(InferenceService, raw)
 
 
-def read_types(raws: Iterable[RawObject]) -> tuple[tuple[InstanceType, ...], tuple[Broken, ...]]:
-    """Instance types in the order of their names, and those that could not be read."""
-    return _read_all(InstanceType, raws)
+def read_input(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
+    """An object from which services are planned, without its status; Broken if it breaks a rule of its kind."""
+    found = _read(kind, raw)
+    return _broken(kind.__name__, raw, found) if isinstance(found, str) else found
 
 
-def read_profiles(raws: Iterable[RawObject]) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
-    """Profiles in the order of namespace and name, and those that could not be read."""
-    return _read_all(ModelProfile, raws)
-
-
-def _read_all(kind: type[Parsed], raws: Iterable[RawObject]) -> tuple[tuple[Parsed, ...], tuple[Broken, ...]]:
-    good: list[Parsed] = []
-    broken: list[Broken] = []
-    for raw in sorted(raws, key=_place):
-        found = _read(kind, raw)
-        if isinstance(found, str):
-            broken.append(_broken(kind.__name__, raw, found))
-        else:
-            good.append(found)
-    return tuple(good), tuple(broken)
-
-
-def _place(raw: RawObject) -> tuple[str, str]:
-    return str(raw["metadata"].get("namespace", "")), str(raw["metadata"]["name"])
+def service_outline(raw: RawObject) -> ServiceOutline:
+    """Outline of a service. Parts that cannot be read are absent: the service cannot be planned, whatever they say."""
+    meta, spec = raw["metadata"], _mapping(raw.get("spec"))
+    model = _mapping(spec.get("model")).get("name")
+    ref = _mapping(spec.get("instanceTypes"))
+    type_names, labels = ref.get("names"), _mapping(ref.get("selector")).get("matchLabels")
+    return ServiceOutline(
+        str(meta["namespace"]),
+        str(meta["name"]),
+        model if isinstance(model, str) else None,
+        frozenset(map(str, type_names)) if isinstance(type_names, list) else None,
+        {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else None,
+    )
 
 
 def _broken(kind: str, raw: RawObject, error: str) -> Broken:
-    namespace, name = _place(raw)
-    spec = raw.get("spec")
-    spec = spec if isinstance(spec, Mapping) else {}
-    labels = raw["metadata"].get("labels") or {}
+    meta, spec = raw["metadata"], _mapping(raw.get("spec"))
     model, on = spec.get("model"), spec.get("instanceType")
     return Broken(
         kind,
-        name,
-        namespace,
+        str(meta["name"]),
+        str(meta.get("namespace", "")),
         error,
-        dict(labels),
+        dict(_mapping(meta.get("labels"))),
         model if isinstance(model, str) else None,
         on if isinstance(on, str) else None,
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _read(kind: type[Parsed], raw: RawObject) -> Parsed | str:

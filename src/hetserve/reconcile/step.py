@@ -1,16 +1,19 @@
 """One step of reconciliation: from a snapshot to the next request, or to Settled.
 
-Order: record the plan, change Deployments, write the resulting status.
+Order: record the plan, change Deployments (each fenced before), write the resulting status.
 """
 
 from __future__ import annotations
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.build import deployment_name, desired_deployment
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, Planner, decide, read_status
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
 from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.fence import fence_first
+from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
+from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
 from hetserve.reconcile.staging import Instances, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
@@ -21,13 +24,16 @@ from hetserve.reconcile.world import RawObject, Render, Request, Settled, World,
 def step(world: World, planner: Planner) -> Request | Settled:
     """Next request for the service of a world; planner: as in `decide`.
 
-    A deleted service gets no writes: the garbage collector removes its Deployments.
+    A deleted service gets no writes: the garbage collector removes its Deployments. Nor does one that has no plan to
+    follow while the planner works.
     """
     raw = world.service
     if raw is None or is_deleting(raw):
-        return Settled()
+        return Settled(interest=NO_INTEREST)
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
+    if decision.waits:
+        return Settled(interest=WAITS)
     held = holdings(world, decision, uid)
     targets, template = _targets(decision, held)
     work = NextWrite()
@@ -37,7 +43,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
         if template is None:
             work = next_write(world, targets, uid, over_budget=over)
         template = work.template_refusal
-        work = _cut_first(world, decision, held, work, uid)
+        work = fence_first(world, _cut_first(world, decision, held, work, uid), uid)
         if work.request is not None:
             return work.request
     if decision.fresh:
@@ -48,7 +54,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
         return _write(raw, status, why, intent=decision.fresh)
-    return Settled(work.wake_after)
+    return Settled(work.wake_after, interest_of(decision, world))
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:

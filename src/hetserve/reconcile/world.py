@@ -15,8 +15,9 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve.reconcile.capacity import Capacity
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.observed import Broken, NodeFact, PodFact
+from hetserve.reconcile.observed import Broken, PodFact
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]
@@ -31,17 +32,30 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
+class Fenced:
+    """The fence of one service in one term of leadership.
+
+    stamp: value of the fence label, never written before. cleared: UIDs of Deployments that no request from before the
+    fence can change.
+    """
+
+    stamp: str
+    cleared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything that one step reads.
 
     service: as stored, or None if it is gone.
-    types, profiles: readable ones; broken: unreadable ones.
-    deployments, pods: of this service, read live. strangers: stranger pods with its label.
-    nodes, other_pods: reduced facts of the cluster; other_pods include strangers, not the service's own pods.
+    types: all readable ones; profiles: readable ones of its namespace and model, at least; broken: unreadable ones.
+    deployments, pods: of this service, read live. foreign_pods: stranger pods with its label.
+    capacity: nodes and pods of the cluster; a step only asks it.
     rendered: results of dry runs, by digest.
     refused: the API server's messages by request key, for requests that are not retried yet.
     held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
     written: what we last applied to Deployments, as far as remembered.
+    fence: what must be written before a Deployment is changed; None if nobody else can write.
     now: aware time, for transition times only.
     """
 
@@ -53,13 +67,13 @@ class World:
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
     foreign_pods: tuple[PodFact, ...] = ()
-    nodes: tuple[NodeFact, ...] = ()
-    other_pods: tuple[PodFact, ...] = ()
+    capacity: Capacity = field(default_factory=Capacity)
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
+    fence: Fenced | None = None
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 
@@ -94,7 +108,10 @@ class _OfManifest:
 
 @dataclass(frozen=True, slots=True)
 class Create(_OfManifest):
-    """Creation of a Deployment; fails if the name exists."""
+    """Creation of a Deployment; fails if the name exists.
+
+    Without replicas, so that a creation that lands late costs nothing.
+    """
 
     reason: str
     repair: bool = True
@@ -103,12 +120,13 @@ class Create(_OfManifest):
 
 @dataclass(frozen=True, slots=True)
 class Apply(_OfManifest):
-    """Server-side apply of a whole Deployment to the one with this UID.
+    """Server-side apply of a whole Deployment to the one with this UID at exactly this resourceVersion.
 
     repair: undoes a foreign change. cut: removes replicas beyond the budget. news: Event on success.
     """
 
     uid: str
+    resource_version: str
     reason: str
     repair: bool = False
     cut: bool = False
@@ -130,6 +148,7 @@ class HandOver:
 
     namespace: str
     name: str
+    uid: str
     resource_version: str
     managed_fields: list[Json]
     reason: str
@@ -141,17 +160,36 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletion of a Deployment with this UID, its pods in the background. news: as of Apply."""
+    """Deletion of a Deployment at exactly this resourceVersion, its pods in the background. news: as of Apply."""
 
     namespace: str
     name: str
     uid: str
+    resource_version: str
     reason: str
     news: Announcement | None = None
 
     @property
     def key(self) -> str:
         return f"delete {self.name} {self.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFence:
+    """Patch of only a Deployment's fence label, which moves the resourceVersion that earlier requests name.
+
+    Without a resourceVersion of its own: it decides nothing and must not lose to an update of the status.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    stamp: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"fence {self.name} {self.uid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +213,20 @@ class WriteStatus:
         return "status"
 
 
-Request = Render | Create | Apply | Replace | HandOver | Delete | WriteStatus
+Change = Apply | Replace | HandOver | Delete
+"""Requests that change a Deployment that exists."""
+Request = Render | Create | Change | WriteFence | WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What of the cluster may change the next decision about a service, beside its own objects. None: all types.
+
+    room: types whose free room counts. types: types that it reads, beside those that it may use.
+    """
+
+    room: frozenset[str] | None = None
+    types: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +234,4 @@ class Settled:
     """Nothing to do now. wake_after: seconds until a held repair may be made, or None."""
 
     wake_after: float | None = None
+    interest: Interest = Interest()

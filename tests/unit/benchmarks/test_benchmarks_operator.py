@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.operator import report
 from benchmarks.operator.audit import OPERATOR, audit_lines, by_kind, requests_of_operator
-from benchmarks.operator.fleet import FULL, HARDWARE, QUICK, Fleet
+from benchmarks.operator.fleet import FULL, HARDWARE, QUICK, SOLD_OUT, Fleet
 from benchmarks.operator.process import Tree
 from benchmarks.operator.report import describe, keep, middle_of, worst_of, write_report
 from benchmarks.operator.scrape import Scrape
@@ -47,6 +47,7 @@ def round_of(median: float | None = 1.0, cores: float = 0.1) -> dict[str, Any]:
             "mib": 168.2,
             "plannerCores": 0.0,
             "plannerMiB": 0,
+            "machineBusy": 0.2,
             "requestsPerSecond": 6.86,
             "writes": {},
         },
@@ -84,22 +85,29 @@ def problem_of(service: dict[str, Any], fleet: Fleet) -> Problem:
 def test_the_full_installation_has_the_size_of_the_goal() -> None:
     fleet = Fleet(FULL)
     assert len(fleet.profiles()) == FULL.profiles == 2000
-    assert len(fleet.services()) == 1000
+    assert len(fleet.services) == 1000
     assert sum(group.count for group in fleet.node_groups()) == 1000
     assert len(fleet.burst(0)) == 300
 
 
 def test_every_service_can_be_planned_on_every_type_and_no_two_are_the_same_problem() -> None:
     fleet = Fleet(QUICK)
-    problems = [problem_of(service, fleet) for service in fleet.services()[:12]]
+    problems = [problem_of(service, fleet) for service in fleet.services[:12]]
     assert all(len(problem.types) == len(HARDWARE) for problem in problems)
     assert {problem.objective for problem in problems} == {"MaxThroughput", "MinCost"}
     assert len({(p.budget, p.load, p.mix) for p in problems}) == len(problems)
 
 
+def test_a_tenth_of_the_services_would_use_a_type_that_has_no_nodes() -> None:
+    fleet = Fleet(QUICK)
+    models = {raw["spec"]["model"] for raw in fleet.profiles() if raw["spec"]["instanceType"] == SOLD_OUT.name}
+    assert sum(service["spec"]["model"]["name"] in models for service in fleet.services) == QUICK.services // 10
+    assert SOLD_OUT.name not in {group.instance_type for group in fleet.node_groups()}
+
+
 def test_an_edit_makes_another_problem() -> None:
     fleet = Fleet(QUICK)
-    for service in fleet.services()[:2]:
+    for service in fleet.services[:2]:
         before = problem_of(service, fleet)
         spec = fleet.edit(service)["spec"]
         edited = {**service, "spec": {**service["spec"], **{k: {**service["spec"][k], **v} for k, v in spec.items()}}}
@@ -186,7 +194,7 @@ def test_what_was_measured_before_under_another_name_stays(tmp_path: Path, monke
     keep("quick", about, data_of(before=round_of(cores=0.5), now=round_of(cores=0.4)))
     keep("quick", about, data_of(now=round_of(cores=0.1)))
     page = write_report().read_text(encoding="utf-8")
-    assert "| 0.5 cores, **missed** | 0.1 cores, held |" in page
+    assert "| < 0.2 cores | 0.5 cores | 0.1 cores |" in page
     assert "Not measured yet." in page
 
 

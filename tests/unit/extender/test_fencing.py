@@ -25,7 +25,6 @@ from hetserve_extender.leader.fence import (
     Revisions,
     bindable,
     listed_pod,
-    stamp_of,
 )
 from hetserve_extender.leader.fence_writer import FenceWriter
 from hetserve_extender.leader.leader import Leader
@@ -33,6 +32,7 @@ from hetserve_extender.testing import BusyApi
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.leader.stamp import stamp_of
 from hetserve_shell.testing.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,11 +14,12 @@ from hetserve.reconcile import Rendered
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.testing.builders import instance_type, service
 from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.main import Operator
+from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
+from hetserve_operator.main import SAFETY_LOOKS, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.testing import STATUSES, path_of
+from hetserve_operator.observe import RECOUNT_PAUSE
+from hetserve_operator.settings import OperatorElection, OperatorSettings
+from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -27,30 +28,29 @@ from virtual_time import virtually
 RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
-"""Seconds in which an event is followed, whatever waits for the next full list."""
-
-
-class InPlace(ThreadPoolExecutor):
-    """Runs at once what is given to it: virtual time does not wait for threads."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
+"""Seconds in which an event is followed."""
 
 
 class Cluster(FakeApiServer):
-    """An API server that may change just after it has answered a list of services."""
+    """An API server that notes when it is asked what, and may change just after it has answered a list of services."""
 
     def __init__(self) -> None:
         super().__init__(statuses=STATUSES)
         self.after_list: Callable[[], None] | None = None
+        self.lists: list[str] = []
+        self.counts: list[str] = []
+        self.looks: list[tuple[float, str]] = []
         for raw in rm2_scene():
             self.put(path_of(raw), raw)
 
     async def request(self, method: str, path: str, **rest: Any) -> Answer:
         answer = await super().request(method, path, **rest)
-        if self.after_list is not None and method == "GET" and path.endswith("v1alpha1/inferenceservices"):
+        plural, query = path.rsplit("/", 1)[-1], rest.get("query") or {}
+        if method == "GET" and "inferenceservices/" in path:
+            self.looks.append((asyncio.get_running_loop().time(), plural))
+        elif method == "GET" and "namespaces" not in path:
+            (self.counts if query.get("limit") == "1" else self.lists).append(plural)
+        if self.after_list is not None and self.lists[-1:] == ["inferenceservices"]:
             act = self.after_list
             self.after_list = None
             act()
@@ -61,9 +61,9 @@ class Running:
     """An operator at work over a cluster, its watches in our hands."""
 
     async def __aenter__(self) -> Running:
-        asyncio.get_running_loop().set_default_executor(InPlace())
         self.cluster = Cluster()
-        self.operator = Operator(OperatorSettings(), self.cluster, None)
+        settings = OperatorSettings(leader_election=OperatorElection(enabled=False))
+        self.operator = Operator(settings, self.cluster, None, start_planning=PlanningInLoop.start)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self
@@ -78,10 +78,10 @@ class Running:
         operator, registry = self.operator, self.operator.metrics.registry
         samples = [sample for metric in registry.collect() for sample in metric.samples if "service" in sample.labels]
         shown = {Key(sample.labels["namespace"], sample.labels["service"]) for sample in samples}
-        return {*operator.cache.services, *operator.controller.remembered, *shown}
+        return {*operator.cache.keys(), *operator.controller.remembered, *shown}
 
 
-def test_a_service_that_went_in_a_gap_of_the_watch_is_forgotten_by_the_next_full_list() -> None:
+def test_a_service_that_went_in_a_gap_of_the_watch_is_forgotten_when_its_kind_is_counted() -> None:
     async def story() -> None:
         async with Running() as running:
             assert running.remembered() == {RM2}
@@ -93,7 +93,7 @@ def test_a_service_that_went_in_a_gap_of_the_watch_is_forgotten_by_the_next_full
     virtually(story())
 
 
-def test_a_service_that_came_and_went_between_two_full_lists_is_forgotten_too() -> None:
+def test_a_service_that_came_and_went_without_an_event_is_forgotten_too() -> None:
     async def story() -> None:
         async with Running() as running:
             late = service("late", {"spec.model.name": "rm2"})
@@ -104,13 +104,13 @@ def test_a_service_that_came_and_went_between_two_full_lists_is_forgotten_too() 
             await asyncio.sleep(SOON)
             assert running.remembered() == {RM2, Key("default", "late")}
             running.cluster.remove(path_of(late))
-            await asyncio.sleep(RESYNC)
+            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
             assert running.remembered() == {RM2}
 
     virtually(story())
 
 
-def test_a_service_that_is_made_during_a_full_list_is_not_missed_until_the_next() -> None:
+def test_a_service_that_is_made_during_a_full_list_is_woken_like_any_other() -> None:
     async def story() -> None:
         async with Running() as running:
             late = service("late", {"spec.model.name": "rm2"})
@@ -121,8 +121,8 @@ def test_a_service_that_is_made_during_a_full_list_is_not_missed_until_the_next(
                 running.operator.feed.service(made, deleted=False)
 
             running.cluster.after_list = make
-            await asyncio.sleep(RESYNC)
-            assert running.cluster.after_list is None
+            await running.operator.observer.relist()
+            await asyncio.sleep(SOON)
             before = running.cluster.objects[path_of(late)]["status"]["plan"]["inputs"]
             changed = running.cluster.put(path_of(dearer), dearer)
             running.operator.feed.plan_input(INSTANCE_TYPE, changed, deleted=False)
@@ -140,13 +140,100 @@ def test_a_service_that_goes_during_a_full_list_does_not_come_back_by_it() -> No
             def remove() -> None:
                 gone = running.cluster.objects[path_of(service("rm2"))]
                 running.cluster.remove(path_of(service("rm2")))
-                version = str(int(gone["metadata"]["resourceVersion"]) + 1000)
-                deleted = {**gone, "metadata": {**gone["metadata"], "resourceVersion": version}}
-                running.operator.feed.service(deleted, deleted=True)
+                running.operator.feed.service(gone, deleted=True)
 
             running.cluster.after_list = remove
-            await asyncio.sleep(RESYNC)
+            await running.operator.observer.relist()
+            await asyncio.sleep(SOON)
             assert running.remembered() == set()
+
+    virtually(story())
+
+
+def test_at_rest_kinds_are_counted_and_none_is_listed_again() -> None:
+    async def story() -> None:
+        async with Running() as running:
+            listed = sorted(running.cluster.lists)
+            await asyncio.sleep(5 * RESYNC)
+            assert sorted(running.cluster.lists) == listed == sorted(set(listed))
+            assert sorted(running.cluster.counts) == sorted(5 * listed)
+
+    virtually(story())
+
+
+def test_a_node_that_went_in_a_gap_of_the_watch_leaves_no_room_and_only_nodes_are_listed() -> None:
+    async def story() -> None:
+        async with Running() as running:
+            listed = len(running.cluster.lists)
+            running.cluster.remove("/api/v1/nodes/gpu-0")
+            await asyncio.sleep(RESYNC)
+            assert running.cluster.lists[listed:] == ["nodes"]
+            assert "gpu-0" not in {node.name for node in running.operator.cache.nodes}
+            assert running.operator.cache.capacity.node("gpu-0") is None
+
+    virtually(story())
+
+
+@pytest.mark.parametrize("late", ["a creation", "a deletion"])
+def test_an_event_that_is_under_way_while_its_kind_is_counted_causes_no_list(late: str) -> None:
+    async def story() -> None:
+        async with Running() as running:
+            listed = list(running.cluster.lists)
+            made = running.cluster.put("/api/v1/nodes/new", node("new", GPU_TYPE))
+            if late == "a deletion":
+                running.operator.feed.node(made, deleted=False)
+                running.cluster.remove("/api/v1/nodes/new")
+            await asyncio.sleep(RESYNC - SOON + RECOUNT_PAUSE / 2)
+            assert len(running.cluster.counts) == len(listed)
+            running.operator.feed.node(made, deleted=late == "a deletion")
+            await asyncio.sleep(SOON)
+            assert running.cluster.lists == listed
+
+    virtually(story())
+
+
+def test_a_service_whose_deletion_a_count_finds_is_looked_at_even_if_another_came_meanwhile() -> None:
+    """A kind may lose one and gain another between counts; the next event of either makes the counts differ."""
+
+    async def story() -> None:
+        async with Running() as running:
+            running.cluster.remove("/api/v1/nodes/gpu-0")
+            running.cluster.put("/api/v1/nodes/unseen", node("unseen", GPU_TYPE))
+            await asyncio.sleep(RESYNC)
+            assert running.operator.cache.capacity.node("gpu-0") is not None
+            seen = running.cluster.objects["/api/v1/nodes/unseen"]
+            running.operator.feed.node(seen, deleted=False)
+            await asyncio.sleep(RESYNC)
+            assert running.operator.cache.capacity.node("gpu-0") is None
+
+    virtually(story())
+
+
+def test_a_server_that_fails_while_kinds_are_counted_is_asked_again() -> None:
+    async def story() -> None:
+        async with Running() as running:
+            running.cluster.remove("/api/v1/nodes/gpu-0")
+            running.cluster.faults["GET"] = deque([500, 503])
+            await asyncio.sleep(RESYNC)
+            assert running.operator.cache.capacity.node("gpu-0") is None
+
+    virtually(story())
+
+
+def test_every_service_is_looked_at_once_per_period_and_never_many_at_once() -> None:
+    async def story() -> None:
+        async with Running() as running:
+            names = ["rm2", *(f"s{n:02}" for n in range(29))]
+            for name in names[1:]:
+                raw = running.cluster.put(path_of(service(name)), service(name, {"spec.model.name": "none"}))
+                running.operator.feed.service(raw, deleted=False)
+            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
+            running.cluster.looks.clear()
+            begun = asyncio.get_running_loop().time()
+            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
+            assert sorted(name for _, name in running.cluster.looks) == names
+            apart = SAFETY_LOOKS * RESYNC / len(names)
+            assert [round((at - begun) // apart) for at, _ in running.cluster.looks] == list(range(len(names)))
 
     virtually(story())
 

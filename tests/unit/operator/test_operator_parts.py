@@ -1,19 +1,13 @@
-"""The small parts of the operator: delay queue, memory, cache, settings, event handlers."""
+"""The small parts of the operator: delay queue, memory, settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.api_messages import ApiRefusal
-from hetserve.testing.builders import instance_type
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_operator.cache import Cache, Store
-from hetserve_operator.handlers import EventHandlers
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, DelayQueue, Key
@@ -87,86 +81,6 @@ def test_refusals_are_forgotten_after_a_while_and_renderings_are_not() -> None:
     assert memory.wake_after(31.0) is None
 
 
-def versioned(raw: dict[str, Any], version: int) -> dict[str, Any]:
-    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(version)}}
-
-
-def test_an_old_event_does_not_undo_a_newer_view() -> None:
-    store: Store[int] = Store(lambda raw: int(raw["value"]))
-    raw = {"metadata": {"uid": "u"}}
-    assert store.put(versioned({**raw, "value": 2}, 20)) == (None, 2)
-    assert store.put(versioned({**raw, "value": 1}, 10)) == (2, 2)
-    assert list(store) == [2]
-
-
-def test_a_list_taken_before_a_deletion_does_not_bring_the_object_back() -> None:
-    store: Store[int] = Store(lambda raw: int(raw["value"]))
-    raw = {"metadata": {"uid": "u"}, "value": 1}
-    store.put(versioned(raw, 10))
-    assert store.drop(versioned(raw, 15)) == 1
-    store.relist([versioned(raw, 10)], 12)
-    assert list(store) == []
-    store.relist([], 20)
-    assert list(store) == []
-
-
-def test_a_full_list_ends_what_the_watch_has_lost() -> None:
-    store: Store[int] = Store(lambda raw: int(raw["value"]))
-    store.put(versioned({"metadata": {"uid": "u"}, "value": 1}, 10))
-    store.put(versioned({"metadata": {"uid": "newer"}, "value": 2}, 30))
-    store.relist([], 20)
-    assert list(store) == [2]
-
-
-def test_an_object_that_cannot_be_read_does_not_hide_the_others() -> None:
-    cache = Cache()
-    good, bad = (versioned({**gpu_node(name), "kind": "Node"}, 1) for name in ("good", "bad"))
-    bad["status"] = {"allocatable": {"cpu": "many"}}
-    cache.nodes.relist([bad, good], 5)
-    assert [node.name for node in cache.nodes] == ["good"]
-
-
-class Heard:
-    def __init__(self) -> None:
-        self.keys: list[Key] = []
-        self.all: list[str | None] = []
-        self.renewed: list[Key] = []
-        self.feed = EventHandlers(Cache(), self.keys.append, self.all.append, self.renewed.append)
-
-
-def test_a_pod_wakes_its_service_and_a_bound_one_everybody() -> None:
-    heard = Heard()
-    pod = versioned(gpu_pod("p"), 1)
-    pod["metadata"]["labels"]["hetserve.io/service"] = "rm2"
-    heard.feed.pod(pod, deleted=False)
-    assert (set(heard.keys), heard.all) == ({Key("default", "rm2")}, [])
-    bound = versioned({**pod, "spec": {**pod["spec"], "nodeName": "n"}}, 2)
-    heard.feed.pod(bound, deleted=False)
-    assert heard.all == [None]
-    heard.feed.pod(bound, deleted=False)
-    assert heard.all == [None], "an event without news wakes nobody"
-    heard.feed.pod(versioned(bound, 3), deleted=True)
-    assert heard.all == [None, None]
-
-
-def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
-    heard = Heard()
-    node = versioned(gpu_node(), 1)
-    heard.feed.node(node, deleted=False)
-    beat = versioned({**node, "status": {"conditions": [{"type": "Other", "lastHeartbeatTime": "x"}]}}, 2)
-    heard.feed.node(beat, deleted=False)
-    assert heard.all == [None]
-
-
-def test_a_new_price_wakes_everybody_once() -> None:
-    heard = Heard()
-    raw = instance_type()
-    raw["metadata"]["uid"] = "t"
-    heard.feed.plan_input(INSTANCE_TYPE, versioned(raw, 1), deleted=False)
-    heard.feed.plan_input(INSTANCE_TYPE, versioned(raw, 2), deleted=False)
-    assert heard.all == [None]
-
-
 def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text('probePort: 1\nsaturationThreshold: "0.9"\nlaunchWeight: "0.5"\ndebounce: 50ms\nresync: 2m\n')
@@ -180,6 +94,8 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     [
         ("portt: 1", "portt: unknown setting"),
         ("debounce: 5", "debounce: 5: a duration is a text"),
+        ("plannerDeadline: 0s", "plannerDeadline: 0.0: Input should be greater"),
+        ("plannerProcesses: 0", "plannerProcesses: 0"),
         ("saturationThreshold: 0", "saturationThreshold: 0"),
         ("- a", "settings are a mapping such as logLevel: info"),
     ],
@@ -201,20 +117,6 @@ def test_a_renewed_key_does_not_wait_for_earlier_failures() -> None:
     queue.renew(A, now - 1.0)
     assert queue.pop(now - 1.0) == A
     assert queue.failed(A, now) == FIRST_RETRY
-
-
-def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:
-    heard = Heard()
-    raw = {
-        "metadata": {"namespace": "ns", "name": "a", "uid": "u", "generation": 2},
-        "status": {"observedGeneration": 2},
-    }
-    heard.feed.service(raw, deleted=False)
-    assert heard.renewed == [], "a status of our own making shortens no delay"
-    heard.feed.service({**raw, "status": {"observedGeneration": 1}}, deleted=False)
-    heard.feed.service({"metadata": raw["metadata"]}, deleted=False)
-    heard.feed.service(raw, deleted=True)
-    assert heard.renewed == [A, A, A]
 
 
 def test_repairs_that_the_budget_asks_for_come_at_most_once_in_five_seconds() -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import NOT_SYNCED, Operator
-from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.testing import STATUSES, path_of
+from hetserve_operator.settings import OperatorElection, OperatorSettings
+from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.testing.apiserver import FakeApiServer
 from virtual_time import virtually
+
+ALONE = OperatorElection(enabled=False)
 
 
 def cluster() -> FakeApiServer:
@@ -38,7 +40,9 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
 
     watching, begin = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None)
+    operator = Operator(
+        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+    )
     running = asyncio.create_task(operator.run())
     async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
         await watching.wait()
@@ -79,7 +83,9 @@ def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: p
         fail_once(Operator, "_resync")
 
     async def story() -> None:
-        operator = Operator(OperatorSettings(workers=1), cluster(), None)
+        operator = Operator(
+            OperatorSettings(workers=1, leader_election=ALONE), cluster(), None, start_planning=PlanningInLoop.start
+        )
         operator.controller.reconcile = noted  # type: ignore[method-assign]
         tasks = operator.start()
         await asyncio.sleep(5.0)

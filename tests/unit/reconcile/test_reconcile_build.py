@@ -9,9 +9,10 @@ import pytest
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.reconcile.build import deployment_name, desired_deployment, manifest_digest, with_replicas
-from hetserve.reconcile.observed import read_profiles, read_service, read_types
+from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.template import TemplateError
 from hetserve.testing.builders import REMOVED, Json, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
@@ -30,8 +31,8 @@ def parsed(overrides: dict[str, Any] | None = None) -> InferenceService:
 def offer(kind: str = GPU_TYPE, type_overrides: dict[str, Any] | None = None, gpu_memory: str | None = None) -> Offer:
     raws = [instance_type(GPU_TYPE, type_overrides) if kind == GPU_TYPE else cpu_type(type_overrides)]
     profile = model_profile(overrides={"spec.gpuMemory": gpu_memory} if gpu_memory else {})
-    types, _ = read_types(raws)
-    profiles, _ = read_profiles([profile, cpu_profile()])
+    types = map(InstanceType.model_validate, raws)
+    profiles = map(ModelProfile.model_validate, (profile, cpu_profile()))
     offers = resolve_offers(parsed(), types, profiles)
     assert isinstance(offers, Offers)
     return offers.usable[0]

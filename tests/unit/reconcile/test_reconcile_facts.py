@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
 from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
-from hetserve.reconcile.facts import cluster_facts
-from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_profiles, read_service, read_types
+from hetserve.reconcile.capacity import MOST_ROOMS, Capacity
+from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_service
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
@@ -27,8 +29,9 @@ def offers() -> tuple[Offer, ...]:
     found = read_service(service("rm2"))
     assert isinstance(found, InferenceService)
     per_gib = instance_type(GPU_TYPE, {"spec.price.per": "GiB"})
-    types, _ = read_types([per_gib, cpu_type()])
-    profiles, _ = read_profiles([model_profile(overrides={"spec.gpuMemory": "4Gi"}), cpu_profile()])
+    types = [InstanceType.model_validate(raw) for raw in (per_gib, cpu_type())]
+    gpu_profile = model_profile(overrides={"spec.gpuMemory": "4Gi"})
+    profiles = [ModelProfile.model_validate(raw) for raw in (gpu_profile, cpu_profile())]
     resolved = resolve_offers(found, types, profiles)
     assert isinstance(resolved, Offers)
     return resolved.usable
@@ -42,7 +45,12 @@ def pod(**given: Any) -> PodFact:
 def facts(
     nodes: tuple[NodeFact, ...] = (GPU_NODE, CPU_NODE), own: tuple[PodFact, ...] = (), others: tuple[PodFact, ...] = ()
 ) -> dict[str, TypeFacts]:
-    return dict(cluster_facts("rm2", offers(), nodes, own, others).types)
+    capacity = Capacity()
+    for found in nodes:
+        capacity.put_node(found)
+    for number, other in enumerate(others):
+        capacity.put_pod(replace(other, uid=f"other-{number}"))
+    return dict(capacity.facts(("default", "rm2"), "rm2", offers(), own, ()).types)
 
 
 ROOM: dict[str, tuple[dict[str, Any], int]] = {
@@ -97,6 +105,58 @@ def test_a_cpu_type_has_no_room_beside_a_pod_that_cannot_be_read_and_keeps_it_be
     beside = pod(node="c", gpu=None, gpu_memory=MiB(0))
     assert facts(others=(replace(beside, unread="odd"),))[CPU_TYPE].room == 0
     assert facts(others=(replace(beside, gpus_unknown=True),))[CPU_TYPE].room == 1
+
+
+def remembered(*pods: PodFact) -> Capacity:
+    capacity = Capacity()
+    capacity.put_node(GPU_NODE)
+    for found in pods:
+        capacity.put_pod(found)
+    return capacity
+
+
+def test_of_a_services_own_pods_only_those_just_read_count() -> None:
+    own = pod(service="rm2", model="another", gpu_memory=MiB(12000))
+    capacity = remembered(own)
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 2
+    assert capacity.facts(("default", "else"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 1
+    assert capacity.facts(("team", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 1
+    moved = replace(own, gpu="0,1")
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (moved,), ()).types[GPU_TYPE].room == 0
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), (moved,)).types[GPU_TYPE] == TypeFacts(0, 0)
+
+
+def test_a_node_that_was_made_anew_stays_when_the_deletion_of_the_old_one_arrives() -> None:
+    capacity = remembered()
+    capacity.put_node(replace(GPU_NODE, uid="new"))
+    capacity.drop_node(GPU_NODE)
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 2
+    capacity.drop_node(replace(GPU_NODE, uid="new"))
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 0
+
+
+def test_room_stays_right_while_thousands_of_nodes_come_and_go() -> None:
+    capacity = remembered()
+    for number in range(5000):
+        fleeting = replace(GPU_NODE, name=f"n{number}")
+        capacity.put_node(fleeting)
+        if number % 1000 == 0:
+            assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 4
+        capacity.drop_node(fleeting)
+    capacity.put_pod(pod(gpu="0,1", gpu_memory=MiB(12000)))
+    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 0
+
+
+def test_room_stays_right_for_more_demands_than_are_remembered() -> None:
+    capacity = remembered()
+    asked = [
+        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in offers())
+        for n in range(2 * MOST_ROOMS)
+    ]
+    for gpus in (2, 0):
+        for some in asked:
+            assert capacity.facts(("default", "rm2"), "rm2", some, (), ()).types[GPU_TYPE].room == gpus
+        capacity.put_pod(pod(gpu="0,1", gpu_memory=MiB(12000)))
 
 
 def room_beside(*raw: dict[str, Any]) -> int | None:

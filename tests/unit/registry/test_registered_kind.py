@@ -14,10 +14,14 @@ from harness.registry_tables import with_plan_inputs, with_tables
 from hetserve.api.base import ApiModel, ApiObject
 from hetserve.api.kinds import AGE, INFERENCE_SERVICE, KINDS, CustomResource
 from hetserve.api.manifests import Document, ManifestError, parse_documents
+from hetserve.testing.builders import service
 from hetserve.testing.data import REPOSITORY
 from hetserve_operator.cache import Cache
 from hetserve_operator.handlers import EventHandlers, watched
+from hetserve_operator.interests import Interests
 from hetserve_operator.testing import path_of
+from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.pages import Pages
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 
@@ -94,21 +98,26 @@ async def test_a_registered_kind_is_listed_by_the_operator() -> None:
     api.put(path_of(RAW), RAW)
     stores = dict(cache.listed())
     path = "/apis/hetserve.io/v1alpha1/zones"
-    stores[path].relist((await api.request("GET", path)).content()["items"], 9)
-    assert [kept["spec"] for kept in cache.inputs["Zone"]] == [{"region": "north"}]
+    await stores[path].fill(Pages(api, path))
+    assert [kept.spec.region for kept in cache.inputs["Zone"]] == ["north"]
 
 
 @pytest.mark.usefixtures("zone")
 def test_a_registered_kind_is_watched_and_wakes_the_services_of_its_namespace() -> None:
-    woken: list[str | None] = []
-    feed = EventHandlers(Cache(), lambda _: None, woken.append, lambda _: None)
+    woken: list[Key] = []
+    cache = Cache()
+    feed = EventHandlers(cache, Interests(), lambda _: None, woken.append, lambda _: None)
+    for number, namespace in enumerate(("team", "others")):
+        raw = service("a", {"metadata.namespace": namespace})
+        raw["metadata"] |= {"uid": f"s{number}", "resourceVersion": "1"}
+        cache.services.put(raw)
     takers = {resource: take for resource, take, _ in watched(feed)}
     take = takers["hetserve.io", "v1alpha1", "zones"]
     take(RAW, deleted=False)
     take(RAW, deleted=False)
-    assert woken == ["team"], "an event that changes nothing wakes nobody"
+    assert woken == [Key("team", "a")], "an event that changes nothing wakes nobody"
     take(RAW, deleted=True)
-    assert woken == ["team", "team"]
+    assert woken == [Key("team", "a")] * 2
 
 
 def test_the_operator_may_list_and_watch_every_kind_and_nothing_that_is_none() -> None:

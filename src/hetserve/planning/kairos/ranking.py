@@ -11,7 +11,16 @@ from hetserve.planning.formatting import money_text
 from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kbest import Ranking, Reaching, best_configurations, cheapest_reaching, grid_of, space_of
-from hetserve.planning.plan import NOTICEABLE, Counts, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
+from hetserve.planning.plan import (
+    NOTICEABLE,
+    WIDEST_BUDGET,
+    Counts,
+    NextStep,
+    Plan,
+    RankedConfiguration,
+    StepSearch,
+    infeasible,
+)
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.units import QPS, MicroDollarsPerHour
@@ -19,7 +28,8 @@ from hetserve.units import QPS, MicroDollarsPerHour
 MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""
 
-_WIDER: Final = (1.1, 2.0, 8.0)
+_WIDER: Final = (1.1, 2.0, WIDEST_BUDGET)
+"""Factors of the budget up to which a next step is searched."""
 
 
 @dataclass(frozen=True, slots=True)

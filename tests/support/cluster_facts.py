@@ -1,10 +1,4 @@
-"""Computes from nodes and pods how many instances of each type run, and how many more fit, for one service.
-
-- A service's own bound pods count as running even while they terminate, so that a rollout does not look like lost
-  capacity.
-- Waiting pods reserve nothing: only the service that loses a place plans again.
-- A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
-"""
+"""The room of a cluster, counted from all nodes and all pods: what Capacity must answer."""
 
 from __future__ import annotations
 

@@ -1,0 +1,56 @@
+"""Which services an instance type concerns, as their last looks found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hetserve.reconcile import Interest
+from hetserve_operator.workqueue import Key
+
+
+class Interests:
+    """Interest of each service that has settled. Any other is looked at again anyway."""
+
+    def __init__(self) -> None:
+        self._of: dict[Key, Interest] = {}
+        self._room: dict[str | None, set[Key]] = {}
+        self._types: dict[str | None, set[Key]] = {}
+
+    def record(self, key: Key, interest: Interest) -> None:
+        """Replaces the interest of a service."""
+        if self._of.get(key) == interest:
+            return
+        self.forget(key)
+        self._of[key] = interest
+        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
+            for name in _names(wanted):
+                found.setdefault(name, set()).add(key)
+
+    def forget(self, key: Key) -> None:
+        """Drops the interest of a deleted service."""
+        interest = self._of.pop(key, None)
+        if interest is None:
+            return
+        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
+            for name in _names(wanted):
+                found[name].discard(key)
+                if not found[name]:
+                    del found[name]
+
+    @property
+    def rooms(self) -> bool:
+        """Whether the room of any type counts for any service."""
+        return bool(self._room)
+
+    def in_room_of(self, names: Iterable[str]) -> set[Key]:
+        """Services for which the room of one of these types counts."""
+        return self._room.get(None, set()).union(*(self._room.get(name, ()) for name in names))
+
+    def in_type(self, name: str) -> set[Key]:
+        """Services that read a type, whether or not they may use it."""
+        return self._types.get(None, set()) | self._types.get(name, set())
+
+
+def _names(wanted: frozenset[str] | None) -> Iterable[str | None]:
+    """The types; None for all of them."""
+    return (None,) if wanted is None else wanted

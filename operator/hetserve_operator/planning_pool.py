@@ -1,0 +1,182 @@
+"""Plans what the plan book waits for: a few processes for all problems, and one for those that take long.
+
+A process can be ended at a deadline, a thread cannot. A problem gets QUICK_TIME of processor time in one of the quick
+processes. If that is not enough it waits for the slow one, which gives it the whole deadline, while the quick ones go
+on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.plan import Plan, infeasible
+from hetserve.planning.problem import Problem
+from hetserve.reconcile import PlannerTimedOut
+from hetserve.registry.planners import default_planner
+from hetserve.units import Seconds
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plan_book import Lane, PlanBook, Ticket
+from hetserve_operator.planning_process import ProcessDiedError
+
+log = logging.getLogger(__name__)
+
+QUICK_TIME: Final = 2.0
+"""Seconds of processor time for a problem in a quick process; a plan usually takes 0.02 to 0.2."""
+QUICK_DEADLINE: Final = 10.0
+"""Seconds in all; on a full machine a plan waits for a processor most of the time."""
+_START_RETRY: Final = 1.0
+
+
+class Planning(Protocol):
+    """A process that plans one problem at a time."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    def processor_time(self) -> float:
+        """Seconds of processor time that it has used."""
+        ...
+
+    async def plan(self, problem: Problem, /) -> Plan:
+        """Raises ProcessDiedError."""
+        ...
+
+    async def end(self) -> None: ...
+
+
+class PlanningPool:
+    """The processes of an operator. deadline: seconds for one plan. start: starts a process that is ready to plan."""
+
+    def __init__(
+        self,
+        book: PlanBook,
+        metrics: OperatorMetrics,
+        *,
+        processes: int,
+        deadline: float,
+        start: Callable[[], Awaitable[Planning]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._book = book
+        self._metrics = metrics
+        self._deadline = Seconds(deadline)
+        self._lanes = (*(Lane.QUICK,) * processes, Lane.SLOW)
+        self._start = start
+        self._clock = clock
+        self._changed = {lane: asyncio.Event() for lane in Lane}
+        self._under_way: dict[Ticket, asyncio.Timeout] = {}
+        book.wanted = self._wake_lanes
+        book.dropped = self._cancel
+        metrics.planning_waiting.set_function(lambda: len(book))
+
+    def loops(self) -> list[Callable[[], Awaitable[None]]]:
+        """What to run until it is cancelled: one loop for each process, which it ends with itself."""
+        return [partial(self._serve, lane) for lane in self._lanes]
+
+    async def _serve(self, lane: Lane) -> None:
+        process: Planning | None = None
+        try:
+            while True:
+                if process is None and lane is Lane.QUICK:
+                    process = await self._started()
+                ticket = await self._next(lane)
+                if process is None or not process.alive:
+                    process = await self._started()
+                if self._book.is_planned(ticket) and not await self._plan(process, ticket):
+                    used, process = process, None
+                    await used.end()
+        finally:
+            if process is not None:
+                await process.end()
+
+    async def _started(self) -> Planning:
+        while True:
+            try:
+                return await self._start()
+            except Exception as error:
+                expected = isinstance(error, OSError | ProcessDiedError)
+                log.warning("cannot start a process that plans: %s", error, exc_info=not expected)
+                await asyncio.sleep(_START_RETRY)
+
+    async def _next(self, lane: Lane) -> Ticket:
+        while True:
+            ticket = self._book.take(lane)
+            if ticket is not None:
+                return ticket
+            self._changed[lane].clear()
+            await self._changed[lane].wait()
+
+    async def _plan(self, process: Planning, ticket: Ticket) -> bool:
+        """Plans a ticket; False if the process cannot be used again."""
+        begun, used = self._clock(), process.processor_time()
+        try:
+            async with asyncio.timeout(self._limit(ticket)) as limit:
+                self._under_way[ticket] = limit
+                if ticket.lane is Lane.QUICK:
+                    self._check_quick(process, ticket, used + QUICK_TIME)
+                plan = await process.plan(ticket.question.problem)
+        except TimeoutError:
+            outcome = self._late(ticket)
+        except Exception as error:  # whatever it is, this problem fails and the lane goes on
+            outcome = self._failed(ticket, error)
+        else:
+            outcome = self._planned(ticket, plan, process.processor_time() - used)
+        finally:
+            del self._under_way[ticket]
+        self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
+        return outcome == "planned"
+
+    def _limit(self, ticket: Ticket) -> float:
+        return QUICK_DEADLINE if ticket.lane is Lane.QUICK else self._deadline
+
+    def _check_quick(self, process: Planning, ticket: Ticket, end: float) -> None:
+        """Ends the work on a ticket once its process has used this processor time."""
+        left = end - process.processor_time()
+        if left <= 0:
+            self._cancel(ticket)
+        elif ticket in self._under_way:
+            asyncio.get_running_loop().call_later(left, self._check_quick, process, ticket, end)
+
+    def _planned(self, ticket: Ticket, plan: Plan, used: float) -> str:
+        self._metrics.plans.labels(plan.planner, str(plan.feasible).lower()).inc()
+        # The first large problem is slow only once: code is compiled for it.
+        self._book.settle(ticket, plan, Lane.QUICK if used < QUICK_TIME else Lane.SLOW)
+        return "planned"
+
+    def _failed(self, ticket: Ticket, error: Exception) -> str:
+        planner, died = _planner_of(ticket), isinstance(error, ProcessDiedError)
+        message = f"planner {planner} failed: " + (str(error) if died else f"{type(error).__name__}: {error}")
+        log.warning("%s: %s", ticket.key, message, exc_info=None if died else error)
+        plan = infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message)
+        self._book.settle(ticket, plan, ticket.lane)
+        return "failed"
+
+    def _late(self, ticket: Ticket) -> str:
+        if not self._book.is_planned(ticket):
+            return "dropped"
+        if ticket.lane is Lane.QUICK:
+            self._book.defer(ticket)
+            return "deferred"
+        planner = _planner_of(ticket)
+        log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
+        self._book.settle(ticket, PlannerTimedOut(planner, self._deadline), Lane.SLOW)
+        return "timed-out"
+
+    def _wake_lanes(self) -> None:
+        for event in self._changed.values():
+            event.set()
+
+    def _cancel(self, ticket: Ticket) -> None:
+        limit = self._under_way.get(ticket)
+        if limit is not None and not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time())
+
+
+def _planner_of(ticket: Ticket) -> str:
+    return default_planner(ticket.question.problem.objective)

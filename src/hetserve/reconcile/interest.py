@@ -1,0 +1,52 @@
+"""Which changes of the cluster concern a service, so that a change wakes nobody whose decision stays the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.reconcile.decision import PlanDecision
+from hetserve.reconcile.observed import Broken, ServiceOutline
+from hetserve.reconcile.ownership import type_of
+from hetserve.reconcile.world import Interest, World
+
+NO_INTEREST: Final = Interest(frozenset(), frozenset())
+WAITS: Final = Interest(frozenset())
+"""Of a service that waits for its plan: room is counted when the plan is there."""
+
+
+def interest_of(decision: PlanDecision, world: World) -> Interest:
+    """Interest of a service after a decision.
+
+    Room counts for nothing while the recorded plan is the ideal one and its instances are all on nodes: it fits then,
+    whatever the rest of the cluster holds. A service that cannot be planned reads all types, since its message names
+    them.
+    """
+    room = frozenset() if decision.ideal and _all_bound(decision, world) else frozenset(decision.offers)
+    if decision.planned.status != "True":
+        return Interest(room)
+    held = {pod.instance_type for pod in world.pods} | set(map(type_of, world.deployments)) | decision.counts.keys()
+    return Interest(room, frozenset(filter(None, held)))
+
+
+def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: bool) -> bool:
+    """Whether a service may use a type, so that a change of the type concerns it.
+
+    profiled: whether a profile of the service's model on this type is in its namespace.
+    """
+    name, labels = (found.name, found.labels) if isinstance(found, Broken) else _name_and_labels(found)
+    if service.type_names is not None:
+        return name in service.type_names
+    if service.type_labels is not None:
+        return all(labels.get(key) == value for key, value in service.type_labels.items())
+    return profiled
+
+
+def _all_bound(decision: PlanDecision, world: World) -> bool:
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    return all(bound[name] >= count for name, count in decision.counts.items())
+
+
+def _name_and_labels(found: InstanceType) -> tuple[str, dict[str, str]]:
+    return found.metadata.name, found.metadata.labels

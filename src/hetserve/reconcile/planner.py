@@ -1,0 +1,47 @@
+"""What a decision asks of a planner, and its answers: values, since the plan may not be made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.problem import Problem
+from hetserve.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """A problem to plan.
+
+    declared: the same without facts of the cluster. needed: the service has no plan to follow until the answer; else it
+    checks for a better one. exact: a plan made for other facts of the cluster is no answer.
+    """
+
+    problem: Problem
+    declared: Problem
+    needed: bool
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPending:
+    """The plan is not made yet; the service gets another look when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerTimedOut:
+    """The planner was stopped after so many seconds."""
+
+    planner: str
+    after: Seconds
+
+
+PlannerAnswer = Plan | PlanPending | PlannerTimedOut
+Planner = Callable[[PlanQuestion], PlannerAnswer]
+
+
+def fits(counts: Counts, problem: Problem) -> bool:
+    """Whether the limits of the problem's types allow these counts."""
+    most = {option.name: option.most for option in problem.types}
+    return all(n == 0 or (name in most and n <= most[name]) for name, n in counts)

@@ -1,0 +1,64 @@
+"""Laws of caps without effect: a plan is the same with and without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.planning import Plan, Problem, plan
+from hetserve.planning.caps import without_slack_caps
+from hetserve.planning.plan import WIDEST_BUDGET
+from hetserve.registry.planners import default_planner
+from hetserve.testing.planning_strategies import cost_problems, throughput_problems
+from hetserve.units import MicroDollarsPerHour
+
+
+@st.composite
+def observed(draw: st.DrawFn) -> tuple[Problem, Problem]:
+    """A declared problem, and the same with what a cluster has: running instances and caps, many of them generous."""
+    declared = draw(throughput_problems())
+    declared = replace(declared, types=tuple(replace(option, running=0) for option in declared.types))
+    budget = draw(st.sampled_from([declared.budget or 0, declared.budget or 0, 5_000, 1_000]))  # less than one costs
+    declared = replace(declared, budget=MicroDollarsPerHour(budget))
+    options = []
+    for option in declared.types:
+        edge = int(budget * WIDEST_BUDGET) // option.price
+        held = draw(st.integers(0, 3) | st.sampled_from([edge - 1, edge, edge + 1, edge + 50]).map(lambda n: max(n, 0)))
+        cap = held if option.max_instances is None else min(held, option.max_instances)
+        options.append(replace(option, max_instances=cap, running=draw(st.integers(0, cap))))
+    return declared, replace(declared, types=tuple(options))
+
+
+@pytest.mark.parametrize("planner", [default_planner("MaxThroughput"), "kairos", "kairos-plus"])
+@settings(max_examples=100, deadline=None)
+@given(pair=observed())
+def test_a_cap_that_cannot_bind_changes_nothing_of_a_plan(planner: str, pair: tuple[Problem, Problem]) -> None:
+    declared, problem = pair
+    relaxed = without_slack_caps(problem, declared)
+    assert _told(plan(relaxed, planner)) == _told(plan(problem, planner)), "a plan is taken for another problem's"
+
+
+@given(pair=observed(), more=st.integers(1, 9))
+def test_more_room_than_the_money_buys_is_the_same_problem(pair: tuple[Problem, Problem], more: int) -> None:
+    declared, problem = pair
+    budget = int(declared.budget or 0)
+    ample = [int(budget * WIDEST_BUDGET) // option.price + option.min_instances + 1 for option in declared.types]
+    roomy = replace(
+        problem,
+        types=tuple(replace(o, max_instances=most + more) for o, most in zip(problem.types, ample, strict=True)),
+    )
+    assert without_slack_caps(roomy, declared) == declared, "every pod that is bound asks for another plan"
+
+
+@given(problem=cost_problems())
+def test_least_cost_keeps_its_caps_and_what_runs(problem: Problem) -> None:
+    declared = replace(problem, types=tuple(replace(o, running=0, max_instances=None) for o in problem.types))
+    assert without_slack_caps(problem, declared) is problem
+
+
+def _told(made: Plan) -> Plan:
+    """The plan without the refusals, which say "at most" of every cap."""
+    return replace(made, refusals=())

@@ -1,0 +1,118 @@
+"""A simulated operator whose plans are made by the pool, in virtual time, by processes that answer when a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from hetserve.planning.problem import Problem
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plan_book import PlanBook
+from hetserve_operator.planning_pool import PlanningPool
+from hetserve_operator.planning_process import ProcessDiedError
+from hetserve_operator.testing import PlanningInLoop, SimulatedOperator, decided
+from hetserve_operator.workqueue import Key
+from virtual_time import virtually
+
+DEADLINE = 30.0
+RM2 = Key("default", "rm2")
+
+
+class SharedProcessor(PlanningInLoop):
+    """A process that gets every so-manieth second of a processor."""
+
+    def __init__(self, scene: PlanningScene) -> None:
+        super().__init__(decided, scene.begin)
+        self._scene = scene
+
+    def processor_time(self) -> float:
+        return super().processor_time() / self._scene.busy
+
+
+class PlanningScene:
+    """seconds: how long each problem takes; asked: all that were begun; dead: services whose problems end a process.
+
+    busy: how many share a processor.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: Callable[[Problem], float] = lambda _: 0.1
+        self.asked: list[Problem] = []
+        self.busy = 1.0
+        self.dead: set[str] = set()
+        self.processes: list[PlanningInLoop] = []
+        self.refused_starts = 0
+        self.woken: list[Key] = []
+        self.metrics = OperatorMetrics()
+        self.sim = SimulatedOperator()
+
+    async def __aenter__(self) -> PlanningScene:
+        self._begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def restart(self) -> None:
+        """A new operator process, which knows no plan."""
+        await self._end()
+        self._begin()
+
+    def _begin(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self.book = PlanBook(clock, self.woken.append)
+        pool = PlanningPool(self.book, self.metrics, processes=2, deadline=DEADLINE, start=self._start, clock=clock)
+        self.sim.restart(self.book)
+        self._tasks = [asyncio.ensure_future(loop()) for loop in pool.loops()]
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert all(process.ended for process in self.processes), "a process outlives the operator"
+
+    async def look(self, key: Key = RM2) -> None:
+        assert await self.sim.look(key)
+
+    async def planned(self, seconds: float = 1.0) -> None:
+        """Lets time pass and looks again at the services whose plans are there."""
+        await asyncio.sleep(seconds)
+        woken, self.woken[:] = sorted(set(self.woken)), []
+        for key in woken:
+            await self.look(key)
+
+    async def converge(self, rounds: int = 40) -> None:
+        """Rounds of looks, plans and the cluster until nothing changes."""
+        for _ in range(rounds):
+            before = self.sim.versions()
+            await self.sim.round()
+            await self.planned()
+            if before == self.sim.versions():
+                return
+        raise AssertionError(f"still changing; last writes: {self.sim.api.writes[-6:]}")
+
+    async def _start(self) -> PlanningInLoop:
+        if self.refused_starts:
+            self.refused_starts -= 1
+            raise OSError("out of memory")
+        self.processes.append(SharedProcessor(self))
+        return self.processes[-1]
+
+    def begin(self, problem: Problem) -> float:
+        """Seconds of a problem that a process begins."""
+        self.asked.append(problem)
+        if problem.service in self.dead:
+            raise ProcessDiedError("its process was ended by SIGKILL")
+        return self.seconds(problem)
+
+
+def story(tell: Callable[[PlanningScene], object]) -> None:
+    """Runs a test of a planning scene in virtual time."""
+
+    async def run() -> None:
+        async with PlanningScene() as scene:
+            told = tell(scene)
+            assert asyncio.iscoroutine(told)
+            await told
+
+    virtually(run())

@@ -1,0 +1,268 @@
+"""Whom a watch event wakes: a service whose own objects change, and those whose decision may become another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
+from hetserve.reconcile import Interest
+from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.cluster import gpu_pod
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_type, node
+from hetserve_operator.cache import Cache
+from hetserve_operator.handlers import EventHandlers
+from hetserve_operator.interests import Interests
+from hetserve_operator.workqueue import Key
+
+Json = dict[str, Any]
+A, B, C = (Key("default", name) for name in "abc")
+NOTHING = Interest(frozenset(), frozenset())
+
+
+class Scene:
+    """Handlers over a cache with two types, a node of each, and services that settled with an interest."""
+
+    def __init__(self, **settled: Interest) -> None:
+        self.soon: list[Key] = []
+        self.later: list[Key] = []
+        self.renewed: list[Key] = []
+        self.interests = Interests()
+        self.version = 0
+        self.feed = EventHandlers(Cache(), self.interests, self.soon.append, self.later.append, self.renewed.append)
+        self.type(instance_type())
+        self.type(cpu_type())
+        self.node(node("g", GPU_TYPE, gpus=2, pods=4))
+        self.node(node("c", CPU_TYPE))
+        for name, interest in settled.items():
+            self.interests.record(Key("default", name), interest)
+        self.woken()
+
+    def service(self, name: str, **overrides: Any) -> None:
+        self.feed.service(self._next(service(name, {"spec.model.name": "m", **overrides})), deleted=False)
+        self.woken()
+
+    def node(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.node(self._next(raw), deleted=deleted)
+
+    def pod(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.pod(self._next(raw), deleted=deleted)
+
+    def type(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.plan_input(INSTANCE_TYPE, self._next(raw), deleted=deleted)
+
+    def profile(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.plan_input(MODEL_PROFILE, self._next(raw), deleted=deleted)
+
+    def woken(self) -> set[Key]:
+        """Who has been woken since the last question."""
+        found = {*self.soon, *self.later}
+        self.soon.clear()
+        self.later.clear()
+        return found
+
+    def _next(self, raw: Json) -> Json:
+        self.version += 1
+        meta = {"uid": f"{raw.get('kind')}-{raw['metadata']['name']}", **raw["metadata"]}
+        return {**raw, "metadata": {**meta, "resourceVersion": str(self.version)}}
+
+
+def on(*types: str) -> Interest:
+    return Interest(frozenset(types), frozenset())
+
+
+def bound(name: str = "p", to: str = "g", gpu: str = "0", **labels: str) -> Json:
+    raw = gpu_pod(name, node=to, gpu=gpu)
+    raw["metadata"]["labels"] |= {f"hetserve.io/{key}": value for key, value in labels.items()}
+    return raw
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(a=on(GPU_TYPE), b=on(CPU_TYPE), c=NOTHING)
+
+
+def test_a_bound_pod_wakes_those_for_whom_room_on_its_node_counts(scene: Scene) -> None:
+    scene.pod(bound())
+    assert scene.woken() == {A}
+    scene.pod(bound("q", to="c"))
+    assert scene.woken() == {B}
+
+
+def test_changes_of_the_cluster_are_gathered_and_those_of_a_service_are_not(scene: Scene) -> None:
+    scene.pod(bound(service="own"))
+    assert (scene.soon, scene.later) == ([Key("default", "own")], [A])
+
+
+def test_a_pod_wakes_the_service_of_its_label_whatever_changes(scene: Scene) -> None:
+    waiting = gpu_pod("p")
+    waiting["metadata"]["labels"]["hetserve.io/service"] = "own"
+    scene.pod(waiting)
+    assert scene.woken() == {Key("default", "own")}
+    scene.pod(waiting)
+    assert scene.woken() == set(), "an event without news wakes nobody"
+    waiting["metadata"]["labels"]["hetserve.io/service"] = "next"
+    scene.pod(waiting)
+    assert scene.woken() == {Key("default", "own"), Key("default", "next")}
+
+
+def test_a_bound_pod_that_goes_or_holds_another_gpu_wakes_those_for_whom_its_room_counts(scene: Scene) -> None:
+    scene.pod(bound())
+    scene.woken()
+    scene.pod(bound(gpu="1"))
+    assert scene.woken() == {A}
+    scene.pod({**bound(gpu="1"), "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
+    assert scene.woken() == set(), "that it is ready takes nothing of its node"
+    scene.pod(bound(gpu="1", model="another"))
+    assert scene.woken() == {A}, "an instance of a model never shares a GPU with one of the same"
+    scene.pod({**bound(gpu="1", model="another"), "status": {"phase": "Succeeded"}})
+    assert scene.woken() == {A}
+    scene.pod(bound("q"))
+    scene.woken()
+    scene.pod(bound("q"), deleted=True)
+    assert scene.woken() == {A}
+
+
+def test_a_pod_on_a_node_that_takes_no_instances_wakes_nobody(scene: Scene) -> None:
+    cordoned = {**node("g", GPU_TYPE, gpus=2), "spec": {"unschedulable": True}}
+    scene.node(cordoned)
+    assert scene.woken() == {A}
+    scene.pod(bound())
+    scene.pod(bound("q", to="unknown"))
+    assert scene.woken() == set()
+    scene.node(node("g", GPU_TYPE, gpus=2))
+    assert scene.woken() == {A}
+
+
+def test_a_node_wakes_those_for_whom_room_of_its_types_counts_before_or_after(scene: Scene) -> None:
+    scene.node(node("g", CPU_TYPE))
+    assert scene.woken() == {A, B}
+    scene.node(node("g", CPU_TYPE), deleted=True)
+    assert scene.woken() == {B}
+    scene.node(node("new", "a type that nobody declares"))
+    assert scene.woken() == set()
+
+
+def test_a_heartbeat_of_a_node_wakes_nobody(scene: Scene) -> None:
+    beat = node("g", GPU_TYPE, gpus=2, pods=4)
+    beat["status"]["conditions"].append({"type": "Other", "lastHeartbeatTime": "x"})
+    scene.node(beat)
+    assert scene.woken() == set()
+
+
+def test_a_service_with_an_unknown_interest_is_woken_by_any_node_of_a_type() -> None:
+    scene = Scene(a=Interest())
+    scene.pod(bound())
+    assert scene.woken() == {A}
+
+
+def test_an_interest_counts_until_the_next_one_or_until_its_service_is_gone(scene: Scene) -> None:
+    scene.interests.record(A, on(CPU_TYPE))
+    scene.interests.forget(B)
+    scene.pod(bound())
+    assert scene.woken() == set()
+    scene.pod(bound("q", to="c"))
+    assert scene.woken() == {A}
+
+
+def test_a_type_that_comes_later_counts_like_any_other(scene: Scene) -> None:
+    scene.interests.record(A, on("late"))
+    scene.pod(bound())
+    late = instance_type("late", {"spec.nodeSelector": {"node.kubernetes.io/instance-type": GPU_TYPE}})
+    scene.type(late)
+    scene.woken()
+    scene.pod(bound(), deleted=True)
+    assert scene.woken() == {A}
+    scene.type(late, deleted=True)
+    scene.pod(bound("q"))
+    assert scene.woken() == set()
+
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    "by name": {"spec.instanceTypes": {"names": [GPU_TYPE]}},
+    "by label": {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}},
+    "by profile": {},
+}
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_new_price_wakes_the_services_that_may_use_the_type_once(reference: str) -> None:
+    scene = Scene(a=NOTHING, b=NOTHING, c=NOTHING)
+    scene.type(instance_type(overrides={"metadata.labels": {"tier": "gpu"}}))
+    scene.profile(model_profile(overrides={"spec.model": "m"}))
+    scene.service("a", **REFERENCES[reference])
+    scene.service("b", **{"spec.instanceTypes": {"names": [CPU_TYPE]}})
+    scene.service("c", **{"spec.model.name": "another"})
+    dearer = instance_type(overrides={"metadata.labels": {"tier": "gpu"}, "spec.price.hourly": "9"})
+    scene.type(dearer)
+    assert scene.woken() == {A}
+    scene.type(dearer)
+    assert scene.woken() == set(), "a new version of the same type wakes nobody"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_labels_that_a_type_gets_or_loses_wake_those_that_select_them(broken: bool) -> None:
+    scene = Scene(a=NOTHING)
+    scene.service("a", **REFERENCES["by label"])
+    labelled = instance_type(overrides={"metadata.labels": {"tier": "gpu"}})
+    if broken:
+        labelled["spec"]["price"] = "free"
+    scene.type(labelled)
+    assert scene.woken() == {A}
+    scene.type(instance_type())
+    assert scene.woken() == {A}
+    scene.type(instance_type(overrides={"metadata.labels": {"tier": "cpu"}}))
+    assert scene.woken() == set()
+
+
+def test_a_type_wakes_services_that_hold_it_and_those_that_cannot_be_planned() -> None:
+    scene = Scene(a=Interest(frozenset(), frozenset((GPU_TYPE,))), b=Interest(frozenset()), c=NOTHING)
+    for name in "abc":
+        scene.service(name)
+    scene.type(instance_type(overrides={"spec.price.hourly": "9"}))
+    assert scene.woken() == {A, B}
+    scene.type(instance_type(), deleted=True)
+    assert scene.woken() == {A, B}
+
+
+def test_a_profile_wakes_the_services_of_its_model_in_its_namespace() -> None:
+    scene = Scene()
+    scene.service("a")
+    scene.service("b", **{"spec.model.name": "another"})
+    scene.service("c", **{"metadata.namespace": "team"})
+    scene.profile(model_profile("p", {"spec.model": "m"}))
+    assert scene.woken() == {A}
+    scene.profile(model_profile("p", {"spec.model": "another"}))
+    assert scene.woken() == {A, B}
+    broken = model_profile("p", {"spec.model": "m"})
+    broken["spec"]["latency"] = "fast"
+    scene.profile(broken)
+    assert scene.woken() == {A, B}
+    scene.profile(broken, deleted=True)
+    assert scene.woken() == {A}
+
+
+def test_a_service_that_cannot_be_read_is_known_by_its_name() -> None:
+    scene = Scene()
+    odd = service("a") | {"spec": {"model": "m", "instanceTypes": ["g"]}}
+    odd["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    scene.feed.service(odd, deleted=False)
+    assert scene.woken() == {A}
+    scene.type(instance_type(overrides={"spec.price.hourly": "9"}))
+    scene.profile(model_profile())
+    assert scene.woken() == set()
+
+
+def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:
+    scene = Scene()
+    raw = {
+        "metadata": {"namespace": "default", "name": "a", "uid": "u", "generation": 2},
+        "status": {"observedGeneration": 2},
+    }
+    scene.feed.service(raw, deleted=False)
+    assert scene.renewed == [], "a status of our own making shortens no delay"
+    scene.feed.service({**raw, "status": {"observedGeneration": 1}}, deleted=False)
+    scene.feed.service({"metadata": raw["metadata"]}, deleted=False)
+    scene.feed.service(raw, deleted=True)
+    assert scene.renewed == [A, A, A]

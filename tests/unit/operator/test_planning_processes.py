@@ -1,0 +1,154 @@
+"""Real processes that plan: the same plans, a deadline, sudden ends, and none that outlives its operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetserve.planning import Plan, Problem, plan
+from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
+from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plan_book import PlanBook
+from hetserve_operator.planning_pool import PlanningPool
+from hetserve_operator.planning_process import PlanningProcess, ProcessDiedError
+from hetserve_operator.workqueue import Key
+
+KEY = Key("ns", "svc")
+SMALL = problem(kairos_types())
+LARGE = problem(
+    [replace(option, name=f"{option.name}-{n}") for option in kairos_types() for n in range(3)],
+    budget="100",
+)
+"""Takes some seconds with an empty cache of compiled code, in compiling."""
+OPERATOR = """
+import asyncio, sys
+from hetserve_operator.planning_process import PlanningProcess
+sys.path.insert(0, sys.argv[1])
+from test_planning_processes import LARGE
+
+async def main():
+    idle, busy = await PlanningProcess.start(), await PlanningProcess.start()
+    work = asyncio.create_task(busy.plan(LARGE))
+    await asyncio.sleep(0)
+    print(idle.pid, busy.pid, flush=True)
+    await work
+
+asyncio.run(main())
+"""
+
+
+def ended(pidfd: int, seconds: float) -> bool:
+    """Whether a process ends within so many seconds."""
+    return bool(select.select([pidfd], [], [], seconds)[0])
+
+
+class Pool:
+    """A pool of real processes over its book."""
+
+    def __init__(self, deadline: float) -> None:
+        self.woken = asyncio.Event()
+        self.started: list[PlanningProcess] = []
+        loop = asyncio.get_running_loop()
+        self.book = PlanBook(loop.time, lambda _: self.woken.set())
+        self.pool = PlanningPool(self.book, OperatorMetrics(), processes=1, deadline=deadline, start=self._start)
+
+    async def answer(self, asked: Problem) -> PlannerAnswer:
+        """The answer to a question, waited for."""
+        self.woken.clear()
+        self._look(asked)
+        await self.woken.wait()
+        return self._look(asked)
+
+    def _look(self, asked: Problem) -> PlannerAnswer:
+        return self.book.look(KEY, lambda planner: planner(PlanQuestion(asked, asked, needed=True)))
+
+    async def _start(self) -> PlanningProcess:
+        self.started.append(await PlanningProcess.start())
+        return self.started[-1]
+
+
+@asynccontextmanager
+async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
+    pool = Pool(deadline)
+    tasks = [asyncio.ensure_future(loop()) for loop in pool.pool.loops()]
+    try:
+        yield pool
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
+    process = await PlanningProcess.start()
+    for asked in (SMALL, min_cost(hetsev_types(), 100.0)):
+        assert await process.plan(asked) == plan(asked)
+    pidfd = os.pidfd_open(process.pid)
+    await process.end()
+    assert ended(pidfd, 0.0)
+    os.close(pidfd)
+
+
+async def test_a_process_tells_its_processor_time() -> None:
+    process = await PlanningProcess.start()
+    before = process.processor_time()
+    await process.plan(SMALL)
+    used = process.processor_time() - before
+    assert 0.0 < used < 5.0
+    await process.end()
+    assert process.processor_time() == 0.0
+
+
+async def test_a_process_that_is_killed_says_so() -> None:
+    process = await PlanningProcess.start()
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(ProcessDiedError, match="SIGKILL"):
+        await process.plan(SMALL)
+    await process.end()
+
+
+async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> None:
+    async with running() as pool:
+        assert await pool.answer(SMALL) == plan(SMALL)
+        first = pool.started[0]
+        os.kill(first.pid, signal.SIGKILL)
+        await first.end()  # waits for it
+        other = problem(kairos_types(), budget="2")
+        assert await pool.answer(other) == plan(other), "a problem fails since a process died before it"
+        last = os.pidfd_open(pool.started[-1].pid)
+    assert ended(last, 0.0), "a process outlives the operator"
+    os.close(last)
+
+
+async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    async with running(deadline=0.2) as pool:
+        assert isinstance(await pool.answer(LARGE), PlannerTimedOut)
+        made = await pool.answer(SMALL)
+        assert isinstance(made, Plan)
+        assert made.feasible
+
+
+def test_no_process_outlives_an_operator_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPERATOR, str(Path(__file__).parent)]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as operator:
+        assert operator.stdout is not None
+        pids = [os.pidfd_open(int(pid)) for pid in operator.stdout.readline().split()]
+        operator.kill()
+    assert [ended(pid, 20.0) for pid in pids] == [True, True]
+    for pid in pids:
+        os.close(pid)

@@ -1,0 +1,186 @@
+"""Two operators and one Lease: one works, the other watches and takes over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from hetserve.testing.scenes import rm2_scene
+from hetserve_operator.main import Operator
+from hetserve_operator.settings import OperatorElection, OperatorSettings
+from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
+from hetserve_operator.workqueue import Key
+from hetserve_shell.testing.apiserver import FakeApiServer
+from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
+from virtual_time import InPlace, virtually
+
+Json = dict[str, Any]
+
+
+class Line(FakeApiServer):
+    """One process's way to a server that both share: notes what the process writes, and may be cut."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        super().__init__()
+        self.server = server
+        self.sent: list[tuple[str, str]] = []
+        self.cut = False
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if self.cut:
+            await asyncio.Event().wait()
+        if method != "GET" and "/leases/" not in path:
+            self.sent.append((method, path))
+        return await self.server.request(method, path, **rest)
+
+
+class Pair:
+    """Two operators, a and b, over one server in virtual time."""
+
+    async def __aenter__(self) -> Pair:
+        asyncio.get_running_loop().set_default_executor(InPlace())
+        self.server = FakeApiServer(statuses=STATUSES)
+        for raw in rm2_scene():
+            self.server.add(raw)
+        self.cluster = Controllers(self.server)
+        self.lines = {name: Line(self.server) for name in "ab"}
+        self.operators = {name: self._operator(name) for name in "ab"}
+        self.tasks = {name: operator.start() for name, operator in self.operators.items()}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for name in "ab":
+            await self.kill(name)
+
+    def _operator(self, name: str) -> Operator:
+        settings = OperatorSettings(leader_election=OperatorElection(identity=name))
+        loop = asyncio.get_running_loop()
+        return Operator(settings, self.lines[name], None, start_planning=PlanningInLoop.start, lease_clock=loop.time)
+
+    async def kill(self, name: str) -> None:
+        for task in self.tasks[name]:
+            task.cancel()
+        await asyncio.gather(*self.tasks[name], return_exceptions=True)
+
+    def leader(self) -> str | None:
+        leading = [name for name in "ab" if self.operators[name].leadership.term() is not None]
+        assert len(leading) < 2
+        return leading[0] if leading else None
+
+    async def until(self, holds: Callable[[], bool], within: float) -> float:
+        """Seconds until it holds; the cluster moves once a second."""
+        loop = asyncio.get_running_loop()
+        began, moved = loop.time(), loop.time()
+        while not holds():
+            assert loop.time() - began < within, "not in time"
+            await asyncio.sleep(0.05)
+            if loop.time() - moved >= 1:
+                moved = loop.time()
+                self.cluster.tick()
+                self._wake()
+        return loop.time() - began
+
+    def replicas(self) -> dict[str, int]:
+        return {d["metadata"]["name"]: d["spec"]["replicas"] for _, d in self.server.items("deployments")}
+
+    def edit(self, change: Callable[[Json], object]) -> None:
+        change(self.server.objects[SERVICE])
+        self.server.put(SERVICE, self.server.objects[SERVICE])
+        self._wake()
+
+    def _wake(self) -> None:
+        """What kopf's watches would do."""
+        for operator in self.operators.values():
+            operator.queue.add(Key("default", "rm2"))
+
+
+def other(name: str) -> str:
+    return "b" if name == "a" else "a"
+
+
+def exported(operator: Operator) -> set[str]:
+    """Services in the metrics of an operator."""
+    samples = [sample for metric in operator.metrics.registry.collect() for sample in metric.samples]
+    return {sample.labels["service"] for sample in samples if "service" in sample.labels}
+
+
+def smaller(raw: Json) -> None:
+    raw["spec"]["budget"]["hourly"] = "1.0"
+
+
+SMALLER = {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
+
+
+def test_one_of_two_works_and_the_other_is_ready_and_writes_nothing() -> None:
+    async def story() -> None:
+        async with Pair() as pair:
+            await pair.until(lambda: pair.replicas() == PLANNED, 30)
+            leader = pair.leader()
+            assert leader is not None
+            assert pair.lines[other(leader)].sent == []
+            assert pair.operators[other(leader)].synced.is_set()
+
+    virtually(story())
+
+
+def test_a_leader_that_ends_in_order_is_followed_at_once() -> None:
+    async def story() -> None:
+        async with Pair() as pair:
+            await pair.until(lambda: pair.replicas() == PLANNED, 30)
+            leader = pair.leader()
+            assert leader is not None
+            await pair.operators[leader].hand_over()
+            pair.edit(smaller)
+            assert await pair.until(lambda: pair.leader() == other(leader), 1.0) < 1.0
+            await pair.until(lambda: pair.replicas() == SMALLER, 20)
+
+    virtually(story())
+
+
+def test_a_leader_that_is_killed_is_followed_after_its_lease() -> None:
+    async def story() -> None:
+        async with Pair() as pair:
+            await pair.until(lambda: pair.replicas() == PLANNED, 30)
+            leader = pair.leader()
+            assert leader is not None
+            await pair.kill(leader)
+            pair.edit(smaller)
+            await pair.until(lambda: pair.leader() == other(leader), 4.0)
+            await pair.until(lambda: pair.replicas() == SMALLER, 20)
+
+    virtually(story())
+
+
+def test_a_leader_without_the_api_server_is_followed_and_follows_when_it_is_back() -> None:
+    async def story() -> None:
+        async with Pair() as pair:
+            await pair.until(lambda: pair.replicas() == PLANNED, 30)
+            leader = pair.leader()
+            assert leader is not None
+            pair.lines[leader].cut = True
+            await pair.until(lambda: pair.leader() == other(leader), 5.0)
+            pair.lines[leader].cut = False
+            pair.lines[leader].sent.clear()
+            pair.edit(smaller)
+            await pair.until(lambda: pair.replicas() == SMALLER, 20)
+            assert pair.lines[leader].sent == []
+            assert exported(pair.operators[leader]) == set(), "both would export the same service"
+            assert exported(pair.operators[other(leader)]) == {"rm2"}
+
+    virtually(story())
+
+
+def test_a_lost_deployment_is_found_by_the_first_look_of_a_term() -> None:
+    """The watch of a standby may have told of nothing; every service is queued when a term begins."""
+
+    async def story() -> None:
+        async with Pair() as pair:
+            await pair.until(lambda: pair.replicas() == PLANNED, 30)
+            leader = pair.leader()
+            assert leader is not None
+            await pair.kill(leader)
+            pair.server.remove(deployment_path(CPU_DEPLOYMENT))
+            await pair.until(lambda: pair.replicas() == PLANNED, 20)
+
+    virtually(story())

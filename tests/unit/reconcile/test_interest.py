@@ -1,0 +1,69 @@
+"""What of the cluster may still change a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.offers import Offer
+from hetserve.planning.problem import ResourceAmounts
+from hetserve.reconcile import Interest, World
+from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.interest import interest_of
+from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_record import PlanRecord
+from hetserve.units import MicroDollarsPerHour
+
+PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
+RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))
+OFFERS: dict[str, Any] = {name: Offer(None, None, MicroDollarsPerHour(1), ResourceAmounts()) for name in ("gpu", "cpu")}  # type: ignore[arg-type]
+DECISION = PlanDecision(PLANNED, PLANNED, PLANNED, RECORD, ideal=True, follow=True, offers=OFFERS)
+BOTH = frozenset(("gpu", "cpu"))
+
+
+def pods(bound: int, waiting: int = 0, kind: str = "gpu") -> tuple[PodFact, ...]:
+    places = ["n"] * bound + [None] * waiting
+    return tuple(PodFact(f"u{n}", "d", f"p{n}", instance_type=kind, node=node) for n, node in enumerate(places))
+
+
+def interest(decision: PlanDecision = DECISION, of: tuple[PodFact, ...] = pods(2), **world: Any) -> Interest:
+    return interest_of(decision, World({}, datetime(2026, 1, 1, tzinfo=UTC), pods=of, **world))
+
+
+def test_no_room_counts_while_the_ideal_plan_is_on_nodes() -> None:
+    assert interest().room == frozenset()
+    assert interest(of=pods(3)).room == frozenset(), "one that is being removed still has its place"
+
+
+@pytest.mark.parametrize("of", [pods(1, 1), pods(0), pods(2, kind="cpu")])
+def test_room_counts_while_an_instance_of_the_plan_is_on_no_node(of: tuple[PodFact, ...]) -> None:
+    assert interest(of=of).room == BOTH
+
+
+CASES: dict[str, Callable[[], PlanDecision]] = {
+    "another plan would be better on an empty cluster": lambda: replace(DECISION, ideal=False),
+    "no plan is feasible": lambda: replace(DECISION, ideal=False, feasible=replace(PLANNED, status="False")),
+    "the planner failed": lambda: replace(DECISION, ideal=False, planned=replace(PLANNED, status="False")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_room_counts_while_another_plan_may_come(case: str) -> None:
+    assert interest(CASES[case]()).room == BOTH
+
+
+def test_a_service_that_cannot_be_planned_waits_for_types_and_for_no_room() -> None:
+    assert interest(PlanDecision(Finding("False", Reason.SPEC_INVALID, ""), NOT_PLANNED, NOT_PLANNED)) == Interest(
+        frozenset(), None
+    )
+
+
+def test_a_planned_service_reads_the_types_that_it_holds() -> None:
+    old = {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"hetserve.io/instance-type": "old"}}}}
+    of = (*pods(2), *pods(1, kind="older"), PodFact("u", "d", "p"))
+    assert interest(of=of, deployments=(old,)).types == frozenset(("gpu", "old", "older"))
