@@ -53,8 +53,8 @@ class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
     record: the plan in force. fresh: it is not recorded yet. ideal: it is the plan for an empty cluster. follow:
-    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: there is no
-    plan to follow until the planner answers, so there is nothing to do or to say.
+    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: no
+    plan to follow until the planner answers, so nothing to do or to say.
     """
 
     planned: Finding
