@@ -48,7 +48,7 @@ def njit_inner(function: F) -> F:
     Called from Python it raises TypeError; `py_func` is the plain function.
     """
     inner: Any = _compile(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    inner.__class__ = _Inner
+    inner.__class__ = _Inner  # numba has no public way
     return cast("F", inner)
 
 

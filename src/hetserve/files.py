@@ -47,7 +47,7 @@ def read_bytes(name: str, most: int) -> bytes:
     """Bytes of a file or, for `-`, of standard input. Raises UnreadableError."""
     try:
         if name == "-":
-            if sys.stdin is None:
+            if sys.stdin is None:  # Python without standard input
                 raise UnreadableError(name, "it is closed")
             return _up_to(sys.stdin.buffer, name, most)
         kind = Path(name).stat().st_mode
@@ -82,7 +82,7 @@ def _of_pipe(name: str, most: int) -> bytes:
     """Bytes of a named pipe, without waiting for its writer for ever."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as pipe:
         begun = select.select([pipe], [], [], WRITER_WITHIN)[0]
-        first = pipe.read(_CHUNK)
+        first = pipe.read(_CHUNK)  # None: a writer, but nothing written yet
         if first == b"" and not begun:
             raise UnreadableError(name, f"nobody has written to this pipe within {WRITER_WITHIN:g} s")
         os.set_blocking(pipe.fileno(), True)

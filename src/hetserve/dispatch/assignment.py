@@ -72,7 +72,7 @@ def assign(cost: Floats, work: AssignmentWorkspace) -> None:
         work.rank[column] = column + cost.shape[1]
     bits, waiting = work.distance.view(np.uint64), ZERO
     for row in range(cost.shape[0]):
-        for column in range(cost.shape[1]):
+        for column in range(cost.shape[1]):  # numba copies slices twice
             work.distance[column] = cost[row, column]
         column = _position(bits, _least(bits), work.rank)
         work.u[row] = cost[row, column]

@@ -8,6 +8,7 @@ they can, then what is most sped up. Late queries wait for idle moments, at most
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from hetserve.compiled import ZERO, njit_inner
 from hetserve.dispatch.hetserve_plan import (
@@ -34,6 +35,17 @@ from hetserve.dispatch.kernel import AnswerArrays, Floats, KernelArguments, Mode
 _MOST_TYPES = 256
 
 
+class DecisionInProgress(NamedTuple):
+    """One decision: its input, the planned queue, and the answer."""
+
+    now: float
+    queue: QueueArrays
+    workers: WorkerArrays
+    model: ModelArrays
+    board: Board
+    answer: AnswerArrays
+
+
 @njit_inner
 def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments) -> tuple[int, int, float]:
     model, parameters, scratch, answer = arguments.model, arguments.parameters, arguments.scratch, arguments.answer
@@ -48,36 +60,37 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
         strong += not workers.busy[j] and board.role[workers.types[j]] == STRONG
     strong_idle = strong > 0
     count = plan_queue(now, live, strong_idle, queue, workers, model, board)
-    sent = ZERO
+    sent, decision = ZERO, DecisionInProgress(now, queue, workers, model, board, answer)
     if strong_idle:
-        sent = _serve_strong(now, live, sent, queue, workers, model, board, answer)
-    sent = _serve_ordinary(now, live, count, sent, queue, workers, model, board, answer)
+        sent = _serve_strong(live, sent, decision)
+    sent = _serve_ordinary(live, count, sent, decision)
     if strong_idle:
-        sent = _fill_strong(now, live, sent, queue, workers, model, board, answer)
+        sent = _fill_strong(live, sent, decision)
     if hopeless > 0:
-        sent = _serve_hopeless(now, hopeless, sent, queue, workers, model, parameters, board, answer)
+        sent = _serve_hopeless(hopeless, sent, parameters, decision)
     return sent, 0, math.inf
 
 
 @njit_inner
-def _send(position: int, worker: int, sent: int, board: Board, answer: AnswerArrays) -> int:
-    answer.pairs[sent, 0] = position
-    answer.pairs[sent, 1] = worker
-    board.free[worker] = math.inf  # taken
+def _send(position: int, worker: int, sent: int, decision: DecisionInProgress) -> int:
+    decision.answer.pairs[sent, 0] = position
+    decision.answer.pairs[sent, 1] = worker
+    decision.board.free[worker] = math.inf  # taken
     return sent + 1
 
 
 @njit_inner
-def _serve_strong(
-    now: float,
-    live: int,
-    sent: int,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    board: Board,
-    answer: AnswerArrays,
-) -> int:
+def _send_entry(entry: int, worker: int, sent: int, decision: DecisionInProgress) -> int:
+    """Sends an entry of the board; -1: none."""
+    if entry < 0:
+        return sent
+    decision.board.state[entry] = TAKEN
+    return _send(decision.board.position[entry], worker, sent, decision)
+
+
+@njit_inner
+def _serve_strong(live: int, sent: int, decision: DecisionInProgress) -> int:
+    workers, board = decision.workers, decision.board
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
         if workers.busy[j] or board.role[kind] != STRONG:
@@ -85,73 +98,63 @@ def _serve_strong(
         entry = -1
         for state in (STRONG_ONLY, OVERFLOW, RISKY):
             if entry < 0:
-                entry = _most_urgent(now, live, state, kind, queue, model, board)
+                entry = _most_urgent(live, state, kind, decision)
         if entry < 0:
-            entry = _by_chance(now, live, kind, queue, model, board)
-        if entry >= 0:
-            board.state[entry] = TAKEN
-            sent = _send(board.position[entry], j, sent, board, answer)
+            entry = _by_chance(live, kind, decision)
+        sent = _send_entry(entry, j, sent, decision)
     return sent
 
 
 @njit_inner
-def _fill_strong(
-    now: float,
-    live: int,
-    sent: int,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    board: Board,
-    answer: AnswerArrays,
-) -> int:
+def _fill_strong(live: int, sent: int, decision: DecisionInProgress) -> int:
+    workers, board = decision.workers, decision.board
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
         if workers.busy[j] or board.role[kind] != STRONG or board.free[j] == math.inf:
             continue
-        entry = _most_sped_up(now, live, kind, queue, model, board)
-        if entry >= 0:
-            board.state[entry] = TAKEN
-            sent = _send(board.position[entry], j, sent, board, answer)
+        entry = _most_sped_up(live, kind, decision)
+        sent = _send_entry(entry, j, sent, decision)
     return sent
 
 
 @njit_inner
-def _most_urgent(
-    now: float, live: int, state: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board
-) -> int:
+def _most_urgent(live: int, state: int, kind: int, decision: DecisionInProgress) -> int:
     """Entry of this state with the earliest latest start that this type can serve in time; -1: none."""
+    board = decision.board
     best, earliest = -1, math.inf
     for e in range(live):
         if board.state[e] != state or board.latest_strong[e] >= earliest:
             continue
-        if _in_time(now, e, kind, queue, model, board):
+        if _in_time(e, kind, decision):
             best, earliest = e, board.latest_strong[e]
     return best
 
 
 @njit_inner
-def _in_time(now: float, e: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> bool:
+def _in_time(e: int, kind: int, decision: DecisionInProgress) -> bool:
+    queue, model, board = decision.queue, decision.model, decision.board
     i, state, role, last = board.position[e], board.state[e], board.role[kind], board.best[e] == kind
     size, deadline = queue.sizes[i], queue.deadlines[i]
     time = needed(state, role, last, model.mean[kind, size], model.safe[kind, size], deadline - queue.arrivals[i])
-    in_time: bool = now <= deadline - time
+    in_time: bool = decision.now <= deadline - time
     return in_time
 
 
 @njit_inner
-def _by_chance(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
+def _by_chance(live: int, kind: int, decision: DecisionInProgress) -> int:
     """Oldest entry in time at this type's mean only; -1: none."""
+    queue, board = decision.queue, decision.board
     for e in range(live):
         i = board.position[e]
-        if board.state[e] == CHANCE and now <= queue.deadlines[i] - model.mean[kind, queue.sizes[i]]:
+        if board.state[e] == CHANCE and decision.now <= queue.deadlines[i] - decision.model.mean[kind, queue.sizes[i]]:
             return e
     return -1
 
 
 @njit_inner
-def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: ModelArrays, board: Board) -> int:
+def _most_sped_up(live: int, kind: int, decision: DecisionInProgress) -> int:
     """Entry that ordinary types serve slowest compared to this type; -1: none."""
+    now, queue, model, board = decision.now, decision.queue, decision.model, decision.board
     best, most = -1, 0.0
     for e in range(live):
         if board.state[e] != READY:
@@ -171,17 +174,8 @@ def _most_sped_up(now: float, live: int, kind: int, queue: QueueArrays, model: M
 
 
 @njit_inner
-def _serve_ordinary(
-    now: float,
-    live: int,
-    count: int,
-    sent: int,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    board: Board,
-    answer: AnswerArrays,
-) -> int:
+def _serve_ordinary(live: int, count: int, sent: int, decision: DecisionInProgress) -> int:
+    workers, board = decision.workers, decision.board
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
         if workers.busy[j] or board.role[kind] != ORDINARY:
@@ -189,30 +183,19 @@ def _serve_ordinary(
         entry = -1
         for k in range(count):
             e = board.order[k]
-            if (board.state[e] == READY or board.state[e] == RISKY) and _in_time(now, e, kind, queue, model, board):
+            if (board.state[e] == READY or board.state[e] == RISKY) and _in_time(e, kind, decision):
                 entry = e
                 break
         if entry < 0:
-            entry = _by_chance(now, live, kind, queue, model, board)
-        if entry >= 0:
-            board.state[entry] = TAKEN
-            sent = _send(board.position[entry], j, sent, board, answer)
+            entry = _by_chance(live, kind, decision)
+        sent = _send_entry(entry, j, sent, decision)
     return sent
 
 
 @njit_inner
-def _serve_hopeless(
-    now: float,
-    hopeless: int,
-    sent: int,
-    queue: QueueArrays,
-    workers: WorkerArrays,
-    model: ModelArrays,
-    parameters: Floats,
-    board: Board,
-    answer: AnswerArrays,
-) -> int:
+def _serve_hopeless(hopeless: int, sent: int, parameters: Floats, decision: DecisionInProgress) -> int:
     """Late queries, oldest first, to idle instances beyond the reserve, or past `patience` to any."""
+    queue, workers, model, board = decision.queue, decision.workers, decision.model, decision.board
     idle, ordinary = 0, 0
     for j in range(workers.types.shape[0]):
         if board.role[workers.types[j]] == ORDINARY:
@@ -226,9 +209,9 @@ def _serve_hopeless(
         spare = idle >= (1 if board.role[kind] == STRONG else reserve)
         for k in range(hopeless):
             i = board.hopeless[k]
-            overdue = now - queue.arrivals[i] > parameters[1] * (queue.deadlines[i] - queue.arrivals[i])
+            overdue = decision.now - queue.arrivals[i] > parameters[1] * (queue.deadlines[i] - queue.arrivals[i])
             if i >= 0 and (spare or overdue) and model.mean[kind, queue.sizes[i]] < math.inf:
-                sent = _send(i, j, sent, board, answer)
+                sent = _send(i, j, sent, decision)
                 board.hopeless[k] = -1
                 idle -= board.role[kind] == ORDINARY
                 break

@@ -107,6 +107,7 @@ class Learner:
         pooled: list[float] = []
         for batch, mean in means.items():
             count = len(self.samples[batch])
+            # Bessel's correction.
             wider = math.sqrt(count / (count - 1)) if own_means and count > 1 else 1.0
             pooled.extend(max(1 + (x / mean - 1) * wider, 0.01) for x in self.samples[batch])
         limit = outlier_limit(pooled)

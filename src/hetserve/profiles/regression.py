@@ -66,6 +66,7 @@ def _fit(x: _Floats, y: _Floats, weights: _Floats) -> Line:
     mean_x, mean_y = float((weights * x).sum() / total), float((weights * y).sum() / total)
     variance = float((weights * (x - mean_x) ** 2).sum())
     counting = x[weights > 0]
+    # By rounding, equal batches may have a tiny variance.
     one_batch = counting.min() == counting.max() or variance <= 0
     slope = 0.0 if one_batch else float((weights * (x - mean_x) * (y - mean_y)).sum()) / variance
     if slope <= 0:

@@ -80,6 +80,7 @@ class Spread:
             return self.ratios[i]
         left, right = self.probabilities[i - 1], self.probabilities[i]
         low, high = self.ratios[i - 1], self.ratios[i]
+        # Against rounding.
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:

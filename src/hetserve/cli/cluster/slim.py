@@ -18,7 +18,7 @@ _NODE_RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpread
 
 def slim_pod(raw: Mapping[str, Any]) -> RawObject:
     made: RawObject = reduced_pod(raw)
-    with suppress(InvalidObjectError):
+    with suppress(InvalidObjectError):  # a pod that cannot be read stays whole
         pod = Pod(raw)
         made.setdefault("spec", {}).update({key: pod.spec[key] for key in _NODE_RULES if pod.spec.get(key)})
         if scheduled := pod.condition("PodScheduled"):

@@ -54,7 +54,7 @@ class _Shown(Steps):
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""
         self._say(COMPILING if began else "simulating")
-        self.bar.refresh()
+        self.bar.refresh()  # the compiler blocks the drawing thread
 
     def _say(self, text: str, advance: int = 0) -> None:
         self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)

@@ -64,7 +64,7 @@ def release(cluster: ClusterClient, raw: RawObject) -> ReleaseOutcome:
                 return ReleaseOutcome(namespace, name)
             if error.status not in _CHANGED:
                 return ReleaseOutcome(namespace, name, error=str(error.message))
-            found = cluster.find(pod_path(namespace, name))
+            found = cluster.find(pod_path(namespace, name))  # other gates, or another pod
             if found is None or found["metadata"]["uid"] != uid:
                 return ReleaseOutcome(namespace, name)
             raw = found

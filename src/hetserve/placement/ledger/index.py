@@ -161,7 +161,7 @@ class GpuIndex:
         if known is names:
             return rows
         rows = np.fromiter(map(self.node_row.get, names, repeat(-1)), dtype=np.int64, count=len(names))
-        if isinstance(names, tuple):
+        if isinstance(names, tuple):  # a list could change
             self._rows_of = names, rows
         return rows
 

@@ -43,6 +43,7 @@ class Ledger:
         if known == node:
             return False
         if known is not None:
+            # A reservation on a GPU that is gone must not close the node.
             self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
         self._allocations.set_node(node)
         return True

@@ -133,7 +133,7 @@ def _seeds(points: _Points, k: int, seed: int) -> list[int]:
         if mass[-1] <= 0.0:
             break
         drawn = np.searchsorted(mass, random.random(2 + int(np.log(k))) * mass[-1], side="right")
-        drawn = np.minimum(drawn, len(points) - 1)
+        drawn = np.minimum(drawn, len(points) - 1)  # against rounding
         tried = points.distances(points.size[drawn], points.model[drawn])
         if chosen:
             tried = np.minimum(tried, nearest[:, None])

@@ -200,7 +200,7 @@ class RoundInProgress:
 
     def result(self) -> Round:
         held = {queue.id: queue.length - queue.released for queue in self.queues}
-        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}
+        credit = {id_: value for id_, value in self.credit.items() if held.get(id_)}  # an empty queue has no credit
         state = Fairness(
             MappingProxyType(self.partitions), MappingProxyType(credit), MappingProxyType(self.since_oldest)
         )

@@ -98,7 +98,7 @@ def cheapest_reaching(space: Space, grid: Grid, qps: float) -> Reaching:
         reach = np.flatnonzero(listed.keys >= target)
         if not len(reach):
             return Reaching(None, 0, proven=True)
-        first = reach[np.argmin(listed.costs[reach])]
+        first = reach[np.argmin(listed.costs[reach])]  # sorted by key: highest of equal costs
         return Reaching(listed.counts[first], int(listed.costs[first]), proven=True)
     found = search_best(space, 1, target)
     if not len(found.keys) or found.keys[0] < target:

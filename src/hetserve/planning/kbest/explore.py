@@ -142,7 +142,7 @@ def _worth(
     monotone = sharp
     if common > 1:
         monotone = judge(before, served, per_price, size, start, ONE, below, money, part, last, last_cost)
-    if TIED in (sharp, monotone):
+    if TIED in (sharp, monotone):  # a skipped count may tie
         note_tie(best, last, last_cost)
     if monotone != KEEP:
         _skip(part, below, last, walk, level)

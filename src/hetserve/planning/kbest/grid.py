@@ -42,6 +42,7 @@ class Grid:
         for i in range(len(order)):
             rows = leader == i
             served[rows] = counts[rows, 1:] @ self.weights[i]
+        # u is at least 1: an infinite slack stays infinite.
         served = np.where(present.any(axis=1), np.minimum(served, u * self.slack[leader]), 0.0)
         return key_of(u * self.base + served)
 

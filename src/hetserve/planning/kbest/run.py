@@ -32,7 +32,7 @@ def run(space: Space, grid: Grid, top: int, ceiling: float, limit: int, tie_limi
     order = np.array(space.leading, dtype=np.int64)
     plain = lay_out(prices, space.least, space.most, order, grid.weights, grid.slack)
     merged, equals = merge_equals(plain)
-    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)
+    rows = Rows(np.ascontiguousarray(space.demand), space.free, space.running)  # C order, or it compiles again
     frontier = Frontier(
         np.zeros((len(order), 2), np.int64), np.zeros((len(order), 2), np.int64), np.full((len(order), 2), -1.0)
     )

@@ -105,6 +105,7 @@ def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
         return False
     at = min(best.numbers[FOUND], len(best.keys) - 1)
     if best.numbers[FOUND] == len(best.keys):
+        # The dropped entry may tie with the new last one.
         note_tie(best, last, last_cost)
     while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
         best.keys[at] = best.keys[at - 1]

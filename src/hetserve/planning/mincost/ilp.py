@@ -131,6 +131,7 @@ class LeastCostSearch:
             return None
         best = self.model.choice(first)
         second = self._other(best)
+        # Unique: every other choice costs more.
         if within_budget and (second is None or second.objective > best.objective):
             return best
         return self._unique(program, best)

@@ -68,6 +68,7 @@ def quick(
     queries, how = quick_queries(entries, problem.slo.latency), ""
     instances = sum(count for entry in entries for _, count in entry.counts)
     if queries * (instances + STEP) > WORK:
+        # A shortened simulation runs all passes.
         most = WORK // 2 // (instances + STEP)
         slo = Seconds(most / (SLOS * max(entry.qps for entry in entries)))
         if slo < _ROOM * _longest(problem, entries) or quick_queries(entries, slo) > most + 1:

@@ -61,6 +61,7 @@ def _fit(known: Floats, values: Floats, kernel: object, *, learn: bool) -> tuple
     process = GaussianProcessRegressor(kernel, normalize_y=True, optimizer="fmin_l_bfgs_b" if learn else None)
     # Few dozen rows: threads cost ten times what they save.
     with threadpool_limits(1), warnings.catch_warnings():
+        # With few points length scales end at their limits.
         warnings.simplefilter("ignore")
         process.fit(known, values)
     return process, process.kernel_
