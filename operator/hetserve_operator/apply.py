@@ -39,6 +39,8 @@ from hetserve_shell.kube.client import (
 from hetserve_shell.kube.connection import JSON, RawObject
 from hetserve_shell.kube.events import Event, EventRecorder
 
+NEVER_STORED: Final = "1"
+"""The resourceVersion of an empty storage: every object has a later one."""
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _READABLE: Final = 50
 CONTROLLER: Final = "hetserve.io/operator"
@@ -162,14 +164,17 @@ class Writer:
             raise denied from None
 
     async def _create(self, request: Create, permit: Permit) -> RawObject:
-        """Creates by POST: apply would take over a foreign Deployment created since the snapshot."""
-        manifest = request.manifest
+        """Creates by apply, which then holds every field, at a resourceVersion that no Deployment has.
+
+        So a Deployment created since the snapshot is a conflict; without it, apply would take it over.
+        """
+        meta = {**request.manifest["metadata"], "resourceVersion": NEVER_STORED}
+        path = deployments_path(meta["namespace"], meta["name"])
         try:
-            path = deployments_path(manifest["metadata"]["namespace"])
-            return await self._send(permit, "POST", path, manifest, fieldValidation="Strict")
+            return await self._send(permit, "PATCH", path, {**request.manifest, "metadata": meta}, APPLY_PATCH)
         except ApiStatusError as error:
             if error.status == 409:
-                await self._label(manifest["metadata"], await self._found_if_ours(manifest["metadata"]), permit)
+                await self._label(request.manifest["metadata"], await self._found_if_ours(meta), permit)
             raise
 
     async def _label(self, meta: RawObject, found: RawObject, permit: Permit) -> None:

@@ -61,9 +61,8 @@ async def test_a_bad_template_alone_takes_nothing_away() -> None:
 
 def _use_up_quota(sim: SimulatedOperator, most: int) -> None:
     def admit(method: str, path: str, _: Any) -> None:
-        makes = path.endswith("/deployments") if method == "POST" else method == "PATCH" and _is_new(path, sim)
-        if makes and len(sim.replicas()) >= most:
-            name = f"{GPU_DEPLOYMENT}-abcde" if method == "POST" else path.rsplit("/", 1)[1]
+        if method == "PATCH" and _is_new(path, sim) and len(sim.replicas()) >= most:
+            name = path.rsplit("/", 1)[1]
             words = f'deployments.apps "{name}" is forbidden: exceeded quota: q, limited: count/deployments.apps=2'
             raise ApiStatusError(403, "Forbidden", words)
 

@@ -176,15 +176,15 @@ def _preconditions(body: Any) -> set[str]:
 async def test_a_deployment_is_created_without_replicas_and_scaled_by_the_next_apply() -> None:
     sim = SimulatedOperator()
     sim.add(*rm2_scene())
-    created: list[int] = []
+    created: dict[str, int] = {}
 
-    def note(method: str, path: str, _query: Any) -> None:
-        if method == "POST" and path.endswith("/deployments"):
-            created.extend(sim.replicas().values())
+    def note(_method: str, path: str, query: Any) -> None:
+        if "/deployments/" in path and path in sim.api.objects and "dryRun" not in query:
+            created.setdefault(path, sim.api.objects[path]["spec"]["replicas"])
 
     sim.api.after.append(note)
     await sim.converge()
-    assert created.count(0) == 2
+    assert list(created.values()) == [0, 0]
     assert sim.replicas() == PLANNED
 
 

@@ -157,8 +157,8 @@ async def test_what_only_the_creation_refuses_is_a_fault_of_the_template_too() -
     sim.add(*rm2_scene())
     words = "Deployment in version v1 cannot be handled: cannot unmarshal number 99999999999999999999"
 
-    def refuse(method: str, path: str, _: Any) -> None:
-        if method == "POST" and path.endswith("/deployments"):
+    def refuse(method: str, path: str, query: Any) -> None:
+        if method == "PATCH" and "/deployments/" in path and "dryRun" not in query:
             raise ApiStatusError(400, "BadRequest", words)
 
     sim.api.before.append(refuse)
