@@ -1,6 +1,6 @@
 """Hands fields in managedFields over from our updates to our apply.
 
-Apply removes only fields that apply wrote. So fields from our creations and replacements are handed over first, as
+Apply removes only fields that apply wrote. So fields from our replacements are handed over first, as
 kubectl does for objects of its older versions.
 """
 
