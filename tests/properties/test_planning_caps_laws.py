@@ -53,10 +53,25 @@ def test_more_room_than_the_money_buys_is_the_same_problem(pair: tuple[Problem, 
     assert without_slack_caps(roomy, declared) == declared, "every pod that is bound asks for another plan"
 
 
-@given(problem=cost_problems())
-def test_least_cost_keeps_its_caps_and_what_runs(problem: Problem) -> None:
+@settings(max_examples=150, deadline=None)
+@given(problem=cost_problems(), data=st.data())
+def test_a_cap_that_cannot_bind_changes_nothing_of_the_least_cost(problem: Problem, data: st.DataObject) -> None:
     declared = replace(problem, types=tuple(replace(o, running=0, max_instances=None) for o in problem.types))
-    assert without_slack_caps(problem, declared) is problem
+    caps = st.integers(0, 3) | st.integers(0, 60) | st.integers(0, 5000)
+    observed = replace(
+        problem, types=tuple(replace(o, max_instances=o.running + data.draw(caps)) for o in problem.types)
+    )
+    relaxed = without_slack_caps(observed, declared)
+    assert _told(plan(relaxed)) == _told(plan(observed))
+
+
+@given(problem=cost_problems(), more=st.integers(1, 9))
+def test_more_room_than_a_load_needs_is_the_same_problem(problem: Problem, more: int) -> None:
+    declared = replace(problem, types=tuple(replace(o, running=0, max_instances=None) for o in problem.types))
+    roomy = [
+        replace(problem, types=tuple(replace(o, max_instances=10**6 + n) for o in problem.types)) for n in (0, more)
+    ]
+    assert without_slack_caps(roomy[0], declared) == without_slack_caps(roomy[1], declared)
 
 
 def _told(made: Plan) -> Plan:

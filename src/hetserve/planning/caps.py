@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from hetserve.planning.plan import WIDEST_BUDGET
+from hetserve.planning.plan import NOTICEABLE, WIDEST_BUDGET
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.units import MicroDollarsPerHour
+from hetserve.planning.rates import throughput
 
 
 def without_slack_caps(problem: Problem, declared: Problem) -> Problem:
-    """The problem, with the declared limit of each type of which the cluster has more than any budget in play buys.
+    """The problem, with the declared limit of each type of which the cluster has more than any plan could use.
 
-    declared: the same problem without facts of the cluster. The default planner of MaxThroughput gives both the same
-    plan, except for "at most" in `refusals`. A problem of another objective, without a budget or with pools comes back
-    as it is: there, limits and running instances also decide what launches.
+    declared: the same problem without facts of the cluster. The default planner of the objective gives both the same
+    plan, except for "at most" in `refusals`. A problem with pools comes back as it is: there, limits and running
+    instances also decide what launches.
     """
-    if problem.objective != "MaxThroughput" or problem.budget is None or problem.pools:
+    if problem.pools:
         return problem
-    budget = problem.budget
-    pairs = zip(problem.types, declared.types, strict=True)
-    return replace(problem, types=tuple(_relaxed(option, original, budget) for option, original in pairs))
+    if problem.objective == "MaxThroughput":
+        # The running ones matter only for what is free in a pool.
+        problem = replace(
+            problem, types=tuple(_running(o, d) for o, d in zip(problem.types, declared.types, strict=True))
+        )
+    useful = _useful(problem)
+    pairs = zip(problem.types, declared.types, useful, strict=True)
+    return replace(problem, types=tuple(_relaxed(option, original, most) for option, original, most in pairs))
 
 
-def _relaxed(option: TypeOption, declared: TypeOption, budget: MicroDollarsPerHour) -> TypeOption:
-    # The running ones matter only for what is free in a pool.
-    option = replace(option, running=declared.running)
-    bought = int(budget * WIDEST_BUDGET) // max(option.price, 1)
-    slack = option.max_instances is not None and option.max_instances >= max(bought, option.min_instances, 1)
-    return replace(option, max_instances=declared.max_instances) if slack else option
+def _running(option: TypeOption, declared: TypeOption) -> TypeOption:
+    return replace(option, running=declared.running)
+
+
+def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> TypeOption:
+    cap = option.max_instances
+    if useful is None or cap is None or cap < max(useful, option.min_instances, 1):
+        return option
+    return replace(option, max_instances=declared.max_instances)
+
+
+def _useful(problem: Problem) -> tuple[int | None, ...]:
+    """Per type, a number of instances that no plan or next step exceeds; None: not known. 0: it serves no batch."""
+    if problem.objective == "MaxThroughput":
+        if problem.budget is None:
+            return (None,) * len(problem.types)
+        return tuple(int(problem.budget * WIDEST_BUDGET) // max(option.price, 1) for option in problem.types)
+    if problem.load is None:
+        return (None,) * len(problem.types)
+    rates = [throughput(option.profile, problem.mix) or 0.0 for option in problem.types]
+    # The least cost carries the load with less than one instance to spare, beside the least instances wanted.
+    wanted = math.fsum(option.min_instances * rate for option, rate in zip(problem.types, rates, strict=True))
+    carried = problem.load / problem.saturation_threshold + max(rates) + wanted
+    return tuple(
+        _enough(problem, option, carried * (1 + NOTICEABLE) / rate) if rate else 0
+        for option, rate in zip(problem.types, rates, strict=True)
+    )
+
+
+def _enough(problem: Problem, option: TypeOption, alone: float) -> int | None:
+    """alone: instances of the type that carry the next step alone."""
+    bought = 0 if problem.budget is None else problem.budget // max(option.price, 1)
+    return max(math.ceil(alone) + 1, bought) if math.isfinite(alone) else None
