@@ -44,6 +44,9 @@ T = TypeVar("T")
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
 AFTER_STATUS: Final = 0.2
+"""Seconds until the next look: pods start in bursts, and an immediate look would write a status for each."""
+AFTER_RECORD: Final = 0.0
+"""The services that wait have their plans recorded first, then each is followed."""
 CONFLICTS: Final = (404, 409)
 
 
@@ -94,7 +97,9 @@ class Controller:
         return frozenset(self._memories)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconciles a service until it is settled; returns seconds until the next look, or None.
+        """Reconciles a service until it is settled or its plan is recorded.
+
+        Returns seconds until the next look, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
         Raises NotLeadingError if the term in which the look began is over.
@@ -104,7 +109,8 @@ class Controller:
             raise NotLeadingError(self._leadership.refusal())
         permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
-        done: Request | None = None
+        done: Request | None = memory.recorded
+        memory.recorded = None
         conflicts = 0
         for _ in range(MOST_STEPS):
             memory.fence.begin(term, self._leadership.new_stamp)
@@ -125,9 +131,9 @@ class Controller:
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
             done = request if await self._perform(request, world, memory, permit) else None
             conflicts = 0 if done is not None else conflicts + 1
-            if isinstance(done, WriteStatus) and not done.intent:
-                # Pods start in bursts; an immediate look would write a status for each.
-                return AFTER_STATUS
+            if isinstance(done, WriteStatus):
+                memory.recorded = done if done.intent else None
+                return AFTER_RECORD if done.intent else AFTER_STATUS
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")

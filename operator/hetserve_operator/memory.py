@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.reconcile import Rendered
+from hetserve.reconcile import Rendered, WriteStatus
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve_operator.fence import ServiceFence
 
@@ -49,7 +49,10 @@ class RepairBackoff:
 
 @dataclass(slots=True)
 class Memory:
-    """Memory of one service; times are monotonic seconds. Reading drops expired entries."""
+    """Memory of one service; times are monotonic seconds. Reading drops expired entries.
+
+    recorded: the status with the plan that the last look recorded, for the next look.
+    """
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
     _refused: dict[str, tuple[float, ApiRefusal]] = field(default_factory=dict)
@@ -57,6 +60,7 @@ class Memory:
     _cuts: dict[str, float] = field(default_factory=dict)
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
+    recorded: WriteStatus | None = None
     fence: ServiceFence = field(default_factory=ServiceFence)
 
     def rendered(self, now: float) -> dict[str, Rendered]:

@@ -34,7 +34,7 @@ class OperatorSettings(SettingsModel):
     launch_weight: float = Field(default=1 / 3600, ge=0, le=1, allow_inf_nan=False)
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
-    workers: int = Field(default=4, ge=1, le=64)
+    workers: int = Field(default=16, ge=1, le=64)
     planner_processes: int = Field(default=2, ge=1, le=64)
     planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
     leader_election: OperatorElection = OperatorElection()

@@ -14,7 +14,7 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve_operator.apply import Writer
 from hetserve_operator.cache import Cache
-from hetserve_operator.controller import Controller, Plans, StuckError
+from hetserve_operator.controller import AFTER_RECORD, Controller, Plans, StuckError
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.observe import Observer
@@ -79,7 +79,8 @@ class SimulatedOperator:
         """Reconciles a service with a fresh cache; False if it failed and must be repeated."""
         try:
             await self.observer.relist()
-            await self.controller.reconcile(key)
+            while await self.controller.reconcile(key) == AFTER_RECORD:
+                pass
         except (ApiStatusError, ApiUnreachableError, StuckError):
             return False
         return True
