@@ -204,6 +204,28 @@ async def test_a_process_that_dies_fails_its_problem_and_the_others_are_planned(
 
 
 @in_scene
+async def test_a_plan_that_runs_stays_when_the_process_that_looks_for_a_better_one_dies(scene: PlanningScene) -> None:
+    await rolled_out(scene)
+    scene.dead = {"rm2"}
+    await scene.restart()
+    await scene.look()
+    for _ in range(3):  # the ideal plan, then the one for this cluster
+        await scene.planned()
+    planned = scene.sim.condition("Planned")
+    assert (planned["status"], planned["reason"]) == ("True", "PlannerFailed")
+    assert "3xg4dn.xlarge+6xr5n.large" in planned["message"]
+    assert "the check for a better plan: planner robust failed: its process was ended by SIGKILL" in planned["message"]
+    assert scene.sim.condition("Ready")["status"] == "True", "a process that is killed takes a service out of Ready"
+    scene.sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(replicas=20))
+    await scene.look()
+    assert scene.sim.replicas() == PLANNED, "nobody cuts what exceeds the budget"
+    scene.dead = set()
+    await asyncio.sleep(RETRY_AFTER)
+    await scene.converge()
+    assert scene.sim.condition("Planned")["reason"] == "PlanComputed"
+
+
+@in_scene
 async def test_a_process_that_does_not_start_is_started_again(scene: PlanningScene) -> None:
     scene.refused_starts = 5
     scene.sim.add(*rm2_scene())
