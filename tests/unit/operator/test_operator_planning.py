@@ -12,7 +12,7 @@ from hetserve.planning.problem import Problem
 from hetserve.testing.builders import model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.plan_book import RETRY_AFTER
-from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME
+from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME, START_WITHIN
 from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
@@ -233,6 +233,16 @@ async def test_a_process_that_does_not_start_is_started_again(scene: PlanningSce
     await asyncio.sleep(5.0)
     await scene.converge()
     assert scene.sim.replicas() == PLANNED
+
+
+@in_scene
+async def test_a_process_that_never_becomes_ready_is_given_up_and_another_is_started(scene: PlanningScene) -> None:
+    scene.stuck_starts = 5
+    await scene.restart()
+    scene.sim.add(*rm2_scene())
+    await scene.look()
+    await scene.planned(3 * (START_WITHIN + 2.0))
+    assert "plan" in scene.sim.service()["status"], "the lanes wait for their processes for ever"
 
 
 @pytest.mark.parametrize("facts", [[9, 12, 8, 14], [3, 4, 3, 5], [30, 90, 80, 33]])
