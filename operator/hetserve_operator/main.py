@@ -158,6 +158,7 @@ class Operator:
                     settings=kopf_settings(),
                     standalone=True,
                     clusterwide=True,
+                    stop_flag=self.stop,  # kopf takes the signals over a turn of the loop later
                     ready_flag=self.watching,
                 )
         finally:

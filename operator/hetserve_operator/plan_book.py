@@ -103,6 +103,7 @@ class PlanBook:
         }
         self._planned: dict[Key, Ticket] = {}
         self._shared: dict[Problem, Plan] = {}
+        self._timed_out: dict[Problem, tuple[float, PlannerTimedOut]] = {}
 
     def __len__(self) -> int:
         """Tickets that wait for a process."""
@@ -139,17 +140,17 @@ class PlanBook:
     def take(self, lane: Lane) -> Ticket | None:
         """The next ticket of a lane: services without a plan first, then by age.
 
-        A ticket whose problem was planned for another service meanwhile is settled instead.
+        A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """
         for needed in (True, False):
             tickets = self._waiting[lane, needed]
             while tickets:
                 ticket = tickets.pop(next(iter(tickets)))
                 self._planned[ticket.key] = ticket
-                plan = self._shared.get(_nameless(ticket.question.problem))
-                if plan is None:
+                answer = self._answer_alike(ticket.question.problem)
+                if answer is None:
                     return ticket
-                self.settle(ticket, plan, lane)
+                self.settle(ticket, answer, Lane.SLOW if isinstance(answer, PlannerTimedOut) else lane)
         return None
 
     def is_planned(self, ticket: Ticket) -> bool:
@@ -171,7 +172,10 @@ class PlanBook:
         page, question = self._pages[ticket.key], ticket.question
         page.lane = lane
         if isinstance(answer, PlannerTimedOut) or answer.reason == Reason.PLANNER_FAILED:
-            page.stopped[question.exact] = (self._clock() + RETRY_AFTER, answer)
+            until = self._clock() + RETRY_AFTER
+            page.stopped[question.exact] = (until, answer)
+            if isinstance(answer, PlannerTimedOut):
+                self._share_time_out(question.problem, until, answer)
         else:
             page.stopped.pop(question.exact, None)
             page.keep(question.problem, answer)
@@ -214,6 +218,19 @@ class PlanBook:
                 tickets.pop(key, None)
         self._waiting[place][key] = Ticket(key, question, place[0])
         self.wanted()
+
+    def _answer_alike(self, problem: Problem) -> Plan | PlannerTimedOut | None:
+        """The plan of an equal problem of any service, or its time-out while that still is the answer."""
+        alike = _nameless(problem)
+        until, timed_out = self._timed_out.get(alike, (0.0, None))
+        return self._shared.get(alike) or (timed_out if until > self._clock() else None)
+
+    def _share_time_out(self, problem: Problem, until: float, answer: PlannerTimedOut) -> None:
+        """Keeps the first time-out until it ends, so that the problem is planned again then."""
+        now, alike = self._clock(), _nameless(problem)
+        self._timed_out = {known: entry for known, entry in self._timed_out.items() if entry[0] > now}
+        if len(self._timed_out) < _MOST_SHARED:
+            self._timed_out.setdefault(alike, (until, answer))
 
     def _share(self, problem: Problem, plan: Plan) -> None:
         self._shared.setdefault(_nameless(problem), plan)

@@ -30,6 +30,8 @@ QUICK_TIME: Final = 2.0
 """Seconds of processor time for a problem in a quick process; a plan usually takes 0.02 to 0.2."""
 QUICK_DEADLINE: Final = 10.0
 """Seconds in all; on a full machine a plan waits for a processor most of the time."""
+START_WITHIN: Final = 60.0
+"""Seconds for a process to become ready; it takes 0.7 where nobody else computes."""
 _START_RETRY: Final = 1.0
 
 
@@ -98,10 +100,12 @@ class PlanningPool:
     async def _started(self) -> Planning:
         while True:
             try:
-                return await self._start()
+                async with asyncio.timeout(START_WITHIN):
+                    return await self._start()
             except Exception as error:
                 expected = isinstance(error, OSError | ProcessDiedError)
-                log.warning("cannot start a process that plans: %s", error, exc_info=not expected)
+                words = str(error) or type(error).__name__
+                log.warning("cannot start a process that plans: %s", words, exc_info=not expected)
                 await asyncio.sleep(_START_RETRY)
 
     async def _next(self, lane: Lane) -> Ticket:

@@ -11,6 +11,7 @@ import pickle
 import signal
 import struct
 import sys
+import traceback
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any, Final
@@ -45,9 +46,13 @@ def main() -> None:
 
 
 def _receive(stream: IO[bytes], requests: SimpleQueue[Any]) -> None:
-    """Reads requests in a thread, to notice the end of the operator even during a plan."""
-    while len(head := stream.read(LENGTH.size)) == LENGTH.size:
-        requests.put(pickle.loads(stream.read(LENGTH.unpack(head)[0])))  # noqa: S301  the operator wrote it
+    """Reads requests in a thread, to notice the end of the operator even during a plan or within a request."""
+    try:
+        while len(head := stream.read(LENGTH.size)) == LENGTH.size:
+            requests.put(pickle.loads(stream.read(LENGTH.unpack(head)[0])))  # noqa: S301  the operator wrote it
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)
 
 

@@ -42,6 +42,7 @@ class PlanningScene:
         self.dead: set[str] = set()
         self.processes: list[PlanningInLoop] = []
         self.refused_starts = 0
+        self.stuck_starts = 0
         self.woken: list[Key] = []
         self.metrics = OperatorMetrics()
         self.sim = SimulatedOperator()
@@ -95,6 +96,9 @@ class PlanningScene:
         if self.refused_starts:
             self.refused_starts -= 1
             raise OSError("out of memory")
+        if self.stuck_starts:
+            self.stuck_starts -= 1
+            await asyncio.Event().wait()
         self.processes.append(SharedProcessor(self))
         return self.processes[-1]
 

@@ -115,10 +115,21 @@ DOCS: tuple[ReasonDoc, ...] = (
     ),
     ReasonDoc(
         ConditionType.PLANNED,
+        "True",
+        Reason.PLANNER_FAILED,
+        "The recorded plan is followed. The planner that looked for a better one failed, its process ended, or the "
+        "independent checker refused its plan. It is tried again after five minutes, or when the service, its types "
+        "or profiles change.",
+        "If a process was ended by SIGKILL, give the operator more memory. Else report the message: this is a defect "
+        "of hetserve.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
         "False",
         Reason.PLANNER_FAILED,
-        "The planner failed, or the independent checker refused its plan; what runs stays.",
-        "Report the message: this is a defect of hetserve.",
+        "The planner failed, its process ended, or the independent checker refused its plan, and no recorded plan of "
+        "these inputs fits the cluster; what runs stays. It is tried again as above.",
+        "As above.",
     ),
     ReasonDoc(
         ConditionType.PLANNED,

@@ -143,7 +143,10 @@ def _choose(case: _Case, planner: Planner) -> PlanDecision:
     if isinstance(answer, PlanPending):
         return _pending(case, standing)
     if isinstance(answer, PlannerTimedOut):
-        return _timed_out(case, answer, recorded, followed)
+        stopped = f"planner {answer.planner} was stopped after {answer.after:g} s"
+        return _unanswered(case, Reason.PLANNER_TIMED_OUT, stopped, recorded, followed)
+    if answer.reason == Reason.PLANNER_FAILED:
+        return _unanswered(case, Reason.PLANNER_FAILED, answer.message, recorded, followed)
     return _judged(case, answer, recorded, standing, followed)
 
 
@@ -151,8 +154,6 @@ def _judged(
     case: _Case, answer: Plan, recorded: PlanRecord | None, standing: PlanRecord | None, followed: PlanRecord | None
 ) -> PlanDecision:
     """The new plan or the recorded one. standing: recorded for the same inputs; followed: it fits the cluster too."""
-    if answer.reason == Reason.PLANNER_FAILED:
-        return _unplanned(Reason.PLANNER_FAILED, answer.message, recorded, case.service, case.offers)
     if followed is not None and not (answer.feasible and _better(answer, followed, case.problem)):
         return _planned(case.service, case.offers, followed)
     if not answer.feasible:
@@ -173,15 +174,13 @@ def _pending(case: _Case, standing: PlanRecord | None) -> PlanDecision:
     return replace(decision, planned=planned, feasible=feasible)
 
 
-def _timed_out(
-    case: _Case, answer: PlannerTimedOut, recorded: PlanRecord | None, followed: PlanRecord | None
+def _unanswered(
+    case: _Case, reason: Reason, words: str, recorded: PlanRecord | None, followed: PlanRecord | None
 ) -> PlanDecision:
-    """The recorded plan stays, and the status says that the planner was stopped."""
-    stopped = f"planner {answer.planner} was stopped after {answer.after:g} s"
+    """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if followed is None:
-        message = f"{stopped}; what runs stays"
-        return _unplanned(Reason.PLANNER_TIMED_OUT, message, recorded, case.service, case.offers)
-    finding = Finding("True", Reason.PLANNER_TIMED_OUT, f"{followed.described}; the check for a better plan: {stopped}")
+        return _unplanned(reason, f"{words}; what runs stays", recorded, case.service, case.offers)
+    finding = Finding("True", reason, f"{followed.described}; the check for a better plan: {words}")
     return replace(_planned(case.service, case.offers, followed), planned=finding)
 
 

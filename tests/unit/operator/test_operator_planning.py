@@ -12,7 +12,7 @@ from hetserve.planning.problem import Problem
 from hetserve.testing.builders import model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.plan_book import RETRY_AFTER
-from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME
+from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME, START_WITHIN
 from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
@@ -204,6 +204,28 @@ async def test_a_process_that_dies_fails_its_problem_and_the_others_are_planned(
 
 
 @in_scene
+async def test_a_plan_that_runs_stays_when_the_process_that_looks_for_a_better_one_dies(scene: PlanningScene) -> None:
+    await rolled_out(scene)
+    scene.dead = {"rm2"}
+    await scene.restart()
+    await scene.look()
+    for _ in range(3):  # the ideal plan, then the one for this cluster
+        await scene.planned()
+    planned = scene.sim.condition("Planned")
+    assert (planned["status"], planned["reason"]) == ("True", "PlannerFailed")
+    assert "3xg4dn.xlarge+6xr5n.large" in planned["message"]
+    assert "the check for a better plan: planner robust failed: its process was ended by SIGKILL" in planned["message"]
+    assert scene.sim.condition("Ready")["status"] == "True", "a process that is killed takes a service out of Ready"
+    scene.sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(replicas=20))
+    await scene.look()
+    assert scene.sim.replicas() == PLANNED, "nobody cuts what exceeds the budget"
+    scene.dead = set()
+    await asyncio.sleep(RETRY_AFTER)
+    await scene.converge()
+    assert scene.sim.condition("Planned")["reason"] == "PlanComputed"
+
+
+@in_scene
 async def test_a_process_that_does_not_start_is_started_again(scene: PlanningScene) -> None:
     scene.refused_starts = 5
     scene.sim.add(*rm2_scene())
@@ -211,6 +233,16 @@ async def test_a_process_that_does_not_start_is_started_again(scene: PlanningSce
     await asyncio.sleep(5.0)
     await scene.converge()
     assert scene.sim.replicas() == PLANNED
+
+
+@in_scene
+async def test_a_process_that_never_becomes_ready_is_given_up_and_another_is_started(scene: PlanningScene) -> None:
+    scene.stuck_starts = 5
+    await scene.restart()
+    scene.sim.add(*rm2_scene())
+    await scene.look()
+    await scene.planned(3 * (START_WITHIN + 2.0))
+    assert "plan" in scene.sim.service()["status"], "the lanes wait for their processes for ever"
 
 
 @pytest.mark.parametrize("facts", [[9, 12, 8, 14], [3, 4, 3, 5], [30, 90, 80, 33]])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import Any
 
 import httpx
@@ -59,6 +61,29 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
         await running
         with pytest.raises(httpx.ConnectError):
             await client.get(f"{url}/healthz")
+
+
+async def test_a_signal_that_comes_just_before_kopf_takes_the_signals_over_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def watch(*, stop_flag: asyncio.Event | None = None, **_: Any) -> None:
+        """As kopf: handlers of its own after a turn of the loop; it ends by them or by the flag."""
+        signalled, loop = asyncio.Event(), asyncio.get_running_loop()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        loop.add_signal_handler(signal.SIGTERM, signalled.set)
+        await (signalled if stop_flag is None else stop_flag).wait()
+
+    monkeypatch.setattr(kopf, "operator", watch)
+    operator = Operator(
+        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+    )
+    try:
+        async with asyncio.timeout(10.0):
+            await operator.run()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 @pytest.mark.parametrize("task", ["worker", "resync"])

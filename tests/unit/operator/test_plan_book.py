@@ -252,6 +252,20 @@ def test_services_with_equal_problems_are_planned_once(bench: Bench) -> None:
     assert bench.ask(B, named, named) == plan(named) == plan(DECLARED)
 
 
+def test_services_with_equal_problems_are_stopped_once_until_the_planner_is_asked_again(bench: Bench) -> None:
+    for key in (A, B, C):
+        bench.ask(key, replace(DECLARED, service=key.name), replace(DECLARED, service=key.name))
+    bench.book.defer(bench.take())
+    stopped = PlannerTimedOut("robust", Seconds(30.0))
+    bench.book.settle(bench.take(Lane.SLOW), stopped, Lane.SLOW)
+    assert bench.book.take(Lane.QUICK) is None, "three hundred services of one template time out one by one"
+    assert bench.woken == [A, B, C]
+    bench.now += RETRY_AFTER
+    named = replace(DECLARED, service="b")
+    assert bench.ask(B, named, named) == PlanPending()
+    assert bench.take(Lane.SLOW).key == B
+
+
 def test_a_failure_is_not_shared(bench: Bench) -> None:
     bench.ask(A)
     bench.ask(B)

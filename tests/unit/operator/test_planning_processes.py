@@ -22,6 +22,7 @@ from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plan_book import PlanBook
 from hetserve_operator.planning_pool import PlanningPool
 from hetserve_operator.planning_process import PlanningProcess, ProcessDiedError
+from hetserve_operator.planning_worker import frame
 from hetserve_operator.workqueue import Key
 
 KEY = Key("ns", "svc")
@@ -152,3 +153,14 @@ def test_no_process_outlives_an_operator_that_is_killed(tmp_path: Path) -> None:
     assert [ended(pid, 20.0) for pid in pids] == [True, True]
     for pid in pids:
         os.close(pid)
+
+
+def test_a_process_ends_with_an_operator_that_is_killed_while_it_sends_a_problem() -> None:
+    command = [sys.executable, "-P", "-m", "hetserve_operator.planning_worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        sent = frame(LARGE)
+        try:
+            process.communicate(sent[: len(sent) // 2], timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 1, "it waits for ever for the rest of the problem"
