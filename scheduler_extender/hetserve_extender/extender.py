@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
@@ -64,10 +64,10 @@ class Extender:
         make = self.log.placer if self.log else Placer
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
-        self.revisions = Revisions(PodSink(self.placer))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
-        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.nodes = Reflector(api, "/api/v1/nodes", NodeEventHandler(self.placer))
         self.fitness = Fitness(self._look)
         self.leader = self._leader(api, lease_api or api, pod) if settings.leader_election.enabled else None
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leader and pod else None

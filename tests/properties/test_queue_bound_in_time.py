@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import QueueSettings
-from hetserve.placement.event_handlers import PodSink
+from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
@@ -127,7 +127,7 @@ class Town:
         return name
 
     def _show(self) -> None:
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+        PodEventHandler(self.placer).replace(self.api.listing("/api/v1/pods"))
 
 
 STEPS = st.one_of(

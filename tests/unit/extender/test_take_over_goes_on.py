@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -64,8 +64,8 @@ class Machine:
     def __post_init__(self) -> None:
         clock = lambda: Seconds(self.now)  # noqa: E731
         placer = Placer(clock=clock, hold=Seconds(30.0))
-        NodeSink(placer).replace(self.api.listing("/api/v1/nodes"))
-        revisions = Revisions(PodSink(placer))
+        NodeEventHandler(placer).replace(self.api.listing("/api/v1/nodes"))
+        revisions = Revisions(PodEventHandler(placer))
         self.pods = Reflector(self.api, "/api/v1/pods", revisions, UNFINISHED_PODS, self.read, self.sleep)
         elector = Elector(
             self.api, names.SYSTEM_NAMESPACE, "hetserve-extender", Candidate("me", TERMS), clock, clock, self.sleep
