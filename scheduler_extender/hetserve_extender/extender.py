@@ -141,23 +141,23 @@ class Extender:
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
         if self.leader is None:
-            await self.duties()
+            await self.background_tasks()
         else:
-            await self.leader.run(self.duties)
+            await self.leader.run(self.background_tasks)
 
-    async def duties(self) -> None:
-        """Duties of a leader; runs until cancelled."""
+    async def background_tasks(self) -> None:
+        """Runs what a leader does beside answering, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 if self.takes_turns:
                     await self.port.take()
                 self.queue.wake()
-                duties = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.requeuer.run}
+                tasks = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.requeuer.run}
                 if self.label is not None:
-                    duties["label"] = self.label.keep
-                for name, duty in duties.items():
+                    tasks["label"] = self.label.keep
+                for name, task in tasks.items():
                     failures = self.metrics.duty_failures.labels(name)
-                    group.create_task(supervise(name, duty, failures.inc))
+                    group.create_task(supervise(name, task, failures.inc))
         finally:
             self.queue.deposed()
             if self.takes_turns:

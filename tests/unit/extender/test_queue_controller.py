@@ -129,7 +129,7 @@ async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=0.5)
     task.cancel()
-    assert done, "the duties of a deposed leader never end: it holds the Lease and serves nobody"
+    assert done, "the background tasks of a deposed leader never end: it holds the Lease and serves nobody"
 
 
 async def test_events_are_gathered_before_a_round(bench: Bench, controller: QueueController) -> None:

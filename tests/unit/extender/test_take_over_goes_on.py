@@ -85,7 +85,7 @@ class Machine:
         heapq.heappush(self._timers, (self.now + seconds, next(self._order), woken))
         await woken
 
-    async def duties(self) -> None:
+    async def background_tasks(self) -> None:
         self.served += 1
         await asyncio.Event().wait()
 
@@ -122,7 +122,7 @@ class Machine:
 async def running(machine: Machine) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(machine.pods.run())]
     await machine.until(machine.pods.synced.is_set, 1e6)
-    tasks.append(asyncio.create_task(machine.leader.run(machine.duties)))
+    tasks.append(asyncio.create_task(machine.leader.run(machine.background_tasks)))
     try:
         yield
     finally:
