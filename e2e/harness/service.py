@@ -66,12 +66,12 @@ def _carry_both(client: socket.socket, server: socket.socket) -> None:
     back.join()
 
 
-def _carry(source: socket.socket, handler: socket.socket) -> None:
+def _carry(source: socket.socket, sink: socket.socket) -> None:
     """Copies until one side ends."""
     with suppress(OSError):
         while data := source.recv(BLOCK):
-            handler.sendall(data)
-    for end in (source, handler):
+            sink.sendall(data)
+    for end in (source, sink):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
 
