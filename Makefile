@@ -108,7 +108,7 @@ verify: setup tools ## Prove that the generated files are current
 
 .PHONY: bench
 bench: setup ## Run the benchmarks and print ours beside the alternative
-	for file in benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
+	for file in benchmarks/bench_*.py; do $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)"; done
 
 .PHONY: bench-planning
 bench-planning: setup ## Measure the planners and write docs/results/planning.md: exact ranking, the integer program, goals beside

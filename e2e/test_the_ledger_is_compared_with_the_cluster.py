@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from hetserve.placement import Placer
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import Difference, Kind
 from hetserve.units import Seconds
 from hetserve_extender.observe.drift import DriftCheck
@@ -50,8 +50,8 @@ def test_a_true_ledger_has_no_drift_and_a_false_one_reports_every_difference(clu
         pods = sandbox.wait_for_bound(PODS)
 
         knowing = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-        NodeSink(knowing).replace(cluster.kube.list("nodes"))
-        PodSink(knowing).replace(cluster.kube.list("pods"))
+        NodeEventHandler(knowing).replace(cluster.kube.list("nodes"))
+        PodEventHandler(knowing).replace(cluster.kube.list("pods"))
         assert compared(cluster, knowing) == ((), dict.fromkeys(Kind, 0))
 
         for pod in pods[:2]:

@@ -162,7 +162,7 @@ class Controller:
             return self._refused(request, error, memory)
         except ApiUnreachableError as error:
             self._metrics.write(request, "unreachable")
-            if self._is_told(request, error, memory):
+            if self._is_reported(request, error, memory):
                 return True
             raise
         self._metrics.write(request, "ok")
@@ -204,7 +204,7 @@ class Controller:
             return False
         of_the_content = is_of_the_content(error.status, error.message)
         if isinstance(request, WriteStatus) or not (error.status == 403 or of_the_content):
-            if self._is_told(request, error, memory):
+            if self._is_reported(request, error, memory):
                 return True
             raise error
         message = error.message
@@ -219,7 +219,7 @@ class Controller:
                 memory.fence.refuse(request.uid, self._clock())
         return True
 
-    def _is_told(self, request: Request, error: Exception, memory: Memory) -> bool:
+    def _is_reported(self, request: Request, error: Exception, memory: Memory) -> bool:
         """Whether a dry run has failed so often that the status reports it: the template may be the cause."""
         if not isinstance(request, Render) or not memory.fails_again():
             return False

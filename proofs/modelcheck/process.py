@@ -1,4 +1,4 @@
-"""One extender process: the shipped Placer, sinks, Binds, Leadership and Candidate.
+"""One extender process: the shipped Placer, event handlers, Binds, Leadership and Candidate.
 
 Inputs are events, verbs, answers and time; outputs are requests and lists. The check performs what the state machines
 ask for, as `verbs.bind` and `leader.leader` do in the product.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.placement import LedgerError
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
@@ -79,7 +79,7 @@ class Listing:
 class Memory:
     clock: Clock
     placer: Placer
-    sink: Revisions
+    handler: Revisions
     binds: Binds
     listing: Listing
     election: Election
@@ -101,14 +101,18 @@ class Memory:
             on_pod=_nothing,
             on_expired=_nothing,
         )
-        sink, listing, election = Revisions(PodSink(placer)), Listing(), Election(identity(who), scope.fenced)
+        handler, listing, election = (
+            Revisions(PodEventHandler(placer)),
+            Listing(),
+            Election(identity(who), scope.fenced),
+        )
         leadership: Leadership | None = None
-        fence: BindFence = LeaderFence(sink, _first_term, _no_words)
+        fence: BindFence = LeaderFence(handler, _first_term, _no_words)
         if scope.processes > 1:
-            leadership = Leadership(election.candidate, election.clock.read, listing, sink, placer, _no_secret)
-            fence = LeaderFence(sink, leadership.serving, _no_words) if scope.fenced else Unfenced()
+            leadership = Leadership(election.candidate, election.clock.read, listing, handler, placer, _no_secret)
+            fence = LeaderFence(handler, leadership.serving, _no_words) if scope.fenced else Unfenced()
         # One read at a time, so that the second waits.
-        return cls(clock, placer, sink, Binds(placer, fence, read_at_once=1), listing, election, leadership)
+        return cls(clock, placer, handler, Binds(placer, fence, read_at_once=1), listing, election, leadership)
 
     def deadlines(self) -> tuple[bool, float | None]:
         """(something is due now, the time of the next thing)."""
@@ -232,18 +236,18 @@ class Process:
         return fence, uid
 
     def hear_pod(self, kind: str, pod: PodTruth) -> None:
-        self.memory.sink.apply(kind, self.scope.shape.pod(pod))
+        self.memory.handler.apply(kind, self.scope.shape.pod(pod))
         self._shown(pod.uid)
 
     def hear_node(self, kind: str, node: NodeTruth) -> None:
-        NodeSink(self.memory.placer).apply(kind, self.scope.shape.node(node))
+        NodeEventHandler(self.memory.placer).apply(kind, self.scope.shape.node(node))
 
     def take_nodes(self, nodes: tuple[NodeTruth, ...]) -> None:
-        NodeSink(self.memory.placer).replace([self.scope.shape.node(node) for node in nodes])
+        NodeEventHandler(self.memory.placer).replace([self.scope.shape.node(node) for node in nodes])
 
     def take_pods(self, pods: tuple[PodTruth, ...]) -> None:
         memory = self.memory
-        memory.sink.replace([self.scope.shape.pod(pod) for pod in pods])
+        memory.handler.replace([self.scope.shape.pod(pod) for pod in pods])
         memory.ready, memory.listing.taken = True, memory.listing.lists
         self._shown(None)
 

@@ -55,7 +55,7 @@ def _pod(memory: Memory, timed: set[tuple[float, str]], slot: int, incarnations:
         yield None if booking is None else (*_booking(booking, memory.clock.now), _rank(memory, booking))
         # An outdated entry has no effect.
         yield booking is not None and (booking.deadline, uid) in timed
-        yield _text(memory.placer.pods.get(uid)), _text(memory.sink.unbound.get(uid))
+        yield _text(memory.placer.pods.get(uid)), _text(memory.handler.unbound.get(uid))
         yield _bind(memory, uid), _waits_to_be_read(memory, uid, booking)
         yield None if fence is None else (uid in fence.unshown, uid in fence.in_flight, uid in fence.failed)
 

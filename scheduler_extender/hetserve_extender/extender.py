@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
@@ -64,10 +64,10 @@ class Extender:
         make = self.log.placer if self.log else Placer
         self.placer = make(clock=_monotonic, hold=settings.hold, mode=settings.mode, policy=settings.policy)
         self.metrics = Metrics(self.placer)
-        self.revisions = Revisions(PodSink(self.placer))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
-        self.nodes = Reflector(api, "/api/v1/nodes", NodeSink(self.placer))
+        self.nodes = Reflector(api, "/api/v1/nodes", NodeEventHandler(self.placer))
         self.fitness = Fitness(self._look)
         self.leader = self._leader(api, lease_api or api, pod) if settings.leader_election.enabled else None
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leader and pod else None
@@ -141,23 +141,23 @@ class Extender:
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
         if self.leader is None:
-            await self.duties()
+            await self.background_tasks()
         else:
-            await self.leader.run(self.duties)
+            await self.leader.run(self.background_tasks)
 
-    async def duties(self) -> None:
-        """Duties of a leader; runs until cancelled."""
+    async def background_tasks(self) -> None:
+        """Runs what a leader does beside answering, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 if self.takes_turns:
                     await self.port.take()
                 self.queue.wake()
-                duties = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.requeuer.run}
+                tasks = {"queue": self.queue.run, "drift": self.drift.run, "recall": self.requeuer.run}
                 if self.label is not None:
-                    duties["label"] = self.label.keep
-                for name, duty in duties.items():
+                    tasks["label"] = self.label.keep
+                for name, task in tasks.items():
                     failures = self.metrics.duty_failures.labels(name)
-                    group.create_task(supervise(name, duty, failures.inc))
+                    group.create_task(supervise(name, task, failures.inc))
         finally:
             self.queue.deposed()
             if self.takes_turns:

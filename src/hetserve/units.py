@@ -48,13 +48,6 @@ def parse_duration(text: str) -> Seconds:
     return Seconds(float(sum((Decimal(number) * _UNIT_SECONDS[unit] for number, unit in parts), Decimal(0))))
 
 
-def format_duration(seconds: float) -> str:
-    """Shortest text of a duration, in ms below one second, else in s."""
-    if seconds < 1:
-        return f"{seconds * 1e3:.6g}ms"
-    return f"{seconds:.6g}s"
-
-
 def parse_money(text: str) -> MicroDollarsPerHour:
     """Micro-dollars per hour of a decimal number of dollars, such as ``2.5``, with at most six decimals.
 

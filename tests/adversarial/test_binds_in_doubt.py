@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -31,7 +31,7 @@ class OvertakenApi(FakeApiServer):
         if method == "GET" and path in self.objects:
             gone = self.objects[path]
             self.remove(gone)
-            PodSink(self.placer).apply("DELETED", gone)
+            PodEventHandler(self.placer).apply("DELETED", gone)
         return answer
 
 
@@ -53,8 +53,8 @@ async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
     api: OvertakenApi, now: list[float]
 ) -> None:
     placer = api.placer
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     binder = Binder(api, Binds(placer, Unfenced()))
     api.faults["POST"] = deque(["lost after"])
     await binder.bind(ARGS)
@@ -72,8 +72,8 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
     placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     api.add(gpu_node("n0", gpus=1))
     api.add(gpu_pod("p0"))
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     binder = Binder(api, Binds(placer, Unfenced()))
     api.faults = {"POST": deque(["lost after", 429]), "GET": deque([503])}
     await binder.bind(ARGS)
@@ -93,7 +93,7 @@ class RivalApi(FakeApiServer):
         answer = await super().request(method, path, **rest)
         if [method for method, *_ in self.calls].count("GET") == 3:  # those before are for the resourceVersion
             bound = self.add(gpu_pod("p0", node="n0", gpu="0"))
-            PodSink(self.placer).apply("MODIFIED", bound)
+            PodEventHandler(self.placer).apply("MODIFIED", bound)
         return answer
 
 
@@ -102,8 +102,8 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
     placer = api.placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     api.add(gpu_node("n0", gpus=1))
     api.add(gpu_pod("p0"))
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     api.faults["POST"] = deque([409, 409])
 
     await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
@@ -117,11 +117,11 @@ async def test_a_gpu_that_shrank_after_filter_is_not_bound(now: list[float]) -> 
     listed = [{"uuid": "0", "product": "V100", "memoryMiB": 32768}]
     api.add(gpu_node("n0", listed=listed))
     pod = api.add(gpu_pod("p0", memory_mib=30000))
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     assert placer.filter(pod, ["n0"]).passed == ("n0",)
 
-    NodeSink(placer).apply("MODIFIED", gpu_node("n0", listed=[listed[0] | {"memoryMiB": 16384}]))
+    NodeEventHandler(placer).apply("MODIFIED", gpu_node("n0", listed=[listed[0] | {"memoryMiB": 16384}]))
     error = await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
 
     assert "30000 MiB" in error, f"a pod of 30,000 MiB is bound to a GPU of 16,384: {error!r}"

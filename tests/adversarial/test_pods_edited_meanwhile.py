@@ -13,7 +13,7 @@ from hetserve.api import names
 from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -49,13 +49,13 @@ class Leader:
         for pod in pods:
             self.api.add(pod)
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-        self.revisions = Revisions(PodSink(self.placer))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         fence = LeaderFence(self.revisions, lambda: 1, str)
         self.binder = Binder(self.api, Binds(self.placer, fence))
         self.show()
 
     def show(self) -> None:
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
         self.revisions.replace(self.api.listing("/api/v1/pods"))
 
     def tell(self, raw: Json) -> None:
@@ -145,8 +145,8 @@ async def test_an_edited_pod_whose_bind_is_in_doubt_is_not_sent_a_second_time() 
 
 def _placer(*pods: Json, gpus: int = 1) -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).replace([gpu_node("n0", gpus=gpus)])
-    PodSink(placer).replace(list(pods))
+    NodeEventHandler(placer).replace([gpu_node("n0", gpus=gpus)])
+    PodEventHandler(placer).replace(list(pods))
     return placer
 
 
@@ -154,7 +154,7 @@ def test_a_gpu_of_another_product_by_now_is_not_bound() -> None:
     wanted = gpu_pod(product="V100")
     placer = _placer(wanted)
     placer.filter(wanted, ["n0"])
-    NodeSink(placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="T4"))
+    NodeEventHandler(placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="T4"))
     with pytest.raises(LedgerError, match="no GPU of product V100"):
         placer.fix_gpus(parse_pod(wanted).request, "n0")
 
@@ -163,7 +163,7 @@ def test_a_gpu_on_which_a_bound_pod_took_the_model_is_not_bound() -> None:
     waiting = gpu_pod(model="b")
     placer = _placer(waiting, gpu_pod("other", node="n0", gpu="0", model="a"))
     placer.filter(waiting, ["n0"])
-    PodSink(placer).apply("MODIFIED", OTHER)
+    PodEventHandler(placer).apply("MODIFIED", OTHER)
     with pytest.raises(LedgerError, match="same model"):
         placer.fix_gpus(parse_pod(waiting).request, "n0")
 
@@ -207,7 +207,7 @@ def test_a_bound_pod_that_does_not_say_where_it_runs_frees_no_memory(pod: Json) 
     found = compare(placer.ledger, ClusterHoldings.of([pod], [gpu_node("n0")]))
     assert [one.kind for one in found] == [Kind.NO_GPU]
     assert violations([pod], [gpu_node("n0")])
-    PodSink(placer).apply("DELETED", pod)
+    PodEventHandler(placer).apply("DELETED", pod)
     assert placer.filter(gpu_pod("new", memory_mib=20000), ["n0"]).passed == ("n0",)
     assert placer.problems() == ()
 
@@ -221,7 +221,7 @@ REPAIRS: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize(("broken", "whole"), REPAIRS.values(), ids=REPAIRS)
 def test_a_node_opens_again_when_the_annotation_is_written_again(broken: Json, whole: Json) -> None:
     placer = _placer(broken, gpus=2)
-    PodSink(placer).apply("MODIFIED", whole)
+    PodEventHandler(placer).apply("MODIFIED", whole)
     assert placer.problems() == ()
     assert compare(placer.ledger, ClusterHoldings.of([whole], [gpu_node("n0")])) == ()
     assert placer.filter(gpu_pod("new", memory_mib=10000), ["n0"]).passed == ("n0",)
@@ -230,7 +230,7 @@ def test_a_node_opens_again_when_the_annotation_is_written_again(broken: Json, w
 def test_an_annotation_removed_while_we_run_keeps_the_gpu_and_is_reported() -> None:
     placer = _placer(BOUND, gpus=2)
     stripped = UNSAID["no annotation"]
-    PodSink(placer).apply("MODIFIED", stripped)
+    PodEventHandler(placer).apply("MODIFIED", stripped)
     assert placer.ledger.free(("n0", "0")) == 32768 - 20000
     assert Kind.NO_GPU in {one.kind for one in compare(placer.ledger, ClusterHoldings.of([stripped], [gpu_node("n0")]))}
 
@@ -246,9 +246,9 @@ def test_a_bound_pod_keeps_both_its_models_to_itself(relist: bool) -> None:
     placer = _placer(BOUND)
     edited = _relabelled("b")
     if relist:
-        PodSink(placer).replace([edited])
+        PodEventHandler(placer).replace([edited])
     else:
-        PodSink(placer).apply("MODIFIED", edited)
+        PodEventHandler(placer).apply("MODIFIED", edited)
     for model, passed in (("a", ()), ("b", ()), ("c", ("n0",))):
         assert placer.filter(gpu_pod(f"new-{model}", model=model), ["n0"]).passed == passed, f"model {model}"
     assert problem_lines(placer.problems()) == (
@@ -259,15 +259,15 @@ def test_a_bound_pod_keeps_both_its_models_to_itself(relist: bool) -> None:
 
 
 BACK: dict[str, Callable[[Placer], None]] = {
-    "when the label is back": lambda placer: PodSink(placer).apply("MODIFIED", BOUND),
-    "when the pod is gone": lambda placer: PodSink(placer).apply("DELETED", BOUND),
+    "when the label is back": lambda placer: PodEventHandler(placer).apply("MODIFIED", BOUND),
+    "when the pod is gone": lambda placer: PodEventHandler(placer).apply("DELETED", BOUND),
 }
 
 
 @pytest.mark.parametrize("happens", BACK.values(), ids=BACK)
 def test_the_second_model_is_let_go(happens: Callable[[Placer], None]) -> None:
     placer = _placer(BOUND)
-    PodSink(placer).apply("MODIFIED", _relabelled("b"))
+    PodEventHandler(placer).apply("MODIFIED", _relabelled("b"))
     happens(placer)
     assert placer.filter(gpu_pod("new", model="b"), ["n0"]).passed == ("n0",)
     assert placer.problems() == ()
@@ -276,7 +276,7 @@ def test_the_second_model_is_let_go(happens: Callable[[Placer], None]) -> None:
 def test_a_bound_pod_that_no_longer_agrees_to_share_is_heard() -> None:
     agrees = {names.ANNOTATION_ANTI_AFFINITY: "None"}
     placer = _placer(_relabelled("a", agrees))
-    PodSink(placer).apply("MODIFIED", _relabelled("a"))
+    PodEventHandler(placer).apply("MODIFIED", _relabelled("a"))
     assert placer.filter(gpu_pod("new", model="a", annotations=agrees), ["n0"]).passed == ()
 
 

@@ -21,7 +21,7 @@ from hetserve.placement import (
 )
 from hetserve.placement.check import RawObject, violations
 from hetserve.placement.decision.wording import texts_by_node
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import MOST_WISHES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -32,7 +32,7 @@ ALL = 32768
 
 def _placer(*nodes: RawObject, mode: Mode = Mode.DECIDE) -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0), mode=mode)
-    NodeSink(placer).replace(nodes or [gpu_node("n0")])
+    NodeEventHandler(placer).replace(nodes or [gpu_node("n0")])
     return placer
 
 
@@ -56,18 +56,18 @@ SPOILT = {
 def test_spoiling_an_annotation_of_a_running_pod_does_not_free_its_gpu(key: str, value: str) -> None:
     placer = _placer()
     raw = gpu_pod(node="n0", gpu="0,1", gpus=2, memory_mib=ALL)
-    PodSink(placer).apply("ADDED", raw)
+    PodEventHandler(placer).apply("ADDED", raw)
     raw["metadata"]["annotations"][key] = value
-    PodSink(placer).apply("MODIFIED", raw)
+    PodEventHandler(placer).apply("MODIFIED", raw)
     assert _free(placer.ledger) == [0, 0], "an annotation frees two full GPUs"
-    PodSink(placer).replace([raw])
+    PodEventHandler(placer).replace([raw])
     assert _free(placer.ledger) == [0, 0], "after a restart an annotation frees two full GPUs"
 
 
 def test_a_wish_that_cannot_be_read_does_not_keep_a_pod_behind_the_gate_in_silence() -> None:
     placer = _placer()
     raw = gpu_pod(gates=(names.QUEUE_GATE,), annotations={names.ANNOTATION_PLACEMENT_POLICY: "Random"})
-    PodSink(placer).apply("ADDED", raw)
+    PodEventHandler(placer).apply("ADDED", raw)
     assert "uid-p0" in placer.pods, "the pod is never released, and no event says why"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.check import violations
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -85,7 +85,7 @@ class Replica:
         api: ApiServer = self.attack.api
         clock = lambda: Seconds(self.attack.now)  # noqa: E731
         self.placer = Placer(clock=clock, hold=Seconds(30.0))
-        self.revisions = Revisions(PodSink(self.placer))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS)
         candidate = Candidate(self.name, Terms())
         elector = Elector(api, SYSTEM_NAMESPACE, "hetserve-extender", candidate, clock, lambda: 0.0)
@@ -96,7 +96,7 @@ class Replica:
 
     def watch(self) -> None:
         """The watch catches up."""
-        NodeSink(self.placer).replace(self.attack.api.listing("/api/v1/nodes"))
+        NodeEventHandler(self.placer).replace(self.attack.api.listing("/api/v1/nodes"))
         self.revisions.replace(self.attack.api.listing("/api/v1/pods"))
 
     def refusal(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import event_handlers, parse_node, placer
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import view_of
@@ -31,7 +31,7 @@ def _asking(resource: str, text: str, name: str = "huge") -> dict[str, Any]:
 
 def _placement() -> Placer:
     placement = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placement).replace([gpu_node("n0")])
+    NodeEventHandler(placement).replace([gpu_node("n0")])
     return placement
 
 
@@ -47,9 +47,9 @@ def test_a_pod_that_asks_for_a_huge_quantity_hides_no_other_pod_from_the_operato
 
 def test_a_pod_that_asks_for_a_huge_quantity_does_not_end_the_extender() -> None:
     placement = _placement()
-    sink = PodSink(placement)
-    sink.replace([_asking(names.RESOURCE_GPU_MEMORY, HUGE), gpu_pod("good", node="n0", gpu="0")])
-    sink.apply("MODIFIED", _asking(names.RESOURCE_GPU_MEMORY, HUGE))
+    handler = PodEventHandler(placement)
+    handler.replace([_asking(names.RESOURCE_GPU_MEMORY, HUGE), gpu_pod("good", node="n0", gpu="0")])
+    handler.apply("MODIFIED", _asking(names.RESOURCE_GPU_MEMORY, HUGE))
     assert placement.ledger.booking("uid-good") is not None, "one pod of any user hides the pods of all"
     assert any("default/huge" in problem for problem in problem_lines(placement.problems())), "and nobody is told"
 
@@ -81,9 +81,9 @@ def test_whatever_one_object_raises_the_extender_keeps_the_others(
     placement = _placement()
     monkeypatch.setattr(placer, "view_of", raising(view_of))
     monkeypatch.setattr(event_handlers, "parse_node", raising(parse_node))
-    PodSink(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
-    NodeSink(placement).replace([gpu_node("odd"), gpu_node("n0")])
-    NodeSink(placement).apply("MODIFIED", gpu_node("odd"))
+    PodEventHandler(placement).replace([gpu_pod("odd"), gpu_pod("good", node="n0", gpu="0")])
+    NodeEventHandler(placement).replace([gpu_node("odd"), gpu_node("n0")])
+    NodeEventHandler(placement).apply("MODIFIED", gpu_node("odd"))
     assert placement.ledger.booking("uid-good") is not None, "one pod hides all the others"
     assert placement.ledger.free(("n0", "0")) == 32768 - 4096, "one node hides all the others"
     assert len(placement.problems()) == 2, "and nobody is told"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 SERVER = """
 import asyncio, socket, sys, time, orjson, uvloop
 from hetserve.placement.placer import Placer
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_extender.verbs.bind import Binder
@@ -45,7 +45,7 @@ async def watch_the_loop():  # the most processor time between two turns: what o
 
 async def main():
     placer = Placer(clock=time.monotonic, hold=30.0)
-    NodeSink(placer).replace([gpu_node("n0")])
+    NodeEventHandler(placer).replace([gpu_node("n0")])
     api = FakeApiServer()
     api.add(released_lease())
     elector = Elector(api, "hetserve-system", "hetserve-extender", Candidate("me", Terms(3.0, 2.0, 0.5)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -76,3 +77,14 @@ def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(tmp_pa
     )
     assert sorted(of_the_archive.namelist()) == sorted(of_the_tree.namelist())
     assert all(of_the_archive.read(name) == of_the_tree.read(name) for name in of_the_tree.namelist())
+
+
+def test_make_runs_benchmarks_as_modules() -> None:
+    """Run by its path, a file of benchmarks/ finds benchmarks/operator in place of the standard module."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    runs = [line for line in makefile.splitlines() if line.startswith("\t") and "benchmarks" in line]
+    assert runs, "the Makefile runs no benchmark"
+    assert [line for line in runs if "-m benchmarks." not in line and '-m "benchmarks.' not in line] == []
+    named = {name for line in runs for name in re.findall(r"-m benchmarks\.(\w+)", line)}
+    there = {path.split("/")[1].removesuffix(".py") for path in tracked("benchmarks/**/*.py", "benchmarks/*.py")}
+    assert named - there == set()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.placement import State
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -39,8 +39,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
-        NodeSink(self.placer).replace([gpu_node(name, gpus=2) for name in NODES])
-        self.revisions = Revisions(PodSink(self.placer))
+        NodeEventHandler(self.placer).replace([gpu_node(name, gpus=2) for name in NODES])
+        self.revisions = Revisions(PodEventHandler(self.placer))
         self.binds = Binds(self.placer, LeaderFence(self.revisions, lambda: self.term, lambda: "not the leader"))
         self.waiting: dict[str, Bind] = {}
 

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -78,7 +78,7 @@ streams = st.lists(lines | st.binary(max_size=40), max_size=12).map(b"".join)
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[HttpServer, int, Placer]]:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1")])
+    NodeEventHandler(placer).replace([gpu_node("n0"), gpu_node("n1")])
     binder = Binder(FakeApiServer(), Binds(placer, Unfenced()))
     server = HttpServer(Verbs(placer, binder, Metrics(placer), lambda: "").routes(), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import State
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -41,8 +41,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
-        NodeSink(self.placer).replace([gpu_node("n0")])
-        self.revisions = Revisions(PodSink(self.placer))
+        NodeEventHandler(self.placer).replace([gpu_node("n0")])
+        self.revisions = Revisions(PodEventHandler(self.placer))
         self.cluster = {name: gpu_pod(name) for name in PODS}
         self.version = 1
         self.list_pods()

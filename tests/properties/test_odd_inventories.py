@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.placer import Placer
 from hetserve.units import Seconds
@@ -49,7 +49,7 @@ def _node(annotation: str | None, labels: dict[str, str]) -> dict[str, Any]:
 def test_ledger_and_cluster_have_the_same_gpus(annotation: str | None, labels: dict[str, str]) -> None:
     node = _node(annotation, labels)
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).apply("ADDED", node)
+    NodeEventHandler(placer).apply("ADDED", node)
     assert compare(placer.ledger, ClusterHoldings.of([], [node])) == ()
 
 
@@ -62,6 +62,6 @@ def test_a_slip_in_an_inventory_hides_the_node_even_where_a_pod_holds_a_whole_gp
         "spec": {"nodeName": "n", "containers": [{"resources": {"limits": {names.RESOURCE_GPU: "1"}}}]},
     }
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).apply("ADDED", node)
+    NodeEventHandler(placer).apply("ADDED", node)
     placer.observe(pod)
     assert compare(placer.ledger, ClusterHoldings.of([pod], [node])) == ()

@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
 from hetserve.placement.check import holdings, unsaid, violations
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.placer import VERIFY_AFTER, Mode
 from hetserve.placement.pods.read_ahead import ReducedPod
@@ -119,7 +119,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         if self.listing is not None:
             return
         for kind, raw in self.echo[:count]:
-            self.pod_sink.apply(kind, raw)
+            self.pod_handler.apply(kind, raw)
         del self.echo[:count]
 
     @rule()
@@ -134,7 +134,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
     @rule()
     def list_arrives(self) -> None:
         if self.listing is not None:
-            self.pod_sink.replace(self.listing)
+            self.pod_handler.replace(self.listing)
             self.listing = None
 
     @rule(name=pods, phase=st.sampled_from(["Succeeded", "Failed"]))
@@ -200,9 +200,9 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         if gone is None:
             self.uids += 1
             self.nodes[name] = self._node(name, f"node-{self.uids}")
-            NodeSink(self.placer).apply("ADDED", self.nodes[name])
+            NodeEventHandler(self.placer).apply("ADDED", self.nodes[name])
             return
-        NodeSink(self.placer).apply("DELETED", gone)
+        NodeEventHandler(self.placer).apply("DELETED", gone)
         for pod in [pod for pod, raw in self.cluster.items() if raw["spec"].get("nodeName") == name]:
             self._tell("DELETED", self.cluster.pop(pod))
 
@@ -211,7 +211,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         self.sick ^= {(name, gpu)}
         if name in self.nodes:
             self.nodes[name] = self._node(name, self.nodes[name]["metadata"]["uid"])
-            NodeSink(self.placer).apply("MODIFIED", self.nodes[name])
+            NodeEventHandler(self.placer).apply("MODIFIED", self.nodes[name])
 
     @rule()
     def restart(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, State
+from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, State
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer, offered_names, offered_value, plain
 from hetserve.placement.log.replay import Player, replay
@@ -102,8 +102,8 @@ class World:
         self.header = self.placer.header(0.0)
         self.log.append(self.header)
         nodes = [gpu_node("n0"), gpu_node("n1", gpus=1, memory_mib=8192), gpu_node("cpu", gpus=0)]
-        NodeSink(self.placer).replace([*nodes, unreadable_node("odd")])
-        PodSink(self.placer).replace([])
+        NodeEventHandler(self.placer).replace([*nodes, unreadable_node("odd")])
+        PodEventHandler(self.placer).replace([])
 
     def clock(self) -> Seconds:
         """Goes on with every reading, as the real one does."""
@@ -116,7 +116,7 @@ class World:
         return gpu_pod(name, memory_mib=mib, model=("a", "b")[number % 2], **changes)
 
     def do(self, kind: str, name: str, value: Any) -> None:
-        pods = PodSink(self.placer)
+        pods = PodEventHandler(self.placer)
         booking = self.placer.ledger.booking(f"uid-{name}")
         try:
             if kind == "filter":
@@ -141,7 +141,7 @@ class World:
             pass  # a refusal is in the log
 
     def do_otherwise(self, kind: str, name: str, value: Any) -> None:
-        pods, nodes = PodSink(self.placer), NodeSink(self.placer)
+        pods, nodes = PodEventHandler(self.placer), NodeEventHandler(self.placer)
         if kind == "nowhere":
             pods.apply("MODIFIED", self.pod(name, node="n0"))
         elif kind == "plugged":

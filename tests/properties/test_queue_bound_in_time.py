@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import QueueSettings
-from hetserve.placement.event_handlers import PodSink
+from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_shell.testing.apiserver import FakeApiServer
+from queue_scene import release_round
 
 START: Final = 1_800_000_000
 JUDGED_WITHIN: Final = 4
@@ -97,7 +98,7 @@ class Town:
         self.now += 1
         self._schedule()
         self._show()
-        await self.controller.release_round()
+        await release_round(self.controller)
         self._show()
         for name in [name for name in self.bounds if not self.api.pod(name)["spec"].get("schedulingGates")]:
             del self.bounds[name]
@@ -126,7 +127,7 @@ class Town:
         return name
 
     def _show(self) -> None:
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+        PodEventHandler(self.placer).replace(self.api.listing("/api/v1/pods"))
 
 
 STEPS = st.one_of(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.placement import QueueSettings
-from hetserve.placement.event_handlers import PodSink
+from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
@@ -114,7 +114,7 @@ class Town:
 
     def _show(self, event: str, raw: dict[str, Any]) -> None:
         self.pods.add(raw)
-        PodSink(self.placer).apply(event, raw)
+        PodEventHandler(self.placer).apply(event, raw)
 
 
 PACES: Final = st.builds(

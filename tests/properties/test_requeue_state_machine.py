@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hetserve.placement import Placer
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -34,7 +34,7 @@ class Refusals(RuleBasedStateMachine):
         self.now = 0.0
         self.placer = Placer(clock=self.clock, hold=Seconds(1e6))
         self.refused = RefusedPods(self.placer, self.clock)
-        NodeSink(self.placer).replace([gpu_node(node, gpus=1) for node in NODES])
+        NodeEventHandler(self.placer).replace([gpu_node(node, gpus=1) for node in NODES])
 
     def clock(self) -> Seconds:
         return Seconds(self.now)
@@ -42,12 +42,12 @@ class Refusals(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), full=st.booleans())
     def occupy(self, node: str, full: bool) -> None:
         raw = gpu_pod(f"holds-{node}", node=node, gpu="0", memory_mib=32768, model=f"of {node}")
-        PodSink(self.placer).apply("ADDED" if full else "DELETED", raw)
+        PodEventHandler(self.placer).apply("ADDED" if full else "DELETED", raw)
 
     @rule(number=st.integers(0, 4), offered=st.sampled_from([NODES, NODES[:1], NODES[1:]]))
     def filter(self, number: int, offered: tuple[str, ...]) -> None:
         raw = gpu_pod(f"p{number}", memory_mib=SIZES[number % 2], model=None)
-        PodSink(self.placer).apply("ADDED", raw)
+        PodEventHandler(self.placer).apply("ADDED", raw)
         if self.placer.filter(raw, offered).passed:
             self.refused.placed(raw["metadata"]["uid"])
         else:
@@ -55,7 +55,7 @@ class Refusals(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 4))
     def end(self, number: int) -> None:
-        PodSink(self.placer).apply("DELETED", gpu_pod(f"p{number}"))
+        PodEventHandler(self.placer).apply("DELETED", gpu_pod(f"p{number}"))
 
     @rule(seconds=st.sampled_from([0.5, ANSWERED_WITHIN, RETRY_AFTER_AT_MOST]))
     def later(self, seconds: float) -> None:

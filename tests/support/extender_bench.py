@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind import Binder
@@ -34,8 +34,8 @@ class Bench:
         return [(path, body) for used, path, body in self.api.calls if used == method]
 
     def show(self) -> None:
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        PodEventHandler(self.placer).replace(self.api.listing("/api/v1/pods"))
 
     async def filter(self, pod: dict[str, Any], *names: str) -> dict[str, Any]:
         body = {"Pod": pod, "Nodes": None, "NodeNames": list(names or ("n0", "n1"))}

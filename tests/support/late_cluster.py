@@ -10,7 +10,7 @@ from typing import Any
 from hetserve.api import names
 from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import plugged
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
@@ -38,20 +38,20 @@ def is_stranger(raw: Raw) -> bool:
 
 @dataclass(slots=True)
 class Heard:
-    """A sink that notes on which nodes strangers are, as far as the watch has told."""
+    """A handler that notes on which nodes strangers are, as far as the watch has told."""
 
-    sink: PodSink
+    handler: PodEventHandler
     nodes: dict[str, str] = field(default_factory=dict)
 
     def replace(self, objects: Sequence[Raw]) -> None:
         self.nodes = {raw["metadata"]["uid"]: raw["spec"]["nodeName"] for raw in objects if is_stranger(raw)}
-        self.sink.replace(objects)
+        self.handler.replace(objects)
 
     def apply(self, event: str, raw: Raw) -> None:
         self.nodes.pop(raw["metadata"]["uid"], None)
         if event != "DELETED" and is_stranger(raw):
             self.nodes[raw["metadata"]["uid"]] = raw["spec"]["nodeName"]
-        self.sink.apply(event, raw)
+        self.handler.apply(event, raw)
 
 
 class LateCluster:
@@ -75,10 +75,10 @@ class LateCluster:
 
     def _start(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(HOLD), mode=self.mode)
-        NodeSink(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
-        self.heard = Heard(PodSink(self.placer))
-        self.pod_sink = Revisions(self.heard)
-        self.pod_sink.replace([copy.deepcopy(raw) for raw in self.cluster.values()])
+        NodeEventHandler(self.placer).replace([copy.deepcopy(raw) for raw in self.nodes.values()])
+        self.heard = Heard(PodEventHandler(self.placer))
+        self.pod_handler = Revisions(self.heard)
+        self.pod_handler.replace([copy.deepcopy(raw) for raw in self.cluster.values()])
         self.echo.clear()
         self.listing = None
 
@@ -174,7 +174,7 @@ class LateCluster:
 
     def _revision(self, uid: str) -> str | None:
         """What the Binding names: the revision that the watch showed, else that of the pod read now and looked at."""
-        known = pod.revision if (pod := self.pod_sink.unbound.get(uid)) is not None else None
+        known = pod.revision if (pod := self.pod_handler.unbound.get(uid)) is not None else None
         raw = next((raw for raw in self.cluster.values() if raw["metadata"]["uid"] == uid), None)
         if known is not None or raw is None or raw["spec"].get("nodeName") or self.placer.changed(raw):
             return known

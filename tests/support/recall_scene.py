@@ -7,7 +7,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.placement import Placer
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.requeue.requeuer import Requeuer
@@ -39,13 +39,13 @@ class Scene:
         for name, node in zip("ab", NODES, strict=True):
             self.api.add(gpu_node(node, gpus=1))
             self.api.add(gpu_pod(name, node=node, gpu="0", memory_mib=32768, model=name))
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        PodEventHandler(self.placer).replace(self.api.listing("/api/v1/pods"))
 
     def pod(self, name: str, mib: int = 4096, **fields: Any) -> Json:
         """A pod that the watch has shown."""
         raw = self.api.add(gpu_pod(name, **{"memory_mib": mib, "model": name, **fields}))
-        PodSink(self.placer).apply("ADDED", raw)
+        PodEventHandler(self.placer).apply("ADDED", raw)
         return raw
 
     def equals(self, count: int) -> list[Json]:
@@ -63,7 +63,7 @@ class Scene:
 
     def end(self, name: str) -> None:
         """The watch shows that a pod is gone."""
-        PodSink(self.placer).apply("DELETED", gpu_pod(name))
+        PodEventHandler(self.placer).apply("DELETED", gpu_pod(name))
 
     def remembered(self) -> list[str]:
         return list(self.requeuer.refused.pods)

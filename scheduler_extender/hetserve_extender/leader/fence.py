@@ -25,7 +25,7 @@ from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve_shell.kube.client import Answer, pod_path
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.kube.informer import Sink
+from hetserve_shell.kube.informer import EventHandler
 
 LANDED_BY: Final = VERIFY_AFTER
 """Seconds after which no request of an earlier leader can land any more."""
@@ -48,7 +48,7 @@ class Unbound(NamedTuple):
 
 
 class ListedPod(ReducedPod):
-    """A pod of a list, read ahead for all sinks: a list of thousands is taken in one piece.
+    """A pod of a list, read ahead for all event handlers: a list of thousands is taken in one piece.
 
     `unbound`: None for a pod that could not be bound.
     """
@@ -71,19 +71,19 @@ def nobody(_uid: str | None) -> None:
 
 @dataclass(slots=True)
 class Revisions:
-    """A sink beside the ledger's: every pod that could be bound, by UID.
+    """An event handler beside the ledger's: every pod that could be bound, by UID.
 
     `on_seen` is called after an event with the UID, after a list with None; the ledger knows of it by then.
     """
 
-    sink: Sink
+    handler: EventHandler
     unbound: dict[str, Unbound] = field(default_factory=dict)
     on_seen: Callable[[str | None], None] = nobody
 
     def replace(self, objects: Sequence[RawObject]) -> None:
         found = ((raw, raw.unbound if isinstance(raw, ListedPod) else Unbound.of(PodOutline(raw))) for raw in objects)
         self.unbound = {uid_of(raw): pod for raw, pod in found if pod is not None}
-        self.sink.replace(objects)
+        self.handler.replace(objects)
         self.on_seen(None)
 
     def apply(self, event: str, raw: RawObject) -> None:
@@ -93,7 +93,7 @@ class Revisions:
             self.unbound.pop(uid, None)
         else:
             self.unbound[uid] = pod
-        self.sink.apply(event, raw)
+        self.handler.apply(event, raw)
         self.on_seen(uid)
 
 

@@ -1,4 +1,4 @@
-"""Performs a leadership: contends, takes over, runs the leader's duties, and gives the Lease up."""
+"""Performs a leadership: contends, takes over, runs the leader's background tasks, and gives the Lease up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hetserve_shell.leader.elector import Elector
 log = logging.getLogger(__name__)
 
 ENDS_WITHIN: Final = 5.0
-"""Seconds for the leader's duties to end: requests under way are cancelled, the label is taken off."""
+"""Seconds for the leader's background tasks to end: requests under way are cancelled, the label is taken off."""
 
 
 class Pods(Lists, Protocol):
@@ -36,7 +36,7 @@ class Pods(Lists, Protocol):
 
 @dataclass(slots=True)
 class Leader:
-    """Runs `duties` (which never return) while we lead, and says why a verb cannot be answered."""
+    """Runs `background_tasks` (which never return) while we lead, and says why a verb cannot be answered."""
 
     elector: Elector
     api: ApiServer
@@ -61,14 +61,14 @@ class Leader:
         """What binds meet, which must end with our leadership."""
         return LeaderFence(self.revisions, self.leadership.serving, self.refusal)
 
-    async def run(self, duties: Callable[[], Awaitable[None]]) -> None:
-        """Contend, and do the duties in every term that is won. Never returns; raises what ends the duties."""
+    async def run(self, background_tasks: Callable[[], Awaitable[None]]) -> None:
+        """Contend, and run the background tasks in every term that is won. Never returns; raises what ends them."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.elector.run())
             while True:
                 term = await self.elector.won()
                 log.info("leading: term %d", term)
-                leading = asyncio.create_task(self._lead(term, duties))
+                leading = asyncio.create_task(self._lead(term, background_tasks))
                 lost = asyncio.create_task(self.elector.lost(term))
                 try:
                     await asyncio.wait({leading, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,9 +110,9 @@ class Leader:
             if self.leadership.state is LeadershipState.SERVING and self.elector.candidate.handed_over:
                 log.info("the last leader ended in order: no bind of it is under way")
 
-    async def _lead(self, term: int, duties: Callable[[], Awaitable[None]]) -> None:
+    async def _lead(self, term: int, background_tasks: Callable[[], Awaitable[None]]) -> None:
         await self.take_over(term)
-        await duties()
+        await background_tasks()
 
 
 async def end_both(leading: asyncio.Task[None], lost: asyncio.Task[None]) -> None:

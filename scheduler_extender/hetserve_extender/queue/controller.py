@@ -97,12 +97,6 @@ class QueueController:
         """
         self.queue.end_term()
 
-    async def release_round(self) -> None:
-        """Makes a round and awaits its patches."""
-        patches = self.start_round()
-        if patches is not None:
-            await patches
-
     def start_round(self) -> asyncio.Task[None] | None:
         """Decides a round and starts its patches; None: there are none."""
         self._report_unreadable()

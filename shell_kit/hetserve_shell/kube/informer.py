@@ -35,7 +35,7 @@ UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector. When a pod finishes, the API server sends DELETED."""
 
 
-class Sink(Protocol):
+class EventHandler(Protocol):
     """Receives objects. Neither method may raise for an object that it cannot read."""
 
     def replace(self, objects: Sequence[RawObject]) -> None:
@@ -47,7 +47,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Reflector:
-    """Keeps a sink equal to the collection at `path`.
+    """Keeps an event handler equal to the collection at `path`.
 
     selector: a field selector. reduce: cuts a listed object down, page by page. One task lists and watches, so that no
     event that is older than a list follows it.
@@ -55,7 +55,7 @@ class Reflector:
 
     api: ApiServer
     path: str
-    sink: Sink
+    handler: EventHandler
     selector: str | None = None
     reduce: Callable[[RawObject], RawObject] = lambda raw: raw
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -67,7 +67,7 @@ class Reflector:
     """Callers waiting for a list that has not begun."""
     lists: int = 0
     _taken: int = 0
-    """The last list that the sink took."""
+    """The last list that the handler took."""
     _served: list[asyncio.Future[None]] | None = None
     """Callers that the list in progress serves; None between lists."""
     _following: asyncio.Timeout | None = None
@@ -96,7 +96,7 @@ class Reflector:
             self._following = None
 
     async def relist(self, after: int | None = None) -> None:
-        """Lists again; returns when the sink has seen all that was written before the call. `run` does the work.
+        """Lists again; returns when the handler has seen all that was written before the call. `run` does the work.
 
         after: an earlier value of `lists`; a list that began since then suffices. Raises ApiStatusError,
         ApiUnreachableError. Cancels the watch in progress: its events would be lost under an older list.
@@ -137,7 +137,7 @@ class Reflector:
         try:
             objects = await self._objects()
             with garbage.paused():
-                self.sink.replace(objects)
+                self.handler.replace(objects)
             # Before any pause: if the next list fails, the watch resumes from this one.
             self._revision, self._taken = self._pages.revision, self.lists
             while len(objects) > FREED_TURN:
@@ -197,7 +197,7 @@ class Reflector:
             raise ApiStatusError(int(raw.get("code") or 500), str(raw.get("reason") or ""), message)
         self._pause = _FIRST_PAUSE
         if kind != "BOOKMARK":
-            self.sink.apply(kind, raw)
+            self.handler.apply(kind, raw)
         self._revision = raw["metadata"]["resourceVersion"]
 
     async def _back_off(self) -> None:

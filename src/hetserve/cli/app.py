@@ -41,16 +41,16 @@ class _Commands(click.Group):
         return found
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _told():
+        with _errors_as_messages():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told():
+        with _errors_as_messages():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_as_messages() -> Iterator[None]:
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:

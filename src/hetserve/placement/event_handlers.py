@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class PodSink:
+class PodEventHandler:
     placer: Placer
 
     def replace(self, objects: Sequence[RawObject]) -> None:
@@ -29,7 +29,7 @@ class PodSink:
 
 
 @dataclass(slots=True)
-class NodeSink:
+class NodeEventHandler:
     placer: Placer
 
     def replace(self, objects: Sequence[RawObject]) -> None:

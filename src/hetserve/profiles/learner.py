@@ -83,10 +83,6 @@ class Learner:
         recent = (*self.samples.get(batch, ()), float(seconds))[-self.window :]
         return replace(self, samples={**self.samples, batch: recent})
 
-    @property
-    def observations(self) -> int:
-        return sum(len(recent) for recent in self.samples.values())
-
     def profile(self) -> LearnedProfile | None:
         if not self.samples:
             return None

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.placement import NodeSink, PodSink
+from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -26,8 +26,8 @@ def small_storm() -> list[Json]:
     now = [100.0]
     placer = JournaledPlacer(lambda: Seconds(now[0]), Seconds(30.0), log.append)
     log.append(placer.header(1767225700.0))
-    NodeSink(placer).replace([gpu_node(name, gpus=1, memory_mib=16384) for name in NODES])
-    PodSink(placer).replace([])
+    NodeEventHandler(placer).replace([gpu_node(name, gpus=1, memory_mib=16384) for name in NODES])
+    PodEventHandler(placer).replace([])
     for name, mib in (("a", 4000), ("b", 4000), ("big", 14000)):
         now[0] += 1
         pod = gpu_pod(name, memory_mib=mib, model=name)
@@ -35,9 +35,11 @@ def small_storm() -> list[Json]:
         if passed:
             booking = placer.fix_gpus(parse_pod(pod).request, passed[0])
             placer.ledger.confirm_bind(booking.request.uid, Seconds(now[0] + 75))
-            PodSink(placer).apply("MODIFIED", gpu_pod(name, memory_mib=mib, model=name, node=passed[0], gpu="0"))
+            PodEventHandler(placer).apply(
+                "MODIFIED", gpu_pod(name, memory_mib=mib, model=name, node=passed[0], gpu="0")
+            )
     now[0] += 10
-    PodSink(placer).apply("DELETED", gpu_pod("b"))
+    PodEventHandler(placer).apply("DELETED", gpu_pod("b"))
     placer.filter(gpu_pod("big", memory_mib=14000, model="big"), NODES)
     return json.loads(json.dumps(plain(log)))  # type: ignore[no-any-return]
 

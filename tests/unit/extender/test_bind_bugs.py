@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.placement import NodeSink, Placer, PodSink, State
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -43,8 +43,8 @@ def placed(api: FakeApiServer, now: list[float]) -> Placer:
     placer = Placer(clock=lambda: Seconds(now[0]), hold=Seconds(30))
     api.add(gpu_node("n0", gpus=1))
     api.add(gpu_pod("p0"))
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     return placer
 
 

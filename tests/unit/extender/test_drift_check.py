@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.placement import Placer
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import Kind
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -48,8 +48,8 @@ class Scene:
             self.api.add(gpu_node(f"n{number}"))
         for number in range(5):
             self.api.add(gpu_pod(f"p{number}", node=f"n{number % 3}", gpu="0", model=f"m{number}"))
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
-        PodSink(self.placer).replace(self.api.listing("/api/v1/pods"))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        PodEventHandler(self.placer).replace(self.api.listing("/api/v1/pods"))
 
     def check(self) -> DriftCheck:
         async def sleep(_seconds: float) -> None:
@@ -81,7 +81,7 @@ async def test_a_delay_of_the_watch_is_no_drift() -> None:
     scene = Scene()
     gone = scene.api.pod("p4")
     scene.api.remove(gone)
-    scene.between = lambda: PodSink(scene.placer).apply("DELETED", gone)
+    scene.between = lambda: PodEventHandler(scene.placer).apply("DELETED", gone)
     assert await scene.check().check() == ()
     assert scene.told == [dict.fromkeys(Kind, 0)]
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -53,8 +53,8 @@ class Successor:
 
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
-        self.revisions = Revisions(PodSink(self.placer))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         self.pods = Reflector(self.api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed_pod)
 
     async def fence(self, stamp: str = "next-1") -> int | None:
@@ -140,7 +140,7 @@ FENCED = {
 @pytest.mark.parametrize("by", ["a list", "a list that was not read ahead", "the watch"])
 def test_what_an_earlier_leader_could_still_bind(by: str, pod: dict[str, Any], expected: bool) -> None:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    revisions = Revisions(PodSink(placer))
+    revisions = Revisions(PodEventHandler(placer))
     pod["metadata"]["resourceVersion"] = "7"
     if by != "the watch":
         revisions.replace([listed_pod(pod) if by == "a list" else pod])

@@ -34,7 +34,7 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
     for number in range(200):
         api.add(gpu_node(f"n{number}"))
 
-    class Sink:
+    class EventHandler:
         def replace(self, objects: Any) -> None:
             seen.append(gc.isenabled())
             self.known = [[item] for item in objects]
@@ -47,7 +47,7 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
         return raw
 
     gc.unfreeze()
-    reflector = Reflector(api, "/api/v1/nodes", Sink(), reduce=reduce)
+    reflector = Reflector(api, "/api/v1/nodes", EventHandler(), reduce=reduce)
     task = asyncio.create_task(reflector.run())
     async with asyncio.timeout(5.0):
         await reflector.relist()
@@ -66,7 +66,7 @@ async def test_of_a_list_that_comes_while_verbs_are_served_no_collection_walks_o
     for number in range(200):
         api.add(gpu_node(f"n{number}"))
 
-    class Sink:
+    class EventHandler:
         def replace(self, objects: Any) -> None:
             frozen.clear()
             self.known = list(objects)
@@ -81,7 +81,7 @@ async def test_of_a_list_that_comes_while_verbs_are_served_no_collection_walks_o
         return dict(raw)
 
     spans = list[int]()
-    reflector = Reflector(api, "/api/v1/nodes", Sink(), reduce=reduce)
+    reflector = Reflector(api, "/api/v1/nodes", EventHandler(), reduce=reduce)
     task = asyncio.create_task(reflector.run())
     await reflector.synced.wait()  # for as long as a collection of all that other tests have left takes
     gc.unfreeze()

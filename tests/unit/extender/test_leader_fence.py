@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -30,13 +30,13 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-        self.revisions = Revisions(PodSink(self.placer))
+        self.revisions = Revisions(PodEventHandler(self.placer))
         fence = LeaderFence(self.revisions, lambda: self.term[0], lambda: "not the leader (leader is other)")
         self.binder = Binder(self.api, Binds(self.placer, fence))
         self.show()
 
     def show(self) -> None:
-        NodeSink(self.placer).replace(self.api.listing("/api/v1/nodes"))
+        NodeEventHandler(self.placer).replace(self.api.listing("/api/v1/nodes"))
         self.revisions.replace(self.api.listing("/api/v1/pods"))
 
     async def bind(self, name: str = "p0", node: str = "n0") -> str:

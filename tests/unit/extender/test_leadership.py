@@ -155,7 +155,7 @@ async def test_who_does_not_lead_says_why() -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2], ids=["none is lost", "the first is lost", "every one is lost"])
-async def test_duties_that_do_not_end_are_cancelled_again_and_then_end_the_process(
+async def test_background_tasks_that_do_not_end_are_cancelled_again_and_then_end_the_process(
     lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the elector would win the Lease again, nobody would serve, and nothing would be seen to be wrong."""

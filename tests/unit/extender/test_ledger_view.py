@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from extender_bench import reply_of
-from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.units import Seconds
@@ -21,8 +21,8 @@ from hetserve_shell.tasks.slices import SLICE, Slices
 
 def placer_with(nodes: Sequence[object], pods: Sequence[object]) -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).replace(nodes)  # type: ignore[arg-type]
-    PodSink(placer).replace(pods)  # type: ignore[arg-type]
+    NodeEventHandler(placer).replace(nodes)  # type: ignore[arg-type]
+    PodEventHandler(placer).replace(pods)  # type: ignore[arg-type]
     return placer
 
 
@@ -89,7 +89,7 @@ async def test_what_happens_while_it_is_made_is_not_half_in_it() -> None:
     async def meddle(_seconds: float) -> None:
         if booked := list(placer.ledger.bookings()):
             placer.forget(booked[-1])
-        NodeSink(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
+        NodeEventHandler(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
         placer.unreadable["x/y"] = PodProblem(PodProblemKind.UNREADABLE, "x/y", text="cannot be read")
 
     ticks = iter(range(1_000_000))

@@ -1,4 +1,4 @@
-"""The list-watch keeps its sink equal to the API server through every kind of break."""
+"""The list-watch keeps its handler equal to the API server through every kind of break."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hetserve_shell.testing.apiserver import FakeApiServer, Fault
 
 @dataclass
 class Names:
-    """A sink that knows only names, and tells when it has heard of something."""
+    """A handler that knows only names, and tells when it has heard of something."""
 
     known: set[str] = field(default_factory=set)
     lists: int = 0
@@ -52,7 +52,7 @@ class Names:
 @dataclass
 class Watching:
     api: FakeApiServer
-    sink: Names
+    handler: Names
     pauses: list[float]
     reflector: Reflector
 
@@ -63,29 +63,29 @@ class Watching:
 
 @pytest_asyncio.fixture
 async def watching() -> AsyncIterator[Watching]:
-    api, sink, pauses = FakeApiServer(), Names(), list[float]()
+    api, handler, pauses = FakeApiServer(), Names(), list[float]()
     api.add(gpu_node("n0"))
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
         await asyncio.sleep(0)
 
-    reflector = Reflector(api, "/api/v1/nodes", sink, sleep=pause)
+    reflector = Reflector(api, "/api/v1/nodes", handler, sleep=pause)
     task = asyncio.create_task(reflector.run())
-    yield Watching(api, sink, pauses, reflector)
+    yield Watching(api, handler, pauses, reflector)
     task.cancel()
     await asyncio.wait([task])
 
 
 async def test_it_lists_then_follows(watching: Watching) -> None:
-    assert await watching.sink.hears() == {"n0"}
+    assert await watching.handler.hears() == {"n0"}
     assert watching.reflector.synced.is_set()
     await watching.watch_opened()
     watching.api.add(gpu_node("n1"))
-    assert await watching.sink.hears() == {"n0", "n1"}
+    assert await watching.handler.hears() == {"n0", "n1"}
     watching.api.remove(gpu_node("n0"))
-    assert await watching.sink.hears() == {"n1"}
-    assert watching.sink.lists == 1
+    assert await watching.handler.hears() == {"n1"}
+    assert watching.handler.lists == 1
 
 
 @pytest.mark.parametrize(
@@ -98,34 +98,34 @@ async def test_it_lists_then_follows(watching: Watching) -> None:
     ],
 )
 async def test_it_goes_on_after(watching: Watching, error: Exception | None, lists: int) -> None:
-    await watching.sink.hears()
+    await watching.handler.hears()
     await watching.watch_opened()
     watching.api.end_watches(error)
     await watching.watch_opened()
-    watching.sink.heard.clear()
+    watching.handler.heard.clear()
     watching.api.add(gpu_node("n1"))
-    assert await watching.sink.hears() == {"n0", "n1"}
-    assert watching.sink.lists == lists
+    assert await watching.handler.hears() == {"n0", "n1"}
+    assert watching.handler.lists == lists
 
 
 async def test_an_error_event_lists_again(watching: Watching) -> None:
-    await watching.sink.hears()
+    await watching.handler.hears()
     await watching.watch_opened()
     for _, queue in watching.api.watchers:
         queue.put_nowait(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
-    await watching.sink.hears()
-    assert watching.sink.lists == 2
+    await watching.handler.hears()
+    assert watching.handler.lists == 2
     assert watching.pauses == [], "an expired revision is ordinary and needs no pause"
 
 
 async def test_a_bookmark_moves_the_revision_and_nothing_else(watching: Watching) -> None:
-    await watching.sink.hears()
+    await watching.handler.hears()
     await watching.watch_opened()
     for _, queue in watching.api.watchers:
         queue.put_nowait(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"99"}}}')
     await watching.watch_opened()
     assert watching.reflector.revision == "99"
-    assert not watching.sink.heard.is_set()
+    assert not watching.handler.heard.is_set()
 
 
 async def test_pauses_double_up_to_five_seconds_while_the_server_is_away() -> None:
@@ -136,13 +136,13 @@ async def test_pauses_double_up_to_five_seconds_while_the_server_is_away() -> No
         pauses.append(seconds)
         await asyncio.sleep(0)
 
-    sink = Names()
-    reflector = Reflector(api, "/api/v1/nodes", sink, sleep=pause)
+    handler = Names()
+    reflector = Reflector(api, "/api/v1/nodes", handler, sleep=pause)
     task = asyncio.create_task(reflector.run())
     while len(pauses) < 8:
         assert not reflector.synced.is_set()
         await asyncio.sleep(0)
-    await sink.hears()
+    await handler.hears()
     assert reflector.synced.is_set()
     task.cancel()
     await asyncio.wait([task])
@@ -167,14 +167,14 @@ class PagedApi(FakeApiServer):
 
 @pytest.mark.parametrize(("expired", "asked"), [(False, 3), (True, 5)])
 async def test_a_list_of_many_pages_arrives_whole_or_begins_anew(expired: bool, asked: int) -> None:
-    api, sink = PagedApi(), Names()
+    api, handler = PagedApi(), Names()
     api.expired = expired
     for number in range(5):
         api.add(gpu_node(f"n{number}"))
-    reflector = Reflector(api, "/api/v1/nodes", sink)
+    reflector = Reflector(api, "/api/v1/nodes", handler)
     task = asyncio.create_task(reflector.run())
-    assert await sink.hears() == {f"n{number}" for number in range(5)}
-    assert (api.asked, sink.lists) == (asked, 1)
+    assert await handler.hears() == {f"n{number}" for number in range(5)}
+    assert (api.asked, handler.lists) == (asked, 1)
     task.cancel()
     await asyncio.wait([task])
 
@@ -225,7 +225,7 @@ def test_a_listed_pod_is_read_while_the_list_comes_not_all_in_one_piece_at_its_e
 
 
 async def test_a_page_lets_others_have_their_turn() -> None:
-    api, sink = FakeApiServer(), Names()
+    api, handler = FakeApiServer(), Names()
     for number in range(500):
         api.add(gpu_node(f"n{number}"))
     reduced_by_turn = [0]
@@ -234,19 +234,19 @@ async def test_a_page_lets_others_have_their_turn() -> None:
         reduced_by_turn[-1] += 1
         return raw
 
-    reflector = Reflector(api, "/api/v1/nodes", sink, reduce=reduce)
+    reflector = Reflector(api, "/api/v1/nodes", handler, reduce=reduce)
     task = asyncio.create_task(reflector.run())
     while not reflector.synced.is_set():
         await asyncio.sleep(0)
         reduced_by_turn.append(0)
     assert max(reduced_by_turn) <= LISTED_TURN, "a filter call waits behind every object of a page"
-    assert len(sink.known) == 500
+    assert len(handler.known) == 500
     task.cancel()
     await asyncio.wait([task])
 
 
 async def test_a_list_that_was_taken_is_dropped_in_turns() -> None:
-    api, sink = FakeApiServer(), Names()
+    api, handler = FakeApiServer(), Names()
     for number in range(3 * FREED_TURN):
         api.add(gpu_node(f"n{number}"))
     dropped_by_turn = [0]
@@ -255,7 +255,7 @@ async def test_a_list_that_was_taken_is_dropped_in_turns() -> None:
         def __del__(self) -> None:
             dropped_by_turn[-1] += 1
 
-    reflector = Reflector(api, "/api/v1/nodes", sink, reduce=Listed)
+    reflector = Reflector(api, "/api/v1/nodes", handler, reduce=Listed)
     task = asyncio.create_task(reflector.run())
     while not reflector.synced.is_set():
         await asyncio.sleep(0)
@@ -267,12 +267,12 @@ async def test_a_list_that_was_taken_is_dropped_in_turns() -> None:
 
 
 async def test_a_burst_of_events_lets_others_have_their_turn(watching: Watching) -> None:
-    await watching.sink.hears()
+    await watching.handler.hears()
     await watching.watch_opened()
     for number in range(200):
         watching.api.add(gpu_node(f"m{number}"))
     known = []
-    while len(watching.sink.known) < 201:
+    while len(watching.handler.known) < 201:
         await asyncio.sleep(0)
-        known.append(len(watching.sink.known))
+        known.append(len(watching.handler.known))
     assert len(set(known)) > 10, "a filter call waits behind every event that has arrived"

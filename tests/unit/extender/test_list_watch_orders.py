@@ -1,4 +1,4 @@
-"""In every order of list pages, events and requests to list again, what the sink knows is a state that there was."""
+"""In every order of list pages, events and requests to list again, what the handler knows is a state that there was."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Server:
 
 
 @dataclass
-class Sink:
+class EventHandler:
     known: State = field(default_factory=dict)
 
     def replace(self, objects: Sequence[RawObject]) -> None:
@@ -109,11 +109,11 @@ class Sink:
 
 
 class Bench:
-    """A Reflector before that server; `step` lets it run until it waits, then looks at what the sink knows."""
+    """A Reflector before that server; `step` lets it run until it waits, then looks at what the handler knows."""
 
     def __init__(self) -> None:
-        self.server, self.sink = Server(), Sink()
-        self.reflector = Reflector(self.server, "/api/v1/pods", self.sink, sleep=_at_once)  # type: ignore[arg-type]
+        self.server, self.handler = Server(), EventHandler()
+        self.reflector = Reflector(self.server, "/api/v1/pods", self.handler, sleep=_at_once)  # type: ignore[arg-type]
         self.task = asyncio.create_task(self.reflector.run())
         self.relists: list[tuple[int, asyncio.Task[None]]] = []
         self.marks: list[tuple[int, int]] = []
@@ -130,7 +130,7 @@ class Bench:
     def look(self) -> None:
         at = int(self.reflector.revision or self.at)
         assert at >= self.at, "what is older than the list has overwritten it"
-        assert self.sink.known == self.server.past[at], "an event was lost"
+        assert self.handler.known == self.server.past[at], "an event was lost"
         self.at = at
         for asked_at, task in self.relists:
             assert not task.done() or task.exception() or asked_at <= at, "an older list was taken for it"
@@ -152,7 +152,7 @@ class Bench:
                 await self.step(self.server.answer)
             while self.server.watching is not None and self.server.told + 1 < len(self.server.past):
                 await self.step(self.server.tell)
-        assert self.sink.known == self.server.past[-1]
+        assert self.handler.known == self.server.past[-1]
         for asked_at, task in self.relists:
             assert task.done(), "who asked for a list waits for ever"
             assert task.exception() is not None or asked_at <= self.at
@@ -200,7 +200,7 @@ async def test_what_happens_while_pages_come_is_known_with_the_next_word_of_the_
         await bench.step(lambda step=step: STEPS[step](bench))  # type: ignore[misc]
     assert bench.relists[0][1].done()
     await bench.step(bench.server.tell)
-    assert bench.sink.known == bench.server.past[-1], (
+    assert bench.handler.known == bench.server.past[-1], (
         "the watch of before the list was asked, not one from its revision"
     )
     await bench.rest()
@@ -247,7 +247,7 @@ async def test_who_asks_for_a_list_while_the_last_is_being_dropped_makes_no_even
     for _ in range(15):
         await asyncio.sleep(0)
     bench.look()
-    assert bench.reflector.revision == ("5" if "d" in bench.sink.known else "1")
+    assert bench.reflector.revision == ("5" if "d" in bench.handler.known else "1")
     await bench.rest()
 
 

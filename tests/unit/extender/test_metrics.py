@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from hetserve.placement import NodeSink, Placer, PodSink, QueueSettings, Waiting, next_round
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
@@ -25,8 +25,8 @@ Described = dict[str, tuple[str, frozenset[str]]]
 
 def placer_with(*pods: dict[str, Any], **node: Any) -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).replace([gpu_node(**node)])
-    PodSink(placer).replace(pods)
+    NodeEventHandler(placer).replace([gpu_node(**node)])
+    PodEventHandler(placer).replace(pods)
     return placer
 
 
@@ -195,7 +195,7 @@ def test_jains_index_lies_between_one_nth_and_one(values: list[float]) -> None:
 async def test_a_closed_node_is_counted_by_cause_and_has_nothing_free() -> None:
     odd = gpu_pod("odd", node="n0", memory_mib="1e9999999")
     placer = placer_with(plugin_pod(), plugin_pod("more"), odd, plugin_pod("elsewhere", node="n9"))
-    NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1", gpus=1)])
+    NodeEventHandler(placer).replace([gpu_node("n0"), gpu_node("n1", gpus=1)])
     found = await samples(Metrics(placer))
     assert {cause: found["hetserve_closed_nodes", cause] for cause in ("unlisted", "device-plugin", "unreadable")} == {
         "unlisted": 0,
@@ -205,5 +205,5 @@ async def test_a_closed_node_is_counted_by_cause_and_has_nothing_free() -> None:
     assert found["hetserve_free_mib",] == 32768, "what nobody gets is not free"
     assert found["hetserve_bookings", "bound"] == 0, "those are no pods of ours"
     assert found["hetserve_ledger_problems",] == 3
-    PodSink(placer).replace([])
+    PodEventHandler(placer).replace([])
     assert (await samples(Metrics(placer)))["hetserve_free_mib",] == 3 * 32768

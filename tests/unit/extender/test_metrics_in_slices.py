@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
@@ -14,9 +14,9 @@ from hetserve_shell.tasks.slices import SLICE, Slices
 
 def crowded() -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(placer).replace([gpu_node(f"n{n:02d}", gpus=8) for n in range(20)])
+    NodeEventHandler(placer).replace([gpu_node(f"n{n:02d}", gpus=8) for n in range(20)])
     pods = [gpu_pod(f"p{n}", node=f"n{n % 20:02d}", gpu=str(n // 20 % 8), model=None) for n in range(400)]
-    PodSink(placer).replace([*pods, gpu_pod("lost", node="n99", gpu="0")])
+    PodEventHandler(placer).replace([*pods, gpu_pod("lost", node="n99", gpu="0")])
     return placer
 
 
@@ -29,7 +29,7 @@ async def test_figures_are_of_one_moment_whatever_happens_while_they_are_made() 
     async def meddle(_seconds: float) -> None:
         if booked := list(placer.ledger.bookings()):
             placer.forget(booked[-1])
-        NodeSink(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
+        NodeEventHandler(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
 
     ticks = iter(range(1_000_000))
     during = await LedgerFigures.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))

@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
@@ -231,7 +231,7 @@ async def test_a_reserved_gpu_that_turns_unhealthy_is_not_bound(bench: Bench) ->
     pod = bench.api.add(gpu_pod())
     bench.show()
     assert (await bench.filter(pod, "mixed"))["NodeNames"] == ["mixed"]
-    NodeSink(bench.placer).apply("MODIFIED", _listed(True, False))
+    NodeEventHandler(bench.placer).apply("MODIFIED", _listed(True, False))
     assert await bench.bind(pod, "mixed") == ""
     assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "GPU-0", "GPU-1 was reserved"
 
@@ -240,7 +240,7 @@ async def test_a_reservation_on_a_node_that_closed_is_not_bound(bench: Bench) ->
     pod = bench.api.add(gpu_pod())
     bench.show()
     await bench.filter(pod, "n0")
-    PodSink(bench.placer).apply("ADDED", gpu_pod("stranger", node="n0", gpu="GPU-x", model="other"))
+    PodEventHandler(bench.placer).apply("ADDED", gpu_pod("stranger", node="n0", gpu="GPU-x", model="other"))
     assert UNLISTED_GPU in await bench.bind(pod, "n0"), "GPU-x may be the very one that was reserved"
 
 
@@ -253,7 +253,7 @@ async def test_a_pod_on_two_gpus_is_not_bound_when_one_of_them_shrinks(bench: Be
     pod = bench.api.add(gpu_pod(memory_mib=12000, gpus=2))
     bench.show()
     await bench.filter(pod, "mixed")
-    NodeSink(bench.placer).apply("MODIFIED", listed(8192))
+    NodeEventHandler(bench.placer).apply("MODIFIED", listed(8192))
     assert await bench.bind(pod, "mixed") == ""
     assert _annotations(bench, "p0")[names.ANNOTATION_GPU] == "GPU-a,GPU-c"
 
@@ -263,7 +263,7 @@ async def test_bind_to_a_node_whose_last_gpu_turned_unhealthy_is_refused(bench: 
     pod = bench.api.add(gpu_pod(memory_mib=20000))
     bench.show()
     await bench.filter(pod, "mixed")
-    NodeSink(bench.placer).apply("MODIFIED", _listed(False, False))
+    NodeEventHandler(bench.placer).apply("MODIFIED", _listed(False, False))
     assert await bench.bind(pod, "mixed") == "node mixed: no healthy GPU on the node any more"
 
 
@@ -271,7 +271,7 @@ async def test_an_inventory_that_shrinks_below_a_reservation_stops_its_bind(benc
     pod = bench.api.add(gpu_pod(memory_mib=20000))
     bench.show()
     await bench.filter(pod, "n0")
-    NodeSink(bench.placer).apply("MODIFIED", gpu_node("n0", memory_mib=16384))
+    NodeEventHandler(bench.placer).apply("MODIFIED", gpu_node("n0", memory_mib=16384))
     assert await bench.bind(pod, "n0") == (
         "node n0: no GPU with 20000 MiB free any more; the most free on any eligible GPU is 16384 MiB"
     )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -46,8 +46,8 @@ def overdue(api: SlowApi, pods: int) -> Binder:
     for number in range(pods):
         api.add(gpu_node(f"n{number}", gpus=1))
         api.add(gpu_pod(f"p{number}"))
-    NodeSink(placer).replace(api.listing("/api/v1/nodes"))
-    PodSink(placer).replace(api.listing("/api/v1/pods"))
+    NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
+    PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     for number in range(pods):
         placer.filter(api.pod(f"p{number}"), [f"n{number}"])
         placer.ledger.begin_bind(f"uid-p{number}")

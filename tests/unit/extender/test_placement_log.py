@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender_bench import reply_of
-from hetserve.placement import LedgerError, Mode, NodeSink, PodSink, PolicyName
+from hetserve.placement import LedgerError, Mode, NodeEventHandler, PodEventHandler, PolicyName
 from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
@@ -19,8 +19,8 @@ from hetserve_extender.observe.probes import placement_routes
 def started(limit: int = 1 << 20, **settings: Any) -> tuple[PlacementLog, JournaledPlacer]:
     log = PlacementLog(limit, wall=lambda: 1.8e9)
     placer = log.placer(lambda: Seconds(5.0), Seconds(30.0), **settings)
-    NodeSink(placer).replace([gpu_node("n0"), gpu_node("n1")])
-    PodSink(placer).replace([])
+    NodeEventHandler(placer).replace([gpu_node("n0"), gpu_node("n1")])
+    PodEventHandler(placer).replace([])
     return log, placer
 
 
@@ -31,9 +31,9 @@ def place(placer: JournaledPlacer, number: int, *, stays: bool = True) -> None:
     booking = placer.fix_gpus(parse_pod(pod).request, node)
     placer.ledger.confirm_bind(booking.request.uid, Seconds(80.0))
     bound = gpu_pod(f"p{number}", memory_mib=100, model=f"m{number}", node=node, gpu=booking.gpus[0])
-    PodSink(placer).apply("MODIFIED", bound)
+    PodEventHandler(placer).apply("MODIFIED", bound)
     if not stays:
-        PodSink(placer).apply("DELETED", bound)
+        PodEventHandler(placer).apply("DELETED", bound)
 
 
 def records(log: PlacementLog) -> list[dict[str, Any]]:
@@ -66,9 +66,9 @@ def test_pods_of_others_leave_no_record() -> None:
     log, placer = started()
     before = len(records(log))
     stranger = {"metadata": {"name": "web", "uid": "u", "namespace": "x"}, "spec": {"containers": [{"name": "c"}]}}
-    PodSink(placer).apply("ADDED", stranger)
-    PodSink(placer).apply("DELETED", stranger)
-    NodeSink(placer).apply("MODIFIED", gpu_node("n0"))
+    PodEventHandler(placer).apply("ADDED", stranger)
+    PodEventHandler(placer).apply("DELETED", stranger)
+    NodeEventHandler(placer).apply("MODIFIED", gpu_node("n0"))
     assert len(records(log)) == before
 
 

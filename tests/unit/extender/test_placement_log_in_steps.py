@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from extender_bench import reply_of
-from hetserve.placement import NodeSink, PodSink
+from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -37,9 +37,9 @@ STEP = 50_000
 def crowded(limit: int = 1 << 20, pods: int = 1000) -> tuple[PlacementLog, JournaledPlacer]:
     log = PlacementLog(limit, wall=lambda: 1.8e9)
     placer = log.placer(lambda: Seconds(5.0), Seconds(30.0))
-    NodeSink(placer).replace([gpu_node(f"n{n:03d}", gpus=8) for n in range(200)])
+    NodeEventHandler(placer).replace([gpu_node(f"n{n:03d}", gpus=8) for n in range(200)])
     bound = [gpu_pod(f"p{n}", node=f"n{n % 200:03d}", gpu=str(n // 200 % 8), model=None) for n in range(pods)]
-    PodSink(placer).replace([listed_pod(pod) for pod in bound])
+    PodEventHandler(placer).replace([listed_pod(pod) for pod in bound])
     return log, placer
 
 
@@ -119,7 +119,7 @@ async def test_a_list_of_the_cluster_is_kept_as_text_when_there_was_time(monkeyp
     log, placer = crowded()
     pods = [listed_pod(gpu_pod(f"q{n}", node="n000", gpu="0", model=None)) for n in range(500)]
     kept, turns = weakref.ref(pods[7]), list[float]()
-    PodSink(placer).replace(pods)
+    PodEventHandler(placer).replace(pods)
     before = whole(log)
     del pods
     gc.collect()
@@ -145,7 +145,7 @@ async def test_lists_count_towards_the_limit_when_they_are_written() -> None:
     log, placer = crowded(limit=1 << 20)
     task = asyncio.create_task(log.run())
     for _ in range(6):
-        PodSink(placer).replace([listed_pod(gpu_pod(f"q{n}", node="n000", gpu="0")) for n in range(1000)])
+        PodEventHandler(placer).replace([listed_pod(gpu_pod(f"q{n}", node="n000", gpu="0")) for n in range(1000)])
         await asyncio.sleep(0.05)
         decide(placer, 0)
     task.cancel()

@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
-from queue_scene import GATED, add_gated, patched, release, turns_until
+from queue_scene import GATED, add_gated, patched, release, release_round, turns_until
 
 
 async def test_a_quantity_with_a_sign_does_not_keep_a_pod_at_the_gate(
@@ -62,7 +62,7 @@ async def test_a_pod_created_again_under_its_name_is_not_released_for_the_old_on
     add_gated(bench, 1)
     bench.show()
     bench.api.add(gpu_pod("p0", uid="again", gates=GATED))
-    await controller.release_round()
+    await release_round(controller)
     assert bench.api.pod("p0")["spec"]["schedulingGates"]
     assert bench.metrics.registry.get_sample_value("hetserve_queue_releases_total", {"outcome": "refused"}) == 1
 
@@ -95,7 +95,7 @@ async def test_a_bind_that_the_watch_has_not_shown_frees_its_place_at_once(
     bench.show()
     await bench.filter(bench.api.pod("p0"))
     await bench.bind(bench.api.pod("p0"), "n0")
-    await controller.release_round()
+    await release_round(controller)
     assert patched(bench)[3:] == ["p3"]
 
 
@@ -129,7 +129,7 @@ async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=0.5)
     task.cancel()
-    assert done, "the duties of a deposed leader never end: it holds the Lease and serves nobody"
+    assert done, "the background tasks of a deposed leader never end: it holds the Lease and serves nobody"
 
 
 async def test_events_are_gathered_before_a_round(bench: Bench, controller: QueueController) -> None:

@@ -13,7 +13,7 @@ from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import RETRY_AFTER, SEEN_WITHIN
-from queue_scene import GATED, SlowApi, add_gated, release, turns_until
+from queue_scene import GATED, SlowApi, add_gated, release, release_round, turns_until
 
 
 async def test_a_lost_answer_counts_as_released_until_the_watch_tells(
@@ -47,7 +47,7 @@ async def test_a_patch_that_is_always_refused_is_sent_ever_more_rarely(
     bench.show()
     start = bench.clock[0]
     while bench.clock[0] < start + 1800:
-        await controller.release_round()
+        await release_round(controller)
         bench.clock[0] += 5.0
     tries = sum(method == "PATCH" for method, _, _ in bench.api.calls)
     assert 8 <= tries <= 12, f"{tries} patches in half an hour for one pod; 10,000 pods send thousands a second"

@@ -12,7 +12,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.placement import QueueSettings
-from hetserve.placement.event_handlers import PodSink
+from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
 from hetserve.units import Seconds
@@ -85,14 +85,14 @@ class Busy:
         self.server.pods.add(gpu_pod("stuck", unschedulable=True))
         for number in range(WAITING):
             self.server.pods.add(gpu_pod(f"p{number:04d}", gates=GATED))
-        PodSink(self.placer).replace(self.server.pods.listing("/api/v1/pods"))
+        PodEventHandler(self.placer).replace(self.server.pods.listing("/api/v1/pods"))
         self.controller.queue.take_over()
 
     def _show(self, name: str) -> None:
         """The scheduler finds no place for it either."""
         raw = self.server.pods.pod(name)
         raw["status"] = gpu_pod(unschedulable=True)["status"]
-        PodSink(self.placer).apply("MODIFIED", raw)
+        PodEventHandler(self.placer).apply("MODIFIED", raw)
 
 
 @pytest.fixture

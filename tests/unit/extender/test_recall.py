@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Mode
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN
@@ -43,12 +43,12 @@ async def test_a_pod_that_still_does_not_fit_is_left_alone() -> None:
 )
 async def test_a_pod_that_waits_for_a_closed_node_is_recalled_once_it_is_open(stranger: dict[str, Any]) -> None:
     scene = Scene()
-    PodSink(scene.placer).apply("ADDED", stranger)
+    PodEventHandler(scene.placer).apply("ADDED", stranger)
     scene.end("a")
     assert not scene.filter(scene.pod("p"))
     await scene.requeuer.requeue()
     assert scene.recalled() == [], "its node is closed"
-    PodSink(scene.placer).apply("DELETED", stranger)
+    PodEventHandler(scene.placer).apply("DELETED", stranger)
     await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
@@ -56,7 +56,7 @@ async def test_a_pod_that_waits_for_a_closed_node_is_recalled_once_it_is_open(st
 async def test_a_node_that_was_offered_before_we_knew_it_counts_as_offered() -> None:
     scene = Scene()
     assert not scene.filter(scene.pod("p"), "n1", "new")
-    NodeSink(scene.placer).apply("ADDED", gpu_node("new", gpus=1))
+    NodeEventHandler(scene.placer).apply("ADDED", gpu_node("new", gpus=1))
     await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
@@ -65,11 +65,11 @@ async def test_nodes_that_were_withheld_stay_so_whatever_other_nodes_come_and_go
     scene = Scene()
     scene.filter(scene.pod("p"), "n1")
     for number in range(12):
-        NodeSink(scene.placer).apply("ADDED", gpu_node(f"a{number}", gpus=1))
+        NodeEventHandler(scene.placer).apply("ADDED", gpu_node(f"a{number}", gpus=1))
         scene.api.add(gpu_pod(f"x{number}", node=f"a{number}", gpu="0", memory_mib=32768))
-        PodSink(scene.placer).apply("ADDED", scene.api.pod(f"x{number}"))
+        PodEventHandler(scene.placer).apply("ADDED", scene.api.pod(f"x{number}"))
     scene.end("a")
-    NodeSink(scene.placer).apply("DELETED", gpu_node("a3", gpus=1))
+    NodeEventHandler(scene.placer).apply("DELETED", gpu_node("a3", gpus=1))
     await scene.requeuer.requeue()
     assert scene.recalled() == []
     scene.end("b")
@@ -135,7 +135,7 @@ async def test_a_node_whose_gpus_are_others_by_now_is_looked_at_again() -> None:
     scene.end("a")
     await scene.requeuer.requeue()
     scene.filter(scene.pod("p", product="A100"))
-    NodeSink(scene.placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="A100"))
+    NodeEventHandler(scene.placer).apply("MODIFIED", gpu_node("n0", gpus=1, product="A100"))
     await scene.requeuer.requeue()
     assert scene.recalled() == ["p"]
 
@@ -183,8 +183,8 @@ async def test_a_place_that_another_got_and_gave_meanwhile_is_not_overlooked() -
     """The sums are what they were, and yet another model lies there."""
     scene = Scene()
     raw = scene.pod("p", 4096, model="a")
-    PodSink(scene.placer).apply("MODIFIED", gpu_pod("a", node="n0", gpu="0", memory_mib=16384, model="a"))
-    PodSink(scene.placer).apply("DELETED", gpu_pod("a"))
+    PodEventHandler(scene.placer).apply("MODIFIED", gpu_pod("a", node="n0", gpu="0", memory_mib=16384, model="a"))
+    PodEventHandler(scene.placer).apply("DELETED", gpu_pod("a"))
     scene.pod("a", 16384, model="a", node="n0", gpu="0")
     assert not scene.filter(raw)
     scene.end("a")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.requeue import refused_pods
 from hetserve_extender.requeue.refused_pods import LONGEST_UID, REMEMBERED, SEEN_WITHIN
@@ -62,7 +62,7 @@ async def test_nodes_that_come_and_go_leave_no_trace_for_ever() -> None:
     scene.filter(raw, "n1")
     for generation in range(40):
         fresh = [gpu_node(f"g{generation}-{number}", gpus=1) for number in range(100)]
-        NodeSink(scene.placer).replace([*fresh, gpu_node("n0", gpus=1), gpu_node("n1", gpus=1)])
+        NodeEventHandler(scene.placer).replace([*fresh, gpu_node("n0", gpus=1), gpu_node("n1", gpus=1)])
         await scene.requeuer.due()
     assert len(scene.requeuer.refused.nodes.names) <= 2 * 102 + 1024 + 102
 

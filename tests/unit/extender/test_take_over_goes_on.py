@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from hetserve.api import names
-from hetserve.placement.event_handlers import NodeSink, PodSink
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.units import Seconds
@@ -64,8 +64,8 @@ class Machine:
     def __post_init__(self) -> None:
         clock = lambda: Seconds(self.now)  # noqa: E731
         placer = Placer(clock=clock, hold=Seconds(30.0))
-        NodeSink(placer).replace(self.api.listing("/api/v1/nodes"))
-        revisions = Revisions(PodSink(placer))
+        NodeEventHandler(placer).replace(self.api.listing("/api/v1/nodes"))
+        revisions = Revisions(PodEventHandler(placer))
         self.pods = Reflector(self.api, "/api/v1/pods", revisions, UNFINISHED_PODS, self.read, self.sleep)
         elector = Elector(
             self.api, names.SYSTEM_NAMESPACE, "hetserve-extender", Candidate("me", TERMS), clock, clock, self.sleep
@@ -85,7 +85,7 @@ class Machine:
         heapq.heappush(self._timers, (self.now + seconds, next(self._order), woken))
         await woken
 
-    async def duties(self) -> None:
+    async def background_tasks(self) -> None:
         self.served += 1
         await asyncio.Event().wait()
 
@@ -122,7 +122,7 @@ class Machine:
 async def running(machine: Machine) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(machine.pods.run())]
     await machine.until(machine.pods.synced.is_set, 1e6)
-    tasks.append(asyncio.create_task(machine.leader.run(machine.duties)))
+    tasks.append(asyncio.create_task(machine.leader.run(machine.background_tasks)))
     try:
         yield
     finally:

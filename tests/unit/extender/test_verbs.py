@@ -8,7 +8,7 @@ from typing import Any
 from extender_bench import Bench
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU
-from hetserve.placement.event_handlers import NodeSink
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 
@@ -69,7 +69,7 @@ async def test_no_bind_to_a_node_whose_pods_hold_gpus_that_it_no_longer_lists(be
     bench.show()
     assert (await bench.filter(waiting, "n0"))["NodeNames"] == ["n0"]
     listed = [{"uuid": f"GPU-{letter}", "product": "V100", "memoryMiB": 32768} for letter in "ab"]
-    NodeSink(bench.placer).apply("MODIFIED", gpu_node("n0", listed=listed))
+    NodeEventHandler(bench.placer).apply("MODIFIED", gpu_node("n0", listed=listed))
     assert UNLISTED_GPU in await bench.bind(waiting, "n0")
     assert bench.sent("POST") == []
     assert (await bench.filter(waiting, "n0"))["FailedAndUnresolvableNodes"] == {"n0": UNLISTED_GPU}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.placement import NodeSink, PodSink
+from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, Record
 from hetserve.placement.log.replay import Player
 from hetserve.placement.placer import Placer
@@ -25,9 +25,9 @@ def pod(version: Any, memory_mib: int | str) -> dict[str, Any]:
 
 def watching(*events: tuple[str, dict[str, Any]], placer: Placer | None = None) -> Placer:
     placer = placer or Placer(lambda: Seconds(0.0), HOLD)
-    NodeSink(placer).replace([gpu_node("n0")])
+    NodeEventHandler(placer).replace([gpu_node("n0")])
     for event, raw in events:
-        PodSink(placer).apply(event, raw)
+        PodEventHandler(placer).apply(event, raw)
     return placer
 
 
@@ -92,6 +92,6 @@ def test_a_log_that_begins_after_the_watch_showed_the_pod_replays() -> None:
 
 def test_a_listed_pod_is_known_by_its_version_too() -> None:
     placer = watching()
-    PodSink(placer).replace([listed_pod(pod("7", 4096))])
+    PodEventHandler(placer).replace([listed_pod(pod("7", 4096))])
     placer.filter(pod("7", 1), ["n0"])
     assert held(placer) == 4096

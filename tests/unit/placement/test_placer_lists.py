@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.placement import Ledger, LedgerError, NodeSink, Placer, PodSink, PodView, parse_pod
+from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, PodView, parse_pod
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 def placer() -> Placer:
     made = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
-    NodeSink(made).replace([gpu_node("n0")])
+    NodeEventHandler(made).replace([gpu_node("n0")])
     return made
 
 
@@ -86,7 +86,7 @@ def nothing(_placer: Placer) -> None:
 
 def anew(placer: Placer, raw: Json) -> None:
     placer.forget(raw["metadata"]["uid"])
-    PodSink(placer).apply("ADDED", raw)
+    PodEventHandler(placer).apply("ADDED", raw)
 
 
 def bind(placer: Placer, name: str) -> None:
@@ -124,11 +124,13 @@ MEANWHILE: dict[str, Callable[[Placer], None]] = {
     "it is booked elsewhere": lambda placer: anew(placer, bound("a", gpu="1")),
     "it is bound by us, and no watch has shown it": lambda placer: bind(placer, "a"),
     "it is made again": lambda placer: anew(placer, bound("a")),
-    "its model changes": lambda placer: PodSink(placer).apply("MODIFIED", bound("a", model="c")),
-    "another no longer shares": lambda placer: PodSink(placer).apply("MODIFIED", bound("lax")),
-    "it loses its annotation": lambda placer: PodSink(placer).apply("MODIFIED", without_gpu(bound("a"))),
-    "its node goes": lambda placer: NodeSink(placer).apply("DELETED", gpu_node("n0")),
-    "its node comes back with one GPU": lambda placer: NodeSink(placer).apply("MODIFIED", gpu_node("n0", gpus=1)),
+    "its model changes": lambda placer: PodEventHandler(placer).apply("MODIFIED", bound("a", model="c")),
+    "another no longer shares": lambda placer: PodEventHandler(placer).apply("MODIFIED", bound("lax")),
+    "it loses its annotation": lambda placer: PodEventHandler(placer).apply("MODIFIED", without_gpu(bound("a"))),
+    "its node goes": lambda placer: NodeEventHandler(placer).apply("DELETED", gpu_node("n0")),
+    "its node comes back with one GPU": lambda placer: NodeEventHandler(placer).apply(
+        "MODIFIED", gpu_node("n0", gpus=1)
+    ),
 }
 
 

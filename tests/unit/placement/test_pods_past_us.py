@@ -11,7 +11,7 @@ import pytest
 from hetserve.api import names
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.objects.reduced import reduced_pod
-from hetserve.placement import LedgerError, NodeSink, Placer, PodSink, PolicyName, parse_pod
+from hetserve.placement import LedgerError, NodeEventHandler, Placer, PodEventHandler, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.wording import gpu_reason_text, refusal_text, texts_by_node
@@ -40,8 +40,8 @@ def unread_pod(name: str = "odd", node: str | None = "n0", **given: Any) -> Json
 def placer_with(*pods: Json, mode: Mode = Mode.DECIDE, log: list[Any] | None = None) -> Placer:
     clock, hold = (lambda: Seconds(0.0)), Seconds(30.0)
     made = Placer(clock, hold, mode) if log is None else JournaledPlacer(clock, hold, log.append, mode=mode)
-    NodeSink(made).replace([gpu_node(name) for name in NODES])
-    PodSink(made).replace(pods)
+    NodeEventHandler(made).replace([gpu_node(name) for name in NODES])
+    PodEventHandler(made).replace(pods)
     return made
 
 
@@ -72,14 +72,14 @@ def takes_new_pods(placer: Placer, node: str = "n0") -> bool:
 def test_a_node_with_such_a_pod_takes_no_new_pods_until_it_ends(mode: Mode, stranger: Json, *, listed: bool) -> None:
     placer = placer_with(*([stranger] if listed else []), mode=mode)
     if not listed:
-        PodSink(placer).apply("ADDED", stranger)
+        PodEventHandler(placer).apply("ADDED", stranger)
     assert not takes_new_pods(placer), "the same GPU is given twice"
     assert takes_new_pods(placer, "n1")
     ending = json.loads(json.dumps(stranger))
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    PodSink(placer).apply("MODIFIED", ending)
+    PodEventHandler(placer).apply("MODIFIED", ending)
     assert not takes_new_pods(placer), "it holds its GPU until it is gone"
-    PodSink(placer).apply("DELETED", ending)
+    PodEventHandler(placer).apply("DELETED", ending)
     assert takes_new_pods(placer)
     assert placer.problems() == ()
 
@@ -90,7 +90,7 @@ def test_one_that_has_finished_holds_nothing(stranger: Any, phase: str) -> None:
     assert takes_new_pods(placer_with(stranger("done", node="n0", phase=phase)))
     placer = placer_with(stranger("done", node="n0"))
     assert not takes_new_pods(placer)
-    PodSink(placer).apply("MODIFIED", stranger("done", node="n0", phase=phase))
+    PodEventHandler(placer).apply("MODIFIED", stranger("done", node="n0", phase=phase))
     assert takes_new_pods(placer)
 
 
@@ -98,16 +98,16 @@ def test_one_that_has_finished_holds_nothing(stranger: Any, phase: str) -> None:
 def test_one_on_no_node_closes_none_and_a_list_without_it_opens_its_node(stranger: Any) -> None:
     placer = placer_with(stranger("waits", node=None))
     assert takes_new_pods(placer)
-    PodSink(placer).replace([stranger("waits", node="n0")])
+    PodEventHandler(placer).replace([stranger("waits", node="n0")])
     assert not takes_new_pods(placer)
-    PodSink(placer).replace([])
+    PodEventHandler(placer).replace([])
     assert takes_new_pods(placer)
 
 
 def test_pods_of_ours_that_are_there_stay_and_a_reservation_is_decided_again() -> None:
     placer = placer_with(gpu_pod("ours", node="n0", gpu="0"), gpu_pod("waits", model="w"))
     placer.filter(gpu_pod("waits", model="w"), ["n0"])
-    PodSink(placer).apply("ADDED", plugin_pod())
+    PodEventHandler(placer).apply("ADDED", plugin_pod())
     ours = placer.ledger.booking("uid-ours")
     assert ours is not None
     assert ours.gpus == ("0",)
@@ -157,9 +157,9 @@ def test_a_wrong_pod_is_reported_once_and_only_on_nodes_with_our_gpus() -> None:
     )
     assert problem_lines(placer_with(plugin_pod()).problems()) == (told,)
     placer = placer_with(plugin_pod())
-    NodeSink(placer).replace([gpu_node("n0", gpus=0), gpu_node("n1")])
+    NodeEventHandler(placer).replace([gpu_node("n0", gpus=0), gpu_node("n1")])
     assert placer.problems() == (), "a node that is none of ours"
-    NodeSink(placer).replace([gpu_node("n0")])
+    NodeEventHandler(placer).replace([gpu_node("n0")])
     assert problem_lines(placer.problems()) == (told,)
     assert not takes_new_pods(placer), "the inventory of a node may come after its pods"
 
@@ -223,12 +223,12 @@ def test_a_pod_that_cannot_be_read_any_more_keeps_what_it_held_and_closes_its_no
     placer = placer_with(good)
     for listed in (False, True):
         if listed:
-            PodSink(placer).replace([odd])
+            PodEventHandler(placer).replace([odd])
         else:
-            PodSink(placer).apply("MODIFIED", odd)
+            PodEventHandler(placer).apply("MODIFIED", odd)
         assert placer.ledger.free(("n0", "1")) == 32768 - 4096, "its GPU looks free"
         assert not takes_new_pods(placer)
-    PodSink(placer).apply("MODIFIED", good)
+    PodEventHandler(placer).apply("MODIFIED", good)
     assert takes_new_pods(placer)
     assert placer.ledger.free(("n0", "1")) == 32768 - 4096
 
@@ -236,13 +236,13 @@ def test_a_pod_that_cannot_be_read_any_more_keeps_what_it_held_and_closes_its_no
 def test_a_pod_that_can_be_read_by_now_and_holds_nothing_opens_its_node() -> None:
     placer = placer_with(unread_pod("p"))
     plain_pod = gpu_pod("p", node="n0", memory_mib="0")
-    PodSink(placer).apply("MODIFIED", plain_pod)
+    PodEventHandler(placer).apply("MODIFIED", plain_pod)
     assert takes_new_pods(placer)
 
 
 def test_a_pod_that_is_bound_and_cannot_be_read_waits_no_longer() -> None:
     placer = placer_with(gpu_pod("p"))
-    PodSink(placer).apply("MODIFIED", unread_pod("p"))
+    PodEventHandler(placer).apply("MODIFIED", unread_pod("p"))
     assert placer.pods == {}
 
 
@@ -250,8 +250,8 @@ def test_a_pod_that_cannot_be_read_is_logged_once(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         placer = placer_with(unread_pod())
         for _ in range(3):
-            PodSink(placer).apply("MODIFIED", unread_pod())
-            PodSink(placer).replace([unread_pod()])
+            PodEventHandler(placer).apply("MODIFIED", unread_pod())
+            PodEventHandler(placer).replace([unread_pod()])
     assert len(caplog.records) == 1
     assert caplog.messages[0].startswith("pod default/odd: hetserve.io/gpu-memory: ")
     assert caplog.messages[0].endswith("; node n0 takes no new pods while it is there")
@@ -284,7 +284,7 @@ def test_a_pod_that_names_no_gpu_closes_no_node_whatever_else_of_it_is_odd(odd: 
     raw = gpu_pod("odd", node="n0") | {"spec": {"nodeName": "n0", "containers": [PLAIN]}} | odd
     placer = placer_with(*([raw] if listed else []))
     if not listed:
-        PodSink(placer).apply("ADDED", raw)
+        PodEventHandler(placer).apply("ADDED", raw)
     assert takes_new_pods(placer)
     assert not any("takes no new pods" in problem for problem in problem_lines(placer.problems()))
 
@@ -327,7 +327,7 @@ def test_the_placement_log_knows_them(mode: Mode) -> None:
     assert isinstance(placer, JournaledPlacer)
     placer.filter(gpu_pod("asks"), NODES)
     checkpoint = plain(placer.journaled.checkpoint())
-    PodSink(placer).apply("DELETED", plugin_pod())
+    PodEventHandler(placer).apply("DELETED", plugin_pod())
     placer.filter(gpu_pod("asks"), NODES)
     header, after = placer.header(0.0), len(log)
     told = json.loads(json.dumps([plain(record) for record in [header, *log]]))
@@ -343,7 +343,7 @@ def test_another_policy_asked_afterwards_gives_their_gpus_to_nobody_either() -> 
     assert isinstance(placer, JournaledPlacer)
     first = plain(placer.journaled.checkpoint())
     placer.filter(gpu_pod("asks"), NODES)
-    PodSink(placer).replace([unread_pod(node="n1"), plugin_pod(), gpu_pod("asks")])
+    PodEventHandler(placer).replace([unread_pod(node="n1"), plugin_pod(), gpu_pod("asks")])
     records = json.loads(json.dumps([plain(record) for record in [*log]]))
     course = what_if(records, PolicyName("BestFit"))
     assert (course.arrived, course.placed, course.never_placed) == (1, 0, 1)

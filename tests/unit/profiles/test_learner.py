@@ -70,7 +70,6 @@ def test_observing_changes_no_learner_that_somebody_holds() -> None:
     second = first.observe(10, 0.04)
     assert first.samples == {10: (0.02,)}
     assert second.samples == {10: (0.02, 0.04)}
-    assert second.observations == 2
     assert learnt([(1, 0.1), (2, 0.2)]) == learnt([(1, 0.1), (2, 0.2)])
 
 

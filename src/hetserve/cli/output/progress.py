@@ -31,7 +31,7 @@ class Steps:
         """A trial within a step."""
 
     def each_trial(self, trial: RateTrial) -> None:
-        self.done(_told(trial))
+        self.done(_trial_text(trial))
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Shown(Steps):
         self._say(text, advance=1)
 
     def tried(self, trial: RateTrial) -> None:
-        self._say(_told(trial))
+        self._say(_trial_text(trial))
 
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""
@@ -76,7 +76,7 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
             yield shown
 
 
-def _told(trial: RateTrial) -> str:
+def _trial_text(trial: RateTrial) -> str:
     return f"{trial.rate:.4g} q/s {'holds' if trial.passed else 'late'}"
 
 

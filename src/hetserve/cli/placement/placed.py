@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
-from hetserve.placement import Booking, GpuUse, NodeSink, Placer, PodSink
+from hetserve.placement import Booking, GpuUse, NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.problems import problem_lines
@@ -23,8 +23,8 @@ def new_placer() -> Placer:
 def placer_of(snapshot: ClusterSnapshot) -> Placer:
     """A placer with nodes and pods, without reservations."""
     placer = new_placer()
-    NodeSink(placer).replace(snapshot.nodes)
-    PodSink(placer).replace(snapshot.pods)
+    NodeEventHandler(placer).replace(snapshot.nodes)
+    PodEventHandler(placer).replace(snapshot.pods)
     return placer
 
 

@@ -15,7 +15,7 @@ from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterE
 from hetserve.cli.cluster.slim import slim_node, slim_pod
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.placement.placed import new_placer
-from hetserve.placement import NodeSink, Placer, PodSink
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 
 DEBOUNCE: Final = 0.2
 """Seconds of a burst."""
@@ -29,7 +29,7 @@ class _Kind:
     path: str
     selector: str | None
     slim: Callable[[RawObject], RawObject]
-    sink: Any
+    handler: Any
 
 
 def follow(cluster: ClusterClient) -> Iterator[Placer]:
@@ -40,8 +40,8 @@ def follow(cluster: ClusterClient) -> Iterator[Placer]:
     placer = new_placer()
     changes: SimpleQueue[Change] = SimpleQueue()
     for kind in (
-        _Kind(NODES, None, slim_node, NodeSink(placer)),
-        _Kind(PODS, UNFINISHED_PODS, slim_pod, PodSink(placer)),
+        _Kind(NODES, None, slim_node, NodeEventHandler(placer)),
+        _Kind(PODS, UNFINISHED_PODS, slim_pod, PodEventHandler(placer)),
     ):
         Thread(target=_keep_up, args=(cluster, kind, changes), daemon=True).start()
     for _ in (NODES, PODS):
@@ -69,16 +69,16 @@ def _apply(change: Change) -> None:
 
 
 def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) -> None:
-    """Puts changes into the queue; its reader alone touches the sink."""
+    """Puts changes into the queue; its reader alone touches the handler."""
     listed = False
     while True:
         try:
             listing = cluster.list(kind.path, kind.selector, keep=kind.slim)
-            changes.put(lambda items=listing.items: kind.sink.replace(items))  # type: ignore[misc]
+            changes.put(lambda items=listing.items: kind.handler.replace(items))  # type: ignore[misc]
             listed = True
             for event in cluster.watch(kind.path, listing.revision, kind.selector):
                 if event["type"] != "BOOKMARK":
-                    changes.put(lambda event=event: kind.sink.apply(event["type"], event["object"]))  # type: ignore[misc]
+                    changes.put(lambda event=event: kind.handler.apply(event["type"], event["object"]))  # type: ignore[misc]
         except HTTPError:
             pass
         except ClusterError as error:

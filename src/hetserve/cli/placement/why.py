@@ -89,14 +89,14 @@ def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str
     if not records:
         return {}
     try:
-        told = list(decisions_about(records, uid))[-_DECISIONS:]
+        decided = list(decisions_about(records, uid))[-_DECISIONS:]
     except ReplayError as error:
         if where is not None:
             raise ClusterError(f"{where}: {error}") from None
         messages.note(f"decisions about the pod are not shown: {error}")
         return {}
     return {
-        "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in told]
+        "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in decided]
     }
 
 

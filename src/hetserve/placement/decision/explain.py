@@ -69,13 +69,6 @@ def explain(ledger: Ledger, request: GpuRequest) -> tuple[GpuVerdict, ...]:
     return tuple(_verdict(use, request, closed.get(use.node, ())) for use in ledger.gpus())
 
 
-def able_nodes(verdicts: Iterable[GpuVerdict], request: GpuRequest) -> tuple[str, ...]:
-    fitting: dict[str, int] = defaultdict(int)
-    for verdict in verdicts:
-        fitting[verdict.node] += verdict.fits
-    return tuple(sorted(node for node, count in fitting.items() if count >= request.gpus))
-
-
 def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> GpuVerdict:
     others = tuple(booking for booking in use.bookings if booking.request.uid != request.uid)
     free = MiB(use.free_mib + _held(use, request.uid))

@@ -1,4 +1,4 @@
-"""A duty that fails is told and begins anew; the others and the verbs do not notice."""
+"""A background task that fails is reported and begins anew; the others and the verbs do not notice."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
         return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})
 
     for term in (1, 2):
-        duties = asyncio.create_task(extender.duties())
+        tasks = asyncio.create_task(extender.background_tasks())
         async with asyncio.timeout(5.0):
-            while failures() != term:  # noqa: ASYNC110  (nothing tells when a duty has failed)
+            while failures() != term:  # noqa: ASYNC110  (nothing says when a task has failed)
                 await asyncio.sleep(0)
-        duties.cancel()
-        await asyncio.wait({duties})
+        tasks.cancel()
+        await asyncio.wait({tasks})
         assert len(take_overs) == term
