@@ -18,6 +18,10 @@ READS: Final = frozenset({"get", "list", "watch"})
 _MARK: Final = OPERATOR.encode()
 
 
+CREATED: Final = 201
+"""Status of the answer to a request, an apply too, that created its object."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditedRequest:
     """One answered request. at: when it arrived [s since the epoch]; status: of the answer; dry: a dry run."""

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from itertools import islice
 from typing import Final
 
-from benchmarks.operator.audit import AuditedRequest, audit_lines, by_kind, requests_of_operator
+from benchmarks.operator.audit import CREATED, AuditedRequest, audit_lines, by_kind, requests_of_operator
 from benchmarks.operator.bulk import Bulk, until
 from benchmarks.operator.fleet import CHURN, FOREIGN_NAMESPACE, LABEL_BATCH, Fleet, Json
 from benchmarks.operator.installation import SERVICES, is_true
@@ -123,7 +123,7 @@ async def burst(operator: OperatorProcess, cluster: Cluster, bulk: Bulk, service
     await _quiet(operator)
     after, ended = operator.scrape(), time.time()
     requests = [r for r in _requests(cluster, wall, ended) if r.name.startswith(batch)]
-    first = [r.at - wall for r in requests if r.kind == "create deployments" and r.writes]
+    first = [r.at - wall for r in requests if r.resource == "deployments" and r.writes and r.status == CREATED]
     usage = operator.usage()
     await _remove(bulk, services, batch)
     return {

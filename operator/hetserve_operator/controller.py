@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -111,13 +112,14 @@ class Controller:
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = memory.recorded
         memory.recorded = None
+        world: World | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
             memory.fence.begin(term, self._leadership.new_stamp)
-            world = await self._observer.world(key, memory, self._clock())
+            # A dry run changes nothing, so the snapshot stays good for one more step.
+            world = await self._snapshot(key, memory, world if isinstance(done, Render) else None)
             if words := permit():
                 raise NotLeadingError(words)
-            memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
             if world.service is None:
                 self._forget(key)
                 return None
@@ -137,6 +139,15 @@ class Controller:
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
+
+    async def _snapshot(self, key: Key, memory: Memory, last: World | None) -> World:
+        """What the next step reads. last: a snapshot of which only what is remembered has changed since."""
+        now = self._clock()
+        if last is not None:
+            return replace(last, rendered=memory.rendered(now), refused=memory.refused(now))
+        world = await self._observer.world(key, memory, now)
+        memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
+        return world
 
     async def _step(self, key: Key, world: World, permit: Permit) -> Request | Settled:
         assert world.service is not None  # noqa: S101

@@ -40,7 +40,7 @@ from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
 
-CAPACITY_DELAY: Final = 1.0
+CAPACITY_DELAY: Final = 3.0
 """Seconds for which changes of the cluster are gathered; a bound pod may affect many services."""
 SAFETY_LOOKS: Final = 10
 """Each service is looked at at least once in this many resync intervals."""
