@@ -9,7 +9,7 @@ import pytest
 from hetserve_shell.tasks.supervisor import LONGEST_PAUSE, supervise
 
 
-async def test_work_that_fails_begins_anew_ever_later_and_each_failure_is_told() -> None:
+async def test_work_that_fails_begins_anew_ever_later_and_each_failure_is_reported() -> None:
     pauses: list[float] = []
     told: list[str] = []
 
