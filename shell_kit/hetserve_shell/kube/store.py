@@ -37,6 +37,7 @@ class Store(Generic[Fact]):
         self._index = dict(index or {})
         self._found: dict[str, dict[Hashable, dict[str, Fact]]] = {name: {} for name in self._index}
         self._known: dict[str, tuple[int, Fact | None]] = {}
+        self._wrong: dict[str, str] = {}
         self._deleted: dict[str, int] = {}
         self._lists = 0
         self._subscribers: list[Callable[[Fact | None, Fact | None], None]] = []
@@ -52,7 +53,7 @@ class Store(Generic[Fact]):
         if self._deleted.get(uid, -1) >= version or (known is not None and known[0] >= version):
             return
         before = None if known is None else known[1]
-        fact = self._read(raw, before)
+        fact = self._read(raw, uid)
         if fact == before:
             fact = before  # one object for both, so that the new one takes no memory
         self._known[uid] = (version, fact)
@@ -61,7 +62,7 @@ class Store(Generic[Fact]):
     def drop(self, raw: RawObject) -> None:
         """Removes a deleted object."""
         uid = str(raw["metadata"]["uid"])
-        version, before = self._known.pop(uid, (0, None))
+        version, before = self._forget(uid)
         if self._lists:  # a list that began earlier must not restore it
             self._deleted[uid] = max(_version(raw), version)
         self._move(uid, before, None)
@@ -92,14 +93,17 @@ class Store(Generic[Fact]):
         """Number of objects, with those that have no fact."""
         return len(self._known)
 
-    def _read(self, raw: RawObject, before: Fact | None) -> Fact | None:
+    def _read(self, raw: RawObject, uid: str) -> Fact | None:
         fact, wrong = None, None
         try:
             fact = self._reduce(raw)
             wrong = None if fact is None else self._complaint(fact)
         except Exception as error:  # one object must not hide the others
             wrong = f"{type(error).__name__}: {error}"
-        if wrong is not None and (before is None or wrong != self._complaint(before)):
+        if wrong is None:
+            self._wrong.pop(uid, None)
+        elif self._wrong.get(uid) != wrong:
+            self._wrong[uid] = wrong
             name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
             log.warning("%s cannot be read: %s", name, wrong)
         return fact
@@ -107,7 +111,11 @@ class Store(Generic[Fact]):
     def _keep(self, listed: set[str], list_version: int) -> None:
         gone = [uid for uid, (version, _) in self._known.items() if uid not in listed and version <= list_version]
         for uid in gone:
-            self._move(uid, self._known.pop(uid)[1], None)
+            self._move(uid, self._forget(uid)[1], None)
+
+    def _forget(self, uid: str) -> tuple[int, Fact | None]:
+        self._wrong.pop(uid, None)
+        return self._known.pop(uid, (0, None))
 
     def _move(self, uid: str, before: Fact | None, after: Fact | None) -> None:
         """Brings the indices up to date and tells subscribers."""

@@ -106,6 +106,21 @@ def test_an_index_follows_every_change(store: Numbers) -> None:
     assert store.by("last digit", 0) == (30,)
 
 
+def test_an_object_that_stays_unreadable_is_logged_once_and_again_when_it_breaks_anew(
+    store: Numbers, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for version in range(1, 4):  # as a node's heartbeats
+            store.put(number("a", "none", version))
+        assert len(caplog.messages) == 1
+        store.put(number("a", 2, 4))
+        store.put(number("a", "none", 5))
+        assert len(caplog.messages) == 2
+        store.drop(number("a", "none", 6))
+        store.put(number("a", "none", 7))
+        assert len(caplog.messages) == 3
+
+
 def test_a_complaint_is_logged_once(store: Numbers, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         store.put(number("a", 3, 1))
