@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement.decision.decide import decide, feasible, scores
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.units import MiB, Seconds
 
 GPUS_PER_NODE = 8
 GPU_MIB = 32768

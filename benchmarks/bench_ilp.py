@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import TypeVar
 
+from hetserve.base.units import Seconds
 from hetserve.planning import Plan, Problem
 from hetserve.planning.check import violations
 from hetserve.planning.mincost.greedy import plan_greedy
@@ -20,7 +21,6 @@ from hetserve.planning.mincost.ilp import LeastCostSearch, plan_ilp
 from hetserve.planning.mincost.milp import Chain
 from hetserve.planning.mincost.model import build_model
 from hetserve.testing.planning import line, min_cost, option
-from hetserve.units import Seconds
 
 T = TypeVar("T")
 Row = tuple[str, str, str]

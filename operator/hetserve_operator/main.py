@@ -16,18 +16,18 @@ from typing import Any, Final
 import click
 import kopf
 
-from hetserve_operator.apply import Writer
-from hetserve_operator.cache import Cache
-from hetserve_operator.controller import Controller
-from hetserve_operator.handlers import EventHandlers, build_registry, kopf_settings
-from hetserve_operator.leadership import OperatorLeadership
+from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.observe import Observer
-from hetserve_operator.plan_book import PlanBook
-from hetserve_operator.planning_pool import Planning, PlanningPool
-from hetserve_operator.planning_process import PlanningProcess
+from hetserve_operator.plans.book import PlanBook
+from hetserve_operator.plans.pool import Planning, PlanningPool
+from hetserve_operator.plans.process import PlanningProcess
 from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.workers import Workers
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf_settings
+from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.apply import Writer
+from hetserve_operator.work.controller import Controller
+from hetserve_operator.work.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted

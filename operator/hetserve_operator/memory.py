@@ -11,7 +11,7 @@ from typing import Final
 
 from hetserve.reconcile import Rendered, WriteStatus
 from hetserve.reconcile.api_messages import ApiRefusal
-from hetserve_operator.fence import ServiceFence
+from hetserve_operator.leader.fence import ServiceFence
 
 RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5

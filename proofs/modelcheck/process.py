@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from hetserve.base.units import Seconds
 from hetserve.placement import LedgerError
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
 from hetserve_extender.testing import Unfenced

@@ -10,9 +10,9 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from hetserve.api.yaml_loader import contents
-from hetserve.files import UnreadableError, read_text
-from hetserve.units import parse_duration
+from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.units import parse_duration
+from hetserve.base.yaml_loader import contents
 
 _MOST: Final = 1 << 20  # bytes: as much as a ConfigMap holds
 

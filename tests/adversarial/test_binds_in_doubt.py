@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     Fairness,
     Ledger,
@@ -20,7 +21,6 @@ from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import MiB, Seconds
 
 
 def _ledger(*nodes: str) -> Ledger:

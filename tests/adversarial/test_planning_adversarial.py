@@ -132,8 +132,8 @@ def test_running_instances_over_a_lowered_cap_are_scaled_in() -> None:
 
 
 def test_a_pool_with_less_than_nothing_free_takes_no_new_instance_and_keeps_those_it_has() -> None:
+    from hetserve.base.units import MiB
     from hetserve.planning import Pool, ResourceAmounts
-    from hetserve.units import MiB
 
     demand, pools = ResourceAmounts(memory=MiB(10)), (Pool("p", ResourceAmounts(memory=MiB(-50))),)
     type_ = option("t", "0.1", line(10), running=2, demand=demand, pool="p")

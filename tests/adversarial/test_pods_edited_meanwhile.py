@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
@@ -17,7 +18,6 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds

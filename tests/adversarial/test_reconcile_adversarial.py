@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -11,7 +12,6 @@ from hetserve.reconcile.build import deployment_name
 from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
-from hetserve.units import MicroDollarsPerHour
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 

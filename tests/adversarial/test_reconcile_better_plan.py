@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import plan
 from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.build import deployment_name
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve.units import QPS, MicroDollarsPerHour
 from hetserve_operator.testing import SimulatedOperator
 
 STANDING, NEW = {GPU_TYPE: 3, CPU_TYPE: 6}, {GPU_TYPE: 4, CPU_TYPE: 2}

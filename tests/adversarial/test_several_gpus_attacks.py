@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import (
     Booking,
@@ -25,7 +26,6 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import MOST_WISHES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 
 ALL = 32768
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from hetserve.api.names import SYSTEM_NAMESPACE
+from hetserve.base.units import Seconds
 from hetserve.placement.check import violations
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
 from hetserve_extender.testing import Unfenced, released_lease

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import event_handlers, parse_node, placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import problem_lines
@@ -15,8 +16,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import view_of
 from hetserve.reconcile.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
-from hetserve_operator.cache import Cache
+from hetserve_operator.watch.cache import Cache
 from hetserve_shell.kube.store import Store
 
 HUGE = "1e9999999"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness.tools import Toolset
-from hetserve.api.yaml_loader import compose, content_of
+from hetserve.base.yaml_loader import compose, content_of
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 NUMBERS = (

@@ -10,11 +10,11 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import Seconds
 from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.binding import TRIES, Bind, Binds, Ended, ReadPod, SendBinding
 from hetserve_extender.verbs.wire import BindArgs

@@ -12,6 +12,7 @@ from cluster_facts import cluster_facts
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.objects.node import Taint
 from hetserve.placement import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
@@ -19,7 +20,6 @@ from hetserve.reconcile.capacity import Capacity
 from hetserve.reconcile.observed import NodeFact, PodFact
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import cpu_profile, cpu_type
-from hetserve.units import MiB, MilliCPU
 
 SERVICES = (("default", "rm2"), ("default", "other"), ("team", "rm2"))
 MODELS = ("rm2", "dlrm")

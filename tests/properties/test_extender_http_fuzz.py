@@ -18,10 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder

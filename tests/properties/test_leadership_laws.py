@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import FenceState, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
 from hetserve_shell.kube.client import Answer

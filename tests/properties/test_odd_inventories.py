@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.placer import Placer
-from hetserve.units import Seconds
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, 1, -1, 32768, 2**27, 2**27 + 1, 1.5, 1e999, "32768", "", "0", "a b", "a,b", [1], {}]

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MiB
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
 from hetserve.placement.decision.decide import scores
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.units import MiB
 
 NODES = ("n0", "n1", "n2")
 UNLISTED = "9"

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     AntiAffinity,
     Gpu,
@@ -25,7 +26,6 @@ from hetserve.placement import (
 from hetserve.placement.decision.decide import fits
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.units import MiB, Seconds
 
 NODES = ["n0", "n1", "n2", "n3"]
 Places = tuple[tuple[str, str], ...]

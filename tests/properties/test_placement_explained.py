@@ -9,6 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MiB
 from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.refusals import RefusalKind
@@ -18,7 +19,6 @@ from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.log.journal import offer_of, outcome_value, refusals_of
 from hetserve.placement.pods.requests import AntiAffinity, GpuSelector
 from hetserve.placement.pods.view import PodView
-from hetserve.units import MiB
 
 IDS = ("0", "1", "2")
 PRODUCTS = ("T4", "V100")

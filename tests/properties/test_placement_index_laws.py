@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
 from hetserve.placement.ledger.allocations import Allocations
@@ -17,7 +18,6 @@ from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node
-from hetserve.units import MiB, Seconds
 
 NODES = ["n0", "n1"]
 UIDS = [f"u{number}" for number in range(5)]

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement.check import holdings, unsaid, violations
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.placer import VERIFY_AFTER, Mode
 from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stranger, stranger
 
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])

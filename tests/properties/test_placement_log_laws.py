@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, State
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer, offered_names, offered_value, plain
@@ -17,7 +18,6 @@ from hetserve.placement.log.replay import Player, replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.units import Seconds
 
 NODES = ("n0", "n1", "cpu", "cpu2", "odd")
 """Two without GPUs, one whose inventory cannot be read."""

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.placement.queues.weights import Weights
-from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings, Waiting
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.placement.queues.weights import Weights
-from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.plan import WIDEST_BUDGET
 from hetserve.registry.planners import default_planner
 from hetserve.testing.planning_strategies import cost_problems, throughput_problems
-from hetserve.units import MicroDollarsPerHour
 
 
 @st.composite

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, problem
-from hetserve.units import QPS, MicroDollarsPerHour
 
 PLANNERS = ("ilp", "greedy", "homogeneous")
 SMALLEST = 5e-324

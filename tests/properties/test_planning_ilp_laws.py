@@ -10,12 +10,12 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS
 from hetserve.testing.planning_strategies import cost_problems
-from hetserve.units import MicroDollarsPerHour
 
 
 def exact_rate(option: TypeOption, problem: Problem) -> Fraction | None:

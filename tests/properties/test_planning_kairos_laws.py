@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.planning import Plan, Problem, TypeOption
 from hetserve.planning import plan as decide
 from hetserve.planning.check import violations
 from hetserve.profiles import LinearProfile
 from hetserve.testing.planning_strategies import throughput_problems
-from hetserve.units import MicroDollarsPerHour, Seconds
 
 Counts = tuple[int, ...]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.base.units import Seconds
 from hetserve.profiles import KNOTS, Learner, Spread, TableProfile, dense
 from hetserve.profiles.regression import least_squares, robust_line
-from hetserve.units import Seconds
 
 latencies = st.floats(1e-6, 1e3)
 NAMED = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)

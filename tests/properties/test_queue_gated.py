@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.reasons import LongestWait
 from hetserve.placement.queues.rounds import Release
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN, WaitingState

@@ -18,11 +18,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST
 from hetserve_shell.kube.client import Answer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Waiting
 from hetserve.placement.queues.reasons import LongestWait, Overdue
 from hetserve.placement.queues.rounds import Release
-from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
 
 DECIDED = st.lists(

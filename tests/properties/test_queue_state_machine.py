@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hetserve.api import names
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import LOOK_EVERY, ReleaseQueue
 from hetserve_extender.queue.waiting_pod import NEVER, RETRY_AFTER_AT_MOST, SEEN_WITHIN, WaitingState

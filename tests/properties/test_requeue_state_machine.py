@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.requeue.refused_pods import (
     ANSWERED_WITHIN,
     RETRY_AFTER_AT_MOST,

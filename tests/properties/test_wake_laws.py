@@ -15,8 +15,8 @@ from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
-from hetserve_operator.handlers import EventHandlers
 from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.workqueue import Key
 
 Json = dict[str, Any]

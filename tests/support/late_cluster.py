@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import plugged
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import Revisions
 
 NODES = ("n0", "n1")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from hetserve.planning.problem import Problem
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plan_book import PlanBook
-from hetserve_operator.planning_pool import PlanningPool
-from hetserve_operator.planning_process import ProcessDiedError
+from hetserve_operator.plans.book import PlanBook
+from hetserve_operator.plans.pool import PlanningPool
+from hetserve_operator.plans.process import ProcessDiedError
 from hetserve_operator.testing import PlanningInLoop, SimulatedOperator, decided
 from hetserve_operator.workqueue import Key
 from virtual_time import virtually

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_shell.testing.apiserver import FakeApiServer
 

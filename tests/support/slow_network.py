@@ -11,7 +11,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE
-from hetserve_operator.leadership import NotLeadingError
+from hetserve_operator.leader.leadership import NotLeadingError
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer

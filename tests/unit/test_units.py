@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve import units
+from hetserve.base import units
 
 DURATIONS = {"350ms": 0.35, "1.5s": 1.5, "1m30s": 90.0, "250us": 0.00025, "2h": 7200.0, "0.257456ms": 0.000257456}
 MEMORY = {

@@ -16,9 +16,9 @@ from benchmarks.placement.results import FOLDER, Scale
 from benchmarks.placement.simulated.testbed import HETSEV_MODELS, MIXED_MODELS, TestbedModel, arrivals, testbed
 from benchmarks.reporting import Json, table
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide
 from hetserve.placement.ledger.inventory import Place
-from hetserve.units import MiB, Seconds
 
 TITLE = "Placement quality on HetSev's testbed"
 MIXES: Final = {"HetSev's four models, 3 GiB each": HETSEV_MODELS, "twelve models, 1 to 15 GiB": MIXED_MODELS}

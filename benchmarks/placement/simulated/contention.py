@@ -14,9 +14,9 @@ from typing import Final
 
 from benchmarks.placement.simulated.testbed import testbed
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import GpuRequest, Ledger, NodeInventory, Waiting, decide
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.units import MiB, Seconds
 
 STUCK_AFTER: Final = 30.0
 """Seconds until a released pod without a place leaves beta, the extender's default."""

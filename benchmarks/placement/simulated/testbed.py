@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+from hetserve.base.units import MiB
 from hetserve.placement import Gpu, GpuRequest, NodeInventory
-from hetserve.units import MiB
 
 GPUS_PER_SERVER: Final = 2
 SERVERS: Final = (("V100", 32768, 4), ("T4", 16384, 4))

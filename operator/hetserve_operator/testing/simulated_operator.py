@@ -12,14 +12,14 @@ from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve_operator.apply import Writer
-from hetserve_operator.cache import Cache
-from hetserve_operator.controller import AFTER_RECORD, Controller, Plans, StuckError
-from hetserve_operator.leadership import OperatorLeadership
+from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.observe import Observer
 from hetserve_operator.testing.controllers import Controllers
 from hetserve_operator.testing.planning import PlansAtOnce, decided
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.apply import Writer
+from hetserve_operator.work.controller import AFTER_RECORD, Controller, Plans, StuckError
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError

@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 
 LAWS: Final = "tests/properties/test_operator_fence_laws.py"
 FENCE: Final = "tests/unit/operator/test_operator_fence.py"
-CONTROLLER: Final = "hetserve_operator.controller"
+CONTROLLER: Final = "hetserve_operator.work.controller"
 
 OPERATORS: Final = (
     Mutant(
@@ -22,7 +22,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: an apply that names no resourceVersion",
-        "hetserve_operator.apply",
+        "hetserve_operator.work.apply",
         "Writer._apply",
         Replace("{**$meta, 'uid': request.uid, 'resourceVersion': request.resource_version}", "{**$meta}"),
         LAWS,
@@ -38,7 +38,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: the stamp of a term is written twice",
-        "hetserve_operator.leadership",
+        "hetserve_operator.leader.leadership",
         "OperatorLeadership.new_stamp",
         Replace("next(self._stamps)", "0"),
         FENCE,
@@ -46,7 +46,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: a write of an earlier term is sent",
-        "hetserve_operator.leadership",
+        "hetserve_operator.leader.leadership",
         "OperatorLeadership.refusal",
         always("term is not None and self.term() == term"),
         FENCE,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.api.pages import FIRST_PAGE
+from hetserve.base.pages import FIRST_PAGE
 from hetserve.placement.ledger.compare import Account, ClusterHoldings, Difference, Kind, compare
 from hetserve.placement.placer import Placer
 from hetserve_shell.kube.client import ApiServer, ApiStatusError

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import orjson
 
+from hetserve.base.units import Seconds
 from hetserve.placement.log.journal import JournaledPlacer, Record
-from hetserve.units import Seconds
 from hetserve_shell.tasks.slices import Shared, Slices
 
 _OVERHEAD: Final = 64

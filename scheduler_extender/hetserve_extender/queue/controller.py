@@ -12,12 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings, Round, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.scheduling_gate import Stuck
 from hetserve.placement.queues.reasons import reason_text
 from hetserve.placement.queues.rounds import Release
-from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.scheduling_gate import (

@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Final
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import PodView, QueueSettings, Round, Waiting
 from hetserve.placement.pods.scheduling_gate import waiting
 from hetserve.placement.queues.reasons import Overdue
 from hetserve.placement.queues.rounds import Release
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.units import MiB, Seconds
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
 from hetserve_extender.queue.scheduling_gate import PatchOutcome
 from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown

@@ -16,10 +16,10 @@ from enum import Enum
 from typing import Final
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import PodView
 from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds
 from hetserve.placement.values import value
-from hetserve.units import Seconds
 
 SEEN_WITHIN: Final = 10.0
 """Seconds for the watch to show a patch; afterwards the pod is GATED again."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.objects.metadata import uid_of
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
-from hetserve.units import Seconds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import NOT_SENT, Answer
 

@@ -17,7 +17,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
-from hetserve.files import UnreadableError, read_bytes
+from hetserve.base.files import UnreadableError, read_bytes
 
 JSON: Final = "application/json"
 NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError)

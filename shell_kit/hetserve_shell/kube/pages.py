@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from hetserve.api.pages import FIRST_PAGE, next_page
+from hetserve.base.pages import FIRST_PAGE, next_page
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.tasks import garbage

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from hetserve.units import DURATION_PATTERN, MONEY_PATTERN, QUANTITY_PATTERN
+from hetserve.base.units import DURATION_PATTERN, MONEY_PATTERN, QUANTITY_PATTERN
 
 _PATTERNS = {
     DURATION_PATTERN: "is not a duration; write for example 350ms, 1.5s or 2m",

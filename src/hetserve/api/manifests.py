@@ -22,8 +22,8 @@ from hetserve.api.manifest_errors import FieldPath, located_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION, GROUP
 from hetserve.api.scalars import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN
-from hetserve.api.yaml_loader import Fields, compose, content_of
-from hetserve.files import UnreadableError, read_text, shown_name
+from hetserve.base.files import UnreadableError, read_text, shown_name
+from hetserve.base.yaml_loader import Fields, compose, content_of
 
 MOST_BYTES: Final = 4 << 20
 """etcd limits objects to 1.5 MiB; parsed YAML takes a hundred times its size."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName, Variation
-from hetserve.units import parse_duration
+from hetserve.base.units import parse_duration
 
 MAX_BATCH = 1_000_000
 QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from hetserve.api.base import Rule
-from hetserve.units import (
+from hetserve.base.units import (
     DURATION_PATTERN,
     MONEY_PATTERN,
     QUANTITY_PATTERN,

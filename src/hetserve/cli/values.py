@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hetserve.units import parse_duration, parse_money
+from hetserve.base.units import parse_duration, parse_money
 
 _Quantity = TypeVar("_Quantity", bound=float)
 Callback = Callable[[click.Context, click.Parameter, str | None], Any]

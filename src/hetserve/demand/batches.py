@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Final
 
+from hetserve.base.files import read_lines
 from hetserve.demand.mix import BatchMix, kairos_mixture
-from hetserve.files import read_lines
 
 MOST_BYTES: Final = 16 << 20
 LARGEST_BATCH: Final = 1000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeGuard
 
-from hetserve.units import Seconds
+from hetserve.base.units import Seconds
 
 LONGEST_NAME: Final = 253
 _SHOWN: Final = 60

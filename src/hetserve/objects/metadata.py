@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from hetserve.base.units import Seconds
 from hetserve.objects.fields import mapping, objects, required, text, timestamp
-from hetserve.units import Seconds
 
 RawObject = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from hetserve.base.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 from hetserve.objects.fields import mapping, objects
 from hetserve.objects.metadata import KubernetesObject
-from hetserve.units import MiB, MilliCPU, quantity_to_mib, quantity_to_millicpu
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.objects import resources
 from hetserve.objects.fields import LONGEST_NAME, integer, objects, text
 from hetserve.objects.metadata import KubernetesObject, RawObject
 from hetserve.objects.resources import CONTAINERS, GpusRequested
-from hetserve.units import MiB, MilliCPU
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 DEFAULT_SCHEDULER: Final = "default-scheduler"

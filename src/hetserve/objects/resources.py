@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from hetserve.api import names
+from hetserve.base.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
 from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mapping, objects, short
-from hetserve.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU; sums stay within 64 bits."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from hetserve.base.units import Seconds
 from hetserve.objects.metadata import KubernetesObject, RawObject, object_key, uid_of
 from hetserve.placement.decision.decide import MAX_SCORE, PlacementDecision, decide, feasible, scores
 from hetserve.placement.decision.refusals import NodeRefusal
@@ -22,7 +23,6 @@ from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.pods.scheduling_gate import Stuck, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.units import Seconds
 
 log = logging.getLogger(__name__)
 

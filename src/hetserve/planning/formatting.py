@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hetserve.base.units import format_money
 from hetserve.planning.plan import NOTICEABLE, NextStep, summary
-from hetserve.units import format_money
 
 
 def qps_text(qps: float) -> str:

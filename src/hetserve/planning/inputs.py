@@ -9,11 +9,11 @@ from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import QPS, parse_duration, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
 from hetserve.profiles import profile_from_spec
-from hetserve.units import QPS, parse_duration, parse_money
 
 
 @dataclass(frozen=True, slots=True)

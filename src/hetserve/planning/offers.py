@@ -10,8 +10,8 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
 from hetserve.planning.problem import ResourceAmounts, TypeRefusal
-from hetserve.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
 
 DEFAULT_NAMESPACE = "default"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.problem import Problem, TypeRefusal
-from hetserve.units import QPS, MicroDollarsPerHour
 
 Counts = tuple[tuple[str, int], ...]
 """Instances per type in the problem's order, zeros included."""

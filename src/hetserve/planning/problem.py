@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 from hetserve.demand import BatchMix
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.planners import Objective
-from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 
 MOST_REPLICAS: Final = 2**31 - 1
 """A Deployment's `replicas` is an int32."""

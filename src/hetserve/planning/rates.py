@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.problem import TypeOption
 from hetserve.planning.slo import within
 from hetserve.profiles import LatencyProfile
-from hetserve.units import QPS, Seconds
 
 
 def throughput(profile: LatencyProfile, mix: BatchMix, up_to: int | None = None) -> QPS | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
 from hetserve.profiles import LatencyProfile
-from hetserve.units import Seconds
 
 ROUNDING: Final = 1e-9
 

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hetserve.base.units import Seconds
 from hetserve.profiles.spread import CONSTANT, Spread
-from hetserve.units import Seconds
 
 
 class LatencyProfile(Protocol):

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.base.units import Seconds
 from hetserve.profiles.latency import TableProfile
 from hetserve.profiles.regression import MAD_TO_SD, Line, outlier_limit, robust_line
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
-from hetserve.units import Seconds
 
 # With fewer observations, those this many times off the line do not count. Lines miss real latencies by a factor of
 # three at most (kairos data).

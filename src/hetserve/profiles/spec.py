@@ -7,10 +7,10 @@ from typing import Any
 
 from hetserve.api.model_profile import QUANTILES, ModelProfileSpec, TableEntry
 from hetserve.api.names import API_VERSION
+from hetserve.base.units import parse_duration
 from hetserve.profiles.fit import Fit, MeasuredBatch, thinned
 from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
 from hetserve.profiles.spread import Spread
-from hetserve.units import parse_duration
 
 Json = dict[str, Any]
 _DIGITS = 7

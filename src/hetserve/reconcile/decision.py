@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
@@ -29,7 +30,6 @@ from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.validity import stored_problem
 from hetserve.reconcile.world import World
-from hetserve.units import MicroDollarsPerHour, parse_money
 
 SWITCH_GAIN: Final = Decimal("0.05")
 """Relative gain that justifies replacing a running plan."""

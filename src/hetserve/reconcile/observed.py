@@ -13,13 +13,13 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.units import MiB, MilliCPU
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
 from hetserve.planning.plan import Counts, Plan
-from hetserve.units import MicroDollarsPerHour, format_money, parse_money
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hetserve.base.units import Seconds
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
-from hetserve.units import Seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hetserve.base.units import MiB, MicroDollarsPerHour
 from hetserve.objects.resources import gpu_memory
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.api_messages import CreationFailure, replica_failure
@@ -18,7 +19,6 @@ from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.staging import Instances
 from hetserve.reconcile.world import RawObject, World
-from hetserve.units import MiB, MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)

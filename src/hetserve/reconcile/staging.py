@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetserve.units import MicroDollarsPerHour
+from hetserve.base.units import MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)

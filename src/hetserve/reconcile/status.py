@@ -9,6 +9,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.units import format_money
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.diff import NextWrite
@@ -17,7 +18,6 @@ from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.staging import Instances, hourly_cost
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
-from hetserve.units import format_money
 
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5

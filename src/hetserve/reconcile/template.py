@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.units import parse_quantity
+from hetserve.base.units import parse_quantity
 
 Json = dict[str, Any]
 _OURS_IN_SPEC: Final = {

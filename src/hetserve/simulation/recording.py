@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hetserve.base.files import read_lines
 from hetserve.demand import BatchMix
-from hetserve.files import read_lines
 
 MOST_BYTES: Final = 128 << 20
 """Ten million queries."""

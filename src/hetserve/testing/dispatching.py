@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.simulation import System
-from hetserve.units import Seconds
 
 SLO = 1.0
 BATCHES = (1, 2, 5, 10)

@@ -9,10 +9,10 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption
 from hetserve.profiles import LinearProfile, Spread, TableProfile
-from hetserve.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 
 
 def line(intercept_ms: float, slope_ms: float = 0.0, max_batch: int | None = None) -> LinearProfile:

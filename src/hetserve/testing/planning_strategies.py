@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Problem, TypeOption
 from hetserve.profiles import LinearProfile
 from hetserve.testing.planning import line, min_cost, problem
-from hetserve.units import MicroDollarsPerHour, Seconds
 
 _NAMES = ("alpha", "beta", "delta", "gamma")
 

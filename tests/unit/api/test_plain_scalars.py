@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.api.plain_scalars import plain_value
+from hetserve.base.plain_scalars import plain_value
 
 INF = float("inf")
 VALUES: dict[str, Any] = {

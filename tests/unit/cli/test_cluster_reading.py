@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_shell.testing.http_face import HttpFace
 
 

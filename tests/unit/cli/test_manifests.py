@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hetserve.api import yaml_loader
 from hetserve.api.manifests import ManifestError, Manifests, read_manifests
-from hetserve.api.plain_scalars import PLAIN
-from hetserve.api.yaml_loader import contents, key_text
+from hetserve.base import yaml_loader
+from hetserve.base.plain_scalars import PLAIN
+from hetserve.base.yaml_loader import contents, key_text
 from hetserve.testing.data import REPOSITORY
 
 TYPE = """

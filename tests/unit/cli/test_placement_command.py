@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_shell.testing.http_face import HttpFace
 
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import hetserve.files
+import hetserve.base.files
+from hetserve.base.files import UnreadableError, read_bytes
 from hetserve.cli.app import app
-from hetserve.files import UnreadableError, read_bytes
 from hetserve.testing.data import REPOSITORY
 
 SAMPLE = REPOSITORY / "manifests" / "samples" / "rm2.yaml"
@@ -59,7 +59,7 @@ def test_a_file_too_large_is_refused_before_it_is_in_memory(reader: str, tmp_pat
 @pytest.mark.parametrize("reader", sorted(READERS.keys() - {"a kubeconfig"}))
 @pytest.mark.timeout(30)
 def test_a_pipe_that_nobody_writes_to_is_given_up(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hetserve.files, "WRITER_WITHIN", 0.05)
+    monkeypatch.setattr(hetserve.base.files, "WRITER_WITHIN", 0.05)
     os.mkfifo(tmp_path / "pipe")
     refused(run(reader, tmp_path / "pipe"), "nobody has written to this pipe within 0.05 s")
 

@@ -13,10 +13,10 @@ import pytest_asyncio
 import uvloop
 
 from extender_bench import Bench
+from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node
-from hetserve.units import Seconds
 from hetserve_extender.extender import NOT_SYNCED
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.probes import placement_routes

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.testing import BusyApi
 from hetserve_extender.verbs.bind import Binder

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from extender_bench import reply_of
+from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.units import Seconds
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
 from hetserve_extender.observe.probes import placement_routes

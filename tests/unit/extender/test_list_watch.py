@@ -12,12 +12,12 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from hetserve.api.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
+from hetserve.base.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
+from hetserve.base.units import Seconds
 from hetserve.placement import PodView, parse_pod
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods import read_ahead
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject

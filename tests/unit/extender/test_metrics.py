@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
-from hetserve.units import MiB, Seconds
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import OperatorMetrics

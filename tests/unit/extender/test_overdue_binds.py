@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import READ_AT_ONCE, Binds

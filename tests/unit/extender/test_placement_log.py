@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from extender_bench import reply_of
+from hetserve.base.units import Seconds
 from hetserve.placement import LedgerError, Mode, NodeEventHandler, PodEventHandler, PolicyName
 from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.observe.probes import placement_routes
 

@@ -15,11 +15,11 @@ import orjson
 import pytest
 
 from extender_bench import reply_of
+from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log

@@ -9,8 +9,8 @@ import pytest
 
 from extender_bench import Bench
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from queue_scene import GATED, add_gated, patched, release, release_round, turns_until
 

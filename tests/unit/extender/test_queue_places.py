@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender_bench import Bench
+from hetserve.base.units import Seconds
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN
 from queue_scene import add_gated, patched, release

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import WaitingState
 from hetserve_shell.kube.client import Answer

@@ -14,10 +14,10 @@ from typing import Final
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import Seconds
 from hetserve_extender.leader import fence_writer
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader

@@ -10,8 +10,8 @@ import pytest
 
 from hetserve.api import names
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.fence import LANDED_BY
-from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
+from hetserve_operator.leader.fence import LANDED_BY
+from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError

@@ -17,9 +17,9 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.main import SAFETY_LOOKS, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
-from hetserve_operator.observe import RECOUNT_PAUSE
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
+from hetserve_operator.watch.observe import RECOUNT_PAUSE
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer

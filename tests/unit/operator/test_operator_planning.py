@@ -11,8 +11,8 @@ import pytest
 from hetserve.planning.problem import Problem
 from hetserve.testing.builders import model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
-from hetserve_operator.plan_book import RETRY_AFTER
-from hetserve_operator.planning_pool import QUICK_DEADLINE, QUICK_TIME, START_WITHIN
+from hetserve_operator.plans.book import RETRY_AFTER
+from hetserve_operator.plans.pool import QUICK_DEADLINE, QUICK_TIME, START_WITHIN
 from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path

@@ -11,9 +11,9 @@ from hetserve.reconcile import Interest
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_type, node
-from hetserve_operator.cache import Cache
-from hetserve_operator.handlers import EventHandlers
-from hetserve_operator.interests import Interests
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.handlers import EventHandlers
+from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 
 Json = dict[str, Any]

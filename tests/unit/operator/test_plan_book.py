@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import Seconds
 from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.testing.planning import line, option, problem
-from hetserve.units import Seconds
-from hetserve_operator.plan_book import RETRY_AFTER, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import RETRY_AFTER, Lane, PlanBook, Ticket
 from hetserve_operator.workqueue import Key
 
 plan = lru_cache(partial(planned_by, planner="kairos"))

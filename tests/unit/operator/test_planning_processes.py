@@ -19,10 +19,10 @@ from hetserve.planning import Plan, Problem, plan
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plan_book import PlanBook
-from hetserve_operator.planning_pool import PlanningPool
-from hetserve_operator.planning_process import PlanningProcess, ProcessDiedError
-from hetserve_operator.planning_worker import frame
+from hetserve_operator.plans.book import PlanBook
+from hetserve_operator.plans.pool import PlanningPool
+from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
+from hetserve_operator.plans.worker import frame
 from hetserve_operator.workqueue import Key
 
 KEY = Key("ns", "svc")
@@ -34,7 +34,7 @@ LARGE = problem(
 """Takes some seconds with an empty cache of compiled code, in compiling."""
 OPERATOR = """
 import asyncio, sys
-from hetserve_operator.planning_process import PlanningProcess
+from hetserve_operator.plans.process import PlanningProcess
 sys.path.insert(0, sys.argv[1])
 from test_planning_processes import LARGE
 
@@ -156,7 +156,7 @@ def test_no_process_outlives_an_operator_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_process_ends_with_an_operator_that_is_killed_while_it_sends_a_problem() -> None:
-    command = [sys.executable, "-P", "-m", "hetserve_operator.planning_worker"]
+    command = [sys.executable, "-P", "-m", "hetserve_operator.plans.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         sent = frame(LARGE)
         try:

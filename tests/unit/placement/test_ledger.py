@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     Gpu,
     GpuRequest,
@@ -16,7 +17,6 @@ from hetserve.placement import (
 )
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import MiB, Seconds
 
 PLACE = ("n0", "0")
 

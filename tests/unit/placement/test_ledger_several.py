@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     AntiAffinity,
     Gpu,
@@ -17,7 +18,6 @@ from hetserve.placement import (
 )
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.units import MiB, Seconds
 
 ALL = 32768
 SOON = Seconds(10)

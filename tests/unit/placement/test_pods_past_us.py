@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
+from hetserve.base.units import Seconds
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.objects.reduced import reduced_pod
 from hetserve.placement import LedgerError, NodeEventHandler, Placer, PodEventHandler, PolicyName, parse_pod
@@ -21,7 +22,6 @@ from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.units import Seconds
 
 Json = dict[str, Any]
 NODES = ["n0", "n1"]

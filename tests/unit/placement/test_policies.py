@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     Gpu,
     GpuRequest,
@@ -17,7 +18,6 @@ from hetserve.placement import (
 )
 from hetserve.placement.decision.wording import decision_text, refusal_text
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.units import MiB, Seconds
 
 W, B, S = PolicyName("WorstFit"), PolicyName("BestFit"), PolicyName("Spread")
 Held = dict[tuple[str, str], list[int]]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.queues.clustering import Shape, cluster
 from hetserve.placement.queues.reasons import Overdue, reason_text
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve.placement.queues.weights import Weights
-from hetserve.units import MiB, Seconds
 
 LARGEST = MiB(32768)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hetserve.base.units import MiB
 from hetserve.placement.pods.requests import GpuRequest
-from hetserve.units import MiB
 
 REQUEST = GpuRequest("uid", "default", "pod", MiB(4096))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide, scores
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.units import MiB, Seconds
 
 SMALL = 500
 MANY = 1024

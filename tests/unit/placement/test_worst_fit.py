@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement import (
     Gpu,
     GpuKey,
@@ -15,7 +16,6 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.decision.wording import decision_text, refusal_text
-from hetserve.units import MiB, Seconds
 
 
 def _gpu(id_: str, mib: int = 32768, product: str = "V100", *, healthy: bool = True) -> Gpu:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import planner
 from hetserve.testing.planning import line, min_cost, option, problem
-from hetserve.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
 
 MIX = BatchMix.of([(1, 1), (10, 1)])
 TYPES = (

@@ -8,13 +8,13 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from hetserve.base.units import Seconds, format_money
 from hetserve.cli.app import app
 from hetserve.demand import kairos_mixture
 from hetserve.planning.rates import derive_rates, throughput
 from hetserve.testing.data import REPOSITORY
 from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.testing.planning import kairos_types
-from hetserve.units import Seconds, format_money
 
 DOC = (REPOSITORY / "docs" / "how-the-decision-is-made.md").read_text(encoding="utf-8")
 COMMANDS = dict(re.findall(r"```console\n\$ hetserve ([^\n]*)\n(.*?)```", DOC, flags=re.DOTALL))

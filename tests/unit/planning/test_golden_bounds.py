@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hetserve.base.units import QPS, format_money
 from hetserve.demand import kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.configurations import Dimension, Ints, enumerate_configurations
@@ -21,7 +22,6 @@ from hetserve.planning.rates import Auxiliary, Rates
 from hetserve.testing.data import REPOSITORY, reference_data
 from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 from hetserve.testing.planning import kairos_types, option, problem, table
-from hetserve.units import QPS, format_money
 
 GOLDEN: dict[str, Any] = json.loads(
     (REPOSITORY / "tests" / "golden" / "planning" / "kairos_top_bounds.json").read_text(encoding="utf-8")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import MiB, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS, Chain, Constraint, IntegerProgram, SolverError, accepted
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, table
-from hetserve.units import MiB, Seconds
 
 
 def counts(made: Plan) -> dict[str, int]:

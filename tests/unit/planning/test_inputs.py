@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.units import MiB
 from hetserve.planning import (
     ClusterFacts,
     PlanSettings,
@@ -16,7 +17,6 @@ from hetserve.planning import (
     build_problem,
 )
 from hetserve.testing.planning import inference_service, instance_type, model_profile
-from hetserve.units import MiB
 
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 

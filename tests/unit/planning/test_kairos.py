@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeRefusal
 from hetserve.planning import plan as decide
 from hetserve.planning.kairos.planner import pick_by_similarity
 from hetserve.planning.kairos.ranking import BoundedConfiguration
 from hetserve.testing.planning import kairos_types, line, option, problem
-from hetserve.units import MiB, MilliCPU
 
 
 def plan(given: Problem) -> Plan:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
+from hetserve.base.units import MilliCPU
 from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, ResourceAmounts
 from hetserve.planning.kairos.base import NoBase, choose_base
@@ -25,7 +26,6 @@ from hetserve.planning.rates import derive_rates
 from hetserve.testing.kbest_dp import best_by_dp
 from hetserve.testing.kbest_pools import full_pool, small_pool, space
 from hetserve.testing.planning import kairos_types, problem
-from hetserve.units import MilliCPU
 
 ZERO = np.zeros(0)
 

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
@@ -15,7 +16,6 @@ from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
-from hetserve.units import MicroDollarsPerHour
 
 RM2 = problem(kairos_types(), mix=kairos_mixture())
 

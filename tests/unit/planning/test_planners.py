@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import Seconds
 from hetserve.demand import kairos_mixture
 from hetserve.planning import Counts, Plan, Problem, plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
@@ -18,7 +19,6 @@ from hetserve.planning.plan import Evaluator
 from hetserve.planning.quick_simulation import STEP
 from hetserve.registry.planners import PLANNERS
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
-from hetserve.units import Seconds
 
 
 def counts(made: Plan) -> dict[str, int]:

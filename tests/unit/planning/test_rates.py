@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.rates import derive_rates, largest_prefix, throughput, time_share
 from hetserve.planning.slo import within, worst_latency
 from hetserve.testing.planning import line, option, table
-from hetserve.units import Seconds
 
 MIX = BatchMix.of([(1, 1), (2, 1), (4, 2)])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning.check import violations
@@ -15,7 +16,6 @@ from hetserve.planning.robust.candidates import candidates, homogeneous, is_homo
 from hetserve.planning.robust.explain import CandidateEvaluation
 from hetserve.planning.robust.planner import TooMuchWorkError, one_by_one, plan_by, plan_robust, quick, within_work
 from hetserve.testing.planning import kairos_types, line, option, problem, table
-from hetserve.units import QPS, MicroDollarsPerHour, Seconds
 
 RM2 = problem(kairos_types(), mix=kairos_mixture())
 

@@ -5,10 +5,10 @@ import csv
 import numpy as np
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.profiles import TableProfile, profile_from_spec
 from hetserve.testing.data import reference_data
 from hetserve.testing.planning import kairos_types, line, model_profile, table
-from hetserve.units import Seconds
 
 
 def test_a_line_answers_up_to_its_largest_batch() -> None:

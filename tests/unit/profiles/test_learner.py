@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.demand import kairos_mixture
 from hetserve.profiles import LearnedProfile, Learner, Spread, TableProfile
 from hetserve.testing.data import reference_data
-from hetserve.units import Seconds
 
 
 def learnt(samples: Iterable[tuple[int, float]], learner: Learner | None = None) -> LearnedProfile:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile import Interest, World
@@ -17,7 +18,6 @@ from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.interest import interest_of
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_record import PlanRecord
-from hetserve.units import MicroDollarsPerHour
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
 RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))

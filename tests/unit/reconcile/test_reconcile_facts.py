@@ -10,6 +10,7 @@ import pytest
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
@@ -18,7 +19,6 @@ from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, 
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
-from hetserve.units import MiB, MilliCPU
 
 GPU_NODE = node_fact(node("g", GPU_TYPE, gpus=2, pods=4))
 TAINT, PREFERENCE = Taint("gpu", effect="NoSchedule"), Taint("gpu", effect="PreferNoSchedule")

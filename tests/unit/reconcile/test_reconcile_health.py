@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api.conditions import DOCS, ConditionType, Reason
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
@@ -20,7 +21,6 @@ from hetserve.reconcile.plan_record import plan_record
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.status import Seen, build_status
 from hetserve.testing.builders import service
-from hetserve.units import MicroDollarsPerHour
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 
 Json = dict[str, Any]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.conditions import DOCS, Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plan_record import plan_record, read_record
 from hetserve.reconcile.status import Seen, build_status, status_changed
-from hetserve.units import QPS, MicroDollarsPerHour
 
 PLAN = Plan(
     True,

@@ -16,10 +16,10 @@ from hetserve.api.kinds import AGE, INFERENCE_SERVICE, KINDS, CustomResource
 from hetserve.api.manifests import Document, ManifestError, parse_documents
 from hetserve.testing.builders import service
 from hetserve.testing.data import REPOSITORY
-from hetserve_operator.cache import Cache
-from hetserve_operator.handlers import EventHandlers, watched
-from hetserve_operator.interests import Interests
 from hetserve_operator.testing import path_of
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.handlers import EventHandlers, watched
+from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.pages import Pages
 from hetserve_shell.testing.apiserver import FakeApiServer

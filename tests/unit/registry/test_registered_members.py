@@ -13,6 +13,7 @@ import pytest
 import throwaway
 from harness.components import CHART
 from harness.registry_tables import TABLES, with_choices, with_tables
+from hetserve.base.units import MiB
 from hetserve.placement import Ledger, NodeInventory, decide, parse_pod, policy_name
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.planning.search import search, search_space
@@ -22,7 +23,6 @@ from hetserve.registry.search_methods import SEARCH_METHODS
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.data import REPOSITORY
 from hetserve.testing.planning import kairos_types, problem
-from hetserve.units import MiB
 from hetserve_extender.settings import Settings
 from hetserve_shell.settings import load_settings
 

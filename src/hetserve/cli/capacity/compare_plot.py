@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.compare_result import Compared
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
 from hetserve.planning import Plan
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.plan import summary_parts
-from hetserve.units import format_money
 
 _GROUP = 0.82
 _LABEL_WIDTH = 24

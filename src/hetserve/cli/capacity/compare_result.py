@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.table import Table
 
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.capacity.serving import Held
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import Counts, Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
-from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)

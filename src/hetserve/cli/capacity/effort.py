@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.base.files import UnreadableError
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.inputs import Overrides
 from hetserve.cli.capacity.simulation_options import Decorator, upon
 from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import plot_option
-from hetserve.files import UnreadableError
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
-from hetserve.units import format_money
 
 if TYPE_CHECKING:
     from hetserve.planning import Problem

@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hetserve.base.files import shown_name
+from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.cli.output.messages import refuse
-from hetserve.files import shown_name
-from hetserve.units import MicroDollarsPerHour, Seconds
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService

@@ -8,13 +8,13 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
+from hetserve.base.units import QPS
 from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.planning.plan import summary_parts
-from hetserve.units import QPS
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
 _ROW: Final = 0.42

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import format_money
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
-from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.terminal import drawn, line_of, styled
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
-from hetserve.units import format_money
 
 
 def table(results: Sequence[ServicePlan]) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.table import Table
 
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
-from hetserve.units import format_money
 
 _SHOWN = 15
 

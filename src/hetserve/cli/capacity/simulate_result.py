@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
+from hetserve.base.units import format_money
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.serving import Held
 from hetserve.cli.output.terminal import Block, text_of
@@ -17,7 +18,6 @@ from hetserve.planning import Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.simulation import Backlog, RunReport, grows
 from hetserve.simulation.stability import growth_text
-from hetserve.units import format_money
 
 
 @dataclass(frozen=True, slots=True)

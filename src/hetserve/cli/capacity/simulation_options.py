@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.base.files import UnreadableError
 from hetserve.cli import values
-from hetserve.files import UnreadableError
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:

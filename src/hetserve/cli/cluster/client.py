@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
-from hetserve.api.pages import FIRST_PAGE, next_page
-from hetserve.files import UnreadableError, check_file
+from hetserve.base.files import UnreadableError, check_file
+from hetserve.base.pages import FIRST_PAGE, next_page
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]

@@ -10,10 +10,10 @@ from urllib.request import urlopen
 
 import yaml
 
-from hetserve.api.yaml_loader import contents
+from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
 from hetserve.cli.output import messages
-from hetserve.files import UnreadableError, read_text
 
 Record = dict[str, Any]
 _CONFIG_MAP: Final = "hetserve-extender"

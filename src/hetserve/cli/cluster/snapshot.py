@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from hetserve.api import names
+from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
 from hetserve.cli.cluster.slim import slim_node, slim_pod
-from hetserve.files import UnreadableError, read_text
-from hetserve.units import Seconds
 
 DUMP_KIND: Final = "PlacementDump"
 NODES: Final = "/api/v1/nodes"

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from hetserve.base.units import Seconds
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
 from hetserve.placement import Booking, GpuUse, NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.units import Seconds
 
 
 def new_placer() -> Placer:

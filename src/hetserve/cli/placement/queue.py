@@ -47,12 +47,12 @@ def queue(called: click.Context, /, namespace: str | None, output: str, **given:
     """
     if called.invoked_subcommand is not None:
         return
+    from hetserve.base.units import Seconds  # noqa: PLC0415
     from hetserve.cli.cluster.snapshot import Source  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.placement.placed import placer_of  # noqa: PLC0415
     from hetserve.cli.placement.queue_view import blocks, queues_document  # noqa: PLC0415
-    from hetserve.units import Seconds  # noqa: PLC0415
 
     source = Source.of(given["kubeconfig"], given["context"], given["file"])
     snapshot = source.snapshot()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetserve.base.files import UnreadableError, read_text, shown_name
 from hetserve.cli import values
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse, plot_file
-from hetserve.files import UnreadableError, read_text, shown_name
 from hetserve.registry.choices import FIT_KINDS
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.base.units import MiB
 from hetserve.placement.decision.choose import Rows, best_two, node_order
 from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
@@ -15,7 +16,6 @@ from hetserve.placement.ledger.inventory import GpuKey, Place
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.policies import rank_of
 from hetserve.placement.values import value
-from hetserve.units import MiB
 
 MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""

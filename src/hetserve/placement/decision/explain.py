@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from hetserve.base.units import MiB
 from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, pod_name
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
-from hetserve.units import MiB
 
 
 class GpuReasonKind(Enum):

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hetserve.base.units import MiB
 from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, Unattributed, booking_order
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory, Place
 from hetserve.placement.ledger.problems import NodeProblem, Problem, gpu_problems, through_plugin, unlisted_gpus
-from hetserve.units import MiB
 
 _NO_PODS: Final[Mapping[str, Booking]] = {}
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import PodView
 from hetserve.placement.values import value
-from hetserve.units import MiB, Seconds
 
 UNNAMED: Final = ""
 """Placeholder for GPUs that a bound pod does not name; its node accepts no new pods."""

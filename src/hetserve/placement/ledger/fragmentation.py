@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hetserve.base.units import MiB
 from hetserve.placement.ledger.bookings import GpuUse
-from hetserve.units import MiB
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hetserve.api import names
+from hetserve.base.units import MiB
 from hetserve.objects.fields import InvalidObjectError, short
 from hetserve.objects.metadata import RawObject, uid_of
 from hetserve.objects.node import Node
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
 from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
-from hetserve.units import MiB
 
 _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.bookings import (
     UNNAMED,
@@ -26,7 +27,6 @@ from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
 from hetserve.placement.ledger.problems import PodProblem, Problem, annotation_problem, edit_problem
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView, id_order
-from hetserve.units import MiB, Seconds
 
 
 class Ledger:

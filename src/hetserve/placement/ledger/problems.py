@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Final
 
 from hetserve.api import names
+from hetserve.base.units import MiB
 from hetserve.objects.fields import short
 from hetserve.placement.ledger.bookings import Booking, GpuUse, models_since, pod_name
 from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import PodView, id_order
-from hetserve.units import MiB
 
 _SHOWN: Final = 8
 

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.objects.metadata import RawObject, object_key, uid_of
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
@@ -26,7 +27,6 @@ from hetserve.placement.placer import FilterOutcome, Placer
 from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
-from hetserve.units import MiB, Seconds
 
 Record = dict[str, Any]
 VERSION: Final = 2

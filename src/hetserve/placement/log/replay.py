@@ -11,6 +11,7 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from hetserve.base.units import Seconds
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import PodProblem
@@ -28,7 +29,6 @@ from hetserve.placement.log.journal import (
 )
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName, policy_name
-from hetserve.units import Seconds
 
 
 class ReplayError(ValueError):

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.bookings import Booking
@@ -22,7 +23,6 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record, offered_names
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.units import MiB, Seconds
 
 
 @dataclass(frozen=True, slots=True)

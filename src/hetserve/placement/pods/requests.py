@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NewType
 
+from hetserve.base.units import MiB
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement.values import value
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 from hetserve.sanitize import sanitize
-from hetserve.units import MiB
 
 LONGEST_GPU_ID: Final = 63
 LONGEST_LIST: Final = MAX_GPUS_PER_NODE * (LONGEST_GPU_ID + 1)

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.base.units import MiB, Seconds
 from hetserve.objects.fields import InvalidObjectError, few, short, text
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod, PodOutline
@@ -17,7 +18,6 @@ from hetserve.objects.resources import MAX_GPUS_PER_NODE, GpusRequested
 from hetserve.placement.pods.preferences import preferences
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_LIST, GpuRequest
 from hetserve.placement.values import value
-from hetserve.units import MiB, Seconds
 
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
 _MOST_GATES: Final = 8

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.units import MiB
+from hetserve.base.units import MiB
 
 AUTO: Final = "auto"
 MOST_AUTO_QUEUES: Final = 8

@@ -12,8 +12,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final
 
+from hetserve.base.units import MiB
 from hetserve.placement.queues.clustering import AUTO, MOST_AUTO_QUEUES, Groups, Queues, Shape, cluster, distance
-from hetserve.units import MiB
 
 DRIFT: Final = 0.25
 """Share of the clustered pods that may come or go before the next clustering."""

@@ -13,11 +13,11 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Final
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement.queues.clustering import Queues, Shape
 from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
 from hetserve.placement.queues.reasons import LongestWait, Overdue, QueueTurn, ReleaseReason
 from hetserve.placement.queues.weights import Weights, weight
-from hetserve.units import MiB, Seconds
 
 OLDEST_EVERY: Final = 2
 """The p of the bound in docs/queues.md."""

@@ -9,6 +9,7 @@ from heapq import merge
 from itertools import chain
 from typing import Final
 
+from hetserve.base.units import MiB, Seconds
 from hetserve.placement.queues.clustering import Shape
 from hetserve.placement.queues.partition import Partition
 from hetserve.placement.queues.rounds import (
@@ -21,7 +22,6 @@ from hetserve.placement.queues.rounds import (
     Waiting,
     entry,
 )
-from hetserve.units import MiB, Seconds
 
 MANY: Final = 64
 """New pods from which sorting all is cheaper than ranking each."""

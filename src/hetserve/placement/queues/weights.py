@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hetserve.units import Seconds
+from hetserve.base.units import Seconds
 
 
 class Weights(StrEnum):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.kairos.ranking import ranking_inputs
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
@@ -22,7 +23,6 @@ from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, Ranked
 from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import ROUNDING, serves_whole_mix, slo_miss
-from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "homogeneous"
 

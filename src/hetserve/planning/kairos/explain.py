@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs
 from hetserve.planning.kbest import Ranking
 from hetserve.planning.plan import Plan, StepSearch, summary
 from hetserve.planning.problem import TypeRefusal
 from hetserve.planning.rates import Auxiliary
-from hetserve.units import QPS, MicroDollarsPerHour
 
 
 def explain(

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kairos.planner import plan_kairos
@@ -22,7 +23,6 @@ from hetserve.planning.kbest import Space, best_configurations, space_of
 from hetserve.planning.plan import Counts, Evaluator, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
-from hetserve.units import QPS, MicroDollarsPerHour
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text
 from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
 from hetserve.planning.kairos.bound import configuration_bounds
@@ -23,7 +24,6 @@ from hetserve.planning.plan import (
 )
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import Rates, derive_rates
-from hetserve.units import QPS, MicroDollarsPerHour
 
 MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import latency_text, money_text, qps_text, step_text
 from hetserve.planning.kairos.explain import roles
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, next_step
 from hetserve.planning.plan import EvaluatedConfiguration, Evaluator, Plan, infeasible, summary
-from hetserve.units import QPS, MicroDollarsPerHour
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import Choice, CostModel
 from hetserve.planning.plan import Counts, NextStep, Plan, RankedConfiguration, infeasible, summary
 from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.planning.slo import slo_miss
-from hetserve.units import QPS, MicroDollarsPerHour
 
 _TOP = 10
 

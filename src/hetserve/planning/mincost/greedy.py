@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
@@ -18,7 +19,6 @@ from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import Choice, CostModel, for_budget
 from hetserve.planning.plan import Evaluator, NextStep, Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.units import QPS
 
 NAME: Final = "greedy"
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
 from hetserve.planning.mincost.milp import SOLVERS, Chain, Constraint, IntegerProgram, Solver
 from hetserve.planning.mincost.model import (
@@ -30,7 +31,6 @@ from hetserve.planning.mincost.model import (
 from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.planning.slo import no_type_meets_slo
-from hetserve.units import QPS
 
 NAME: Final = "ilp"
 

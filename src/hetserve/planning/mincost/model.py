@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hetserve.base.units import QPS
 from hetserve.planning.mincost.milp import TOLERANCE, Constraint, IntegerProgram
 from hetserve.planning.plan import NOTICEABLE
 from hetserve.planning.problem import Pool, Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import serves_whole_mix
-from hetserve.units import QPS
 
 
 @dataclass(frozen=True, slots=True)

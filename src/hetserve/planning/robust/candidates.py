@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.check import violations
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.plan import Counts, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import serves_whole_mix
-from hetserve.units import QPS, MicroDollarsPerHour
 
 _PER_POOL: Final = 3
 _MOST_POOLS: Final = 4

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from hetserve.base.units import QPS, Seconds
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.plan import Counts, EvaluatedConfiguration, Evaluator, Plan, RankedConfiguration
@@ -25,7 +26,6 @@ from hetserve.planning.robust.explain import (
     not_evaluated,
 )
 from hetserve.simulation.stability import SLOS
-from hetserve.units import QPS, Seconds
 
 TIME_LIMIT: Final = 2.0
 INSTANCES: Final = 600

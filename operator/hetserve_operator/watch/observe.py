@@ -20,10 +20,10 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
 from hetserve.reconcile.observed import Broken, PodFact, pod_fact, service_outline
 from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
-from hetserve_operator.cache import Cache
-from hetserve_operator.interests import Interests
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject

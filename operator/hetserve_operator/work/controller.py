@@ -30,11 +30,11 @@ from hetserve.reconcile import (
 )
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.build import manifest_digest
-from hetserve_operator.apply import NameTakenError, Writer, unused_name
-from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
+from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.observe import Observer
+from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject

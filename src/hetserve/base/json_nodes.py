@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from hetserve.api.plain_scalars import PLAIN
+from hetserve.base.plain_scalars import PLAIN
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"([ \t\n\r]|(?<=\n)---(?=\s|$))*")

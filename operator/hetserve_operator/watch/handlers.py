@@ -19,8 +19,8 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.capacity import takes_instances
 from hetserve.reconcile.interest import may_use
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact, ServiceOutline
-from hetserve_operator.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
-from hetserve_operator.interests import Interests
+from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
+from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store

@@ -12,8 +12,8 @@ from typing import Any, Final
 import yaml
 from yaml.constructor import ConstructorError
 
-from hetserve.api.json_nodes import JsonSyntaxError, compose_json
-from hetserve.api.plain_scalars import PLAIN, plain_value
+from hetserve.base.json_nodes import JsonSyntaxError, compose_json
+from hetserve.base.plain_scalars import PLAIN, plain_value
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Final, Protocol
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import Seconds
 from hetserve.planning.plan import Plan, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.reconcile import PlannerTimedOut
 from hetserve.registry.planners import default_planner
-from hetserve.units import Seconds
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plan_book import Lane, PlanBook, Ticket
-from hetserve_operator.planning_process import ProcessDiedError
+from hetserve_operator.plans.book import Lane, PlanBook, Ticket
+from hetserve_operator.plans.process import ProcessDiedError
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from hetserve_operator.controller import Controller, StuckError
-from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
+from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.work.controller import Controller, StuckError
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError

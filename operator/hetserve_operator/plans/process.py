@@ -14,7 +14,7 @@ from typing import Any
 
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve_operator.planning_worker import LENGTH, frame
+from hetserve_operator.plans.worker import LENGTH, frame
 
 
 class ProcessDiedError(Exception):
@@ -31,7 +31,7 @@ class PlanningProcess:
     async def start(cls) -> PlanningProcess:
         """A process with its planners imported. Raises ProcessDiedError or OSError."""
         # -P: the folder that the operator was started in is not searched for modules.
-        command = (sys.executable, "-P", "-m", "hetserve_operator.planning_worker")
+        command = (sys.executable, "-P", "-m", "hetserve_operator.plans.worker")
         made = cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True))
         try:
             await made._answer()

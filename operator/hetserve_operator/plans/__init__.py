@@ -1,0 +1,1 @@
+"""Plans: what services ask for, and the processes that answer."""

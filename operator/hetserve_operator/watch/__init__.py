@@ -1,0 +1,1 @@
+"""What the operator watches and reads, and which services a change concerns."""

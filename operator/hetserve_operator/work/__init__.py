@@ -1,0 +1,1 @@
+"""The work on one service: queue, workers, controller, writer."""
