@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,49 +17,30 @@ class OperatorMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.plans = Counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"], registry=self.registry)
-        self.writes = Counter(
-            "hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"], registry=self.registry
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.plans = counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"])
+        self.writes = counter("hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"])
+        self.errors = counter("hetserve_operator_errors_total", "Looks at a service that ended in an error.", ["kind"])
+        self.task_failures = counter(
+            "hetserve_operator_task_failures_total", "Restarts of the operator's tasks.", ["task"]
         )
-        self.errors = Counter(
-            "hetserve_operator_errors_total",
-            "Looks at a service that ended in an error.",
-            ["kind"],
-            registry=self.registry,
-        )
-        self.task_failures = Counter(
-            "hetserve_operator_task_failures_total",
-            "Restarts of the operator's tasks.",
-            ["task"],
-            registry=self.registry,
-        )
-        self.waiting = Gauge("hetserve_operator_queue_length", "Services to look at.", registry=self.registry)
-        self.seconds = Histogram(
-            "hetserve_operator_reconcile_seconds", "Time of one look at a service.", registry=self.registry
-        )
-        self.planning_seconds = Histogram(
+        self.waiting = gauge("hetserve_operator_queue_length", "Services to look at.")
+        self.seconds = histogram("hetserve_operator_reconcile_seconds", "Time of one look at a service.")
+        self.planning_seconds = histogram(
             "hetserve_operator_planning_seconds",
             "Time of one try to plan, by outcome.",
             ["outcome"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60),
-            registry=self.registry,
         )
-        self.planning_waiting = Gauge(
-            "hetserve_operator_planning_queue_length",
-            "Problems that wait for a process to plan them.",
-            registry=self.registry,
+        self.planning_waiting = gauge(
+            "hetserve_operator_planning_queue_length", "Problems that wait for a process to plan them."
         )
-        self.leader = Gauge(
-            "hetserve_operator_leader", "1 while this process leads and writes.", registry=self.registry
-        )
+        self.leader = gauge("hetserve_operator_leader", "1 while this process leads and writes.")
         labels = ["namespace", "service"]
-        self.cost = Gauge(
-            "hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels, registry=self.registry
-        )
-        self.qps = Gauge(
-            "hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels, registry=self.registry
-        )
-        self.ready = Gauge("hetserve_service_ready", "1 where the service is Ready.", labels, registry=self.registry)
+        self.cost = gauge("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels)
+        self.qps = gauge("hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels)
+        self.ready = gauge("hetserve_service_ready", "1 where the service is Ready.", labels)
         self._known: set[Key] = set()
 
     async def text(self) -> bytes:

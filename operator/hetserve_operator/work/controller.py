@@ -126,19 +126,23 @@ class Controller:
             request = await self._step(key, world, permit)
             self._metrics.observe(key, world.service)
             if isinstance(request, Settled):
-                self._observer.settled(key, request.interest)
-                waits = (request.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
-                return min((wait for wait in waits if wait is not None), default=None)
+                return self._rest(key, request, memory)
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
             done = request if await self._perform(request, world, memory, permit) else None
-            conflicts = 0 if done is not None else conflicts + 1
             if isinstance(done, WriteStatus):
                 memory.recorded = done if done.intent else None
                 return AFTER_RECORD if done.intent else AFTER_STATUS
+            conflicts = 0 if done is not None else conflicts + 1
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
+
+    def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
+        """Remembers what concerns a settled service; returns seconds until the next look, or None."""
+        self._observer.settled(key, settled.interest)
+        waits = (settled.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
+        return min((wait for wait in waits if wait is not None), default=None)
 
     async def _snapshot(self, key: Key, memory: Memory, last: World | None) -> World:
         """What the next step reads. last: a snapshot of which only what is remembered has changed since."""

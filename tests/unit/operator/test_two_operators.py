@@ -68,6 +68,13 @@ class Pair:
         assert len(leading) < 2
         return leading[0] if leading else None
 
+    async def settled(self) -> str:
+        """Waits until the plan is followed; returns who leads."""
+        await self.until(lambda: self.replicas() == PLANNED, 30)
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
     async def until(self, holds: Callable[[], bool], within: float) -> float:
         """Seconds until it holds; the cluster moves once a second."""
         loop = asyncio.get_running_loop()
@@ -115,9 +122,7 @@ SMALLER = {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
 def test_one_of_two_works_and_the_other_is_ready_and_writes_nothing() -> None:
     async def story() -> None:
         async with Pair() as pair:
-            await pair.until(lambda: pair.replicas() == PLANNED, 30)
-            leader = pair.leader()
-            assert leader is not None
+            leader = await pair.settled()
             assert pair.lines[other(leader)].sent == []
             assert pair.operators[other(leader)].synced.is_set()
 
@@ -127,9 +132,7 @@ def test_one_of_two_works_and_the_other_is_ready_and_writes_nothing() -> None:
 def test_a_leader_that_ends_in_order_is_followed_at_once() -> None:
     async def story() -> None:
         async with Pair() as pair:
-            await pair.until(lambda: pair.replicas() == PLANNED, 30)
-            leader = pair.leader()
-            assert leader is not None
+            leader = await pair.settled()
             await pair.operators[leader].hand_over()
             pair.edit(smaller)
             assert await pair.until(lambda: pair.leader() == other(leader), 1.0) < 1.0
@@ -141,9 +144,7 @@ def test_a_leader_that_ends_in_order_is_followed_at_once() -> None:
 def test_a_leader_that_is_killed_is_followed_after_its_lease() -> None:
     async def story() -> None:
         async with Pair() as pair:
-            await pair.until(lambda: pair.replicas() == PLANNED, 30)
-            leader = pair.leader()
-            assert leader is not None
+            leader = await pair.settled()
             await pair.kill(leader)
             pair.edit(smaller)
             await pair.until(lambda: pair.leader() == other(leader), 4.0)
@@ -155,9 +156,7 @@ def test_a_leader_that_is_killed_is_followed_after_its_lease() -> None:
 def test_a_leader_without_the_api_server_is_followed_and_follows_when_it_is_back() -> None:
     async def story() -> None:
         async with Pair() as pair:
-            await pair.until(lambda: pair.replicas() == PLANNED, 30)
-            leader = pair.leader()
-            assert leader is not None
+            leader = await pair.settled()
             pair.lines[leader].cut = True
             await pair.until(lambda: pair.leader() == other(leader), 5.0)
             pair.lines[leader].cut = False
@@ -176,9 +175,7 @@ def test_a_lost_deployment_is_found_by_the_first_look_of_a_term() -> None:
 
     async def story() -> None:
         async with Pair() as pair:
-            await pair.until(lambda: pair.replicas() == PLANNED, 30)
-            leader = pair.leader()
-            assert leader is not None
+            leader = await pair.settled()
             await pair.kill(leader)
             pair.server.remove(deployment_path(CPU_DEPLOYMENT))
             await pair.until(lambda: pair.replicas() == PLANNED, 20)
