@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
+from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
+from hetserve.api.kinds import INFERENCE_SERVICE
+from hetserve.testing.builders import service
+from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.workqueue import Key
-
-Json = dict[str, Any]
-LABELS = {"metadata.labels": {"tier": "gpu"}}
-SERVICES = [
-    service("starved", {"spec.budget.hourly": "9", "spec.model.name": "rm2"}),
-    service(
-        "named", {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.model.name": "named", "spec.budget.hourly": "0.6"}
-    ),
-    service(
-        "selecting", {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}, "spec.model.name": "rm2"}
-    ),
-    service("missing", {"spec.instanceTypes": {"names": ["later"]}}),
-    service("unprofiled", {"spec.model.name": "later"}),
-]
-PROFILES = [model_profile("named", {"spec.model": "named"}), model_profile("named-later", {"spec.model": "named"})]
 
 
 def put(raw: Json) -> Callable[[SimulatedOperator], None]:
@@ -43,50 +25,6 @@ def remove(raw: Json) -> Callable[[SimulatedOperator], None]:
     return lambda sim: sim.api.remove(path_of(raw))
 
 
-def broken(raw: Json, part: str) -> Json:
-    raw = copy.deepcopy(raw)
-    raw["spec"][part] = "odd"
-    return raw
-
-
-def foreign(name: str, on: str, gpu: str | None, model: str = "other", mib: str = "12000") -> Json:
-    raw = gpu_pod(name, node=on, gpu=gpu, memory_mib=mib)
-    raw["metadata"].pop("uid", None)
-    raw["metadata"]["labels"]["hetserve.io/model"] = model
-    return raw
-
-
-CORDONED = {"spec": {"unschedulable": True}}
-LATER = instance_type("later", {"spec.nodeSelector": {"node.kubernetes.io/instance-type": GPU_TYPE}})
-THINGS: list[Json] = [
-    *(node(f"gpu-{n}", GPU_TYPE, gpus=gpus) for n in (0, 1, 9) for gpus in (1, 2)),
-    *(node(f"gpu-{n}", GPU_TYPE, gpus=1) | CORDONED for n in (0, 1)),
-    node("gpu-0", CPU_TYPE),
-    *(node(f"cpu-{n}", CPU_TYPE, pods=pods) for n in (0, 99) for pods in (1, 2)),
-    node("cpu-1", CPU_TYPE) | CORDONED,
-    *(foreign(f"f{n}", on, gpu) for n, on, gpu in ((0, "gpu-0", "0"), (1, "gpu-1", "0"), (2, "gpu-2", None))),
-    foreign("same", "gpu-3", "0", "rm2", "100"),
-    foreign("same", "gpu-3", "0", "other", "100"),
-    instance_type(),
-    instance_type(overrides=LABELS),
-    instance_type(overrides={"spec.price.hourly": "0.6"}),
-    instance_type(overrides={"spec.maxInstances": 1}),
-    broken(instance_type(), "price"),
-    cpu_type(),
-    cpu_type(LABELS),
-    cpu_type({"spec.price.hourly": "0.11"}),
-    LATER,
-    broken(LATER, "price"),
-    instance_type("later", LABELS),
-    model_profile(),
-    broken(model_profile(), "latency"),
-    cpu_profile(),
-    model_profile("again"),
-    model_profile("elsewhere", {"metadata.namespace": "team"}),
-    model_profile("later", {"spec.model": "later"}),
-    model_profile("later", {"spec.model": "rm2", "spec.instanceType": "later"}),
-    *PROFILES,
-]
 CHANGES = st.one_of(
     st.sampled_from(THINGS).map(lambda raw: ("put", raw)), st.sampled_from(THINGS).map(lambda raw: ("remove", raw))
 )
@@ -100,31 +38,8 @@ class Watched:
         self.sim.add(*rm2_scene(), *SERVICES, PROFILES[0])
         self.woken: set[Key] = set()
         wake = self.woken.add
-        self.feed = EventHandlers(self.sim.cache, self.sim.observer.interests, wake, wake, lambda _: None)
-        self.seen: dict[str, Json] = {}
-
-    def events(self) -> None:
-        """Feeds what has changed since the last call."""
-        objects = self.sim.api.objects
-        for path in self.seen.keys() - objects.keys():
-            self._event(path, self.seen.pop(path), deleted=True)
-        for path, raw in objects.items():
-            if self.seen.get(path, {}).get("metadata") != raw["metadata"]:
-                self.seen[path] = copy.deepcopy(raw)
-                self._event(path, self.seen[path], deleted=False)
-
-    def _event(self, path: str, raw: Json, *, deleted: bool) -> None:
-        takers: dict[str, Callable[..., None]] = {
-            "nodes": self.feed.node,
-            "pods": self.feed.pod,
-            "deployments": self.feed.deployment,
-            INFERENCE_SERVICE.plural: self.feed.service,
-            INSTANCE_TYPE.plural: partial(self.feed.plan_input, INSTANCE_TYPE),
-            MODEL_PROFILE.plural: partial(self.feed.plan_input, MODEL_PROFILE),
-        }
-        take = takers.get(path.rsplit("/", 2)[1])
-        if take is not None:
-            take(raw, deleted=deleted)
+        feed = EventHandlers(self.sim.cache, self.sim.observer.interests, wake, wake, lambda _: None)
+        self.events = Watches(self.sim.api, feed).tell
 
     async def settle(self) -> None:
         """Looks at whom events wake, and moves the cluster, until nothing changes."""
@@ -133,7 +48,8 @@ class Watched:
             keys = sorted(self.woken)
             self.woken.clear()
             for key in keys:
-                if (await self.sim.controller.reconcile(key) or 99.0) < 1.0:
+                wait = await self.sim.controller.reconcile(key)
+                if wait is not None and wait < 1.0:
                     self.woken.add(key)
             before = self.sim.versions()
             self.sim.cluster.tick()
