@@ -8,7 +8,7 @@ from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene

@@ -10,7 +10,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import plan
 from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 

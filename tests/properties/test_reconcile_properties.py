@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, staged_counts
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.base.units import parse_money
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.testing import SimulatedOperator

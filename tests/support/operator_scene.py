@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of

@@ -18,8 +18,8 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
+from hetserve.reconcile.deployments.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve.reconcile.observed import Broken, PodFact, pod_fact, service_outline
-from hetserve.reconcile.ownership import deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.watch.cache import Cache

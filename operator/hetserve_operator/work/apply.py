@@ -25,7 +25,7 @@ from hetserve.reconcile import (
     WriteStatus,
 )
 from hetserve.reconcile.api_messages import is_of_the_content
-from hetserve.reconcile.ownership import is_ours
+from hetserve.reconcile.deployments.ownership import is_ours
 from hetserve_operator.leader.leadership import NotLeadingError, Permit
 from hetserve_operator.paths import deployments_path, service_path
 from hetserve_shell.kube.client import (

@@ -29,7 +29,7 @@ from hetserve.reconcile import (
     step,
 )
 from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
-from hetserve.reconcile.build import manifest_digest
+from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics

@@ -54,7 +54,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: a creation that lands late costs money",
-        "hetserve.reconcile.diff",
+        "hetserve.reconcile.deployments.diff",
         "_create",
         Replace("with_replicas(target.manifest, 0)", "with_replicas(target.manifest, target.staged)"),
         FENCE,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetserve.reconcile.diff import NextWrite
-from hetserve.reconcile.ownership import belongs, is_deleting, is_predecessors
+from hetserve.reconcile.deployments.diff import NextWrite
+from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_predecessors
 from hetserve.reconcile.world import Change, RawObject, World, WriteFence
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from hetserve.api.instance_type import InstanceType
 from hetserve.reconcile.decision import PlanDecision
+from hetserve.reconcile.deployments.ownership import type_of
 from hetserve.reconcile.observed import Broken, ServiceOutline
-from hetserve.reconcile.ownership import type_of
 from hetserve.reconcile.world import Interest, World
 
 NO_INTEREST: Final = Interest(frozenset(), frozenset())

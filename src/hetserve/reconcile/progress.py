@@ -14,9 +14,9 @@ from hetserve.objects.resources import gpu_memory
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.decision import PlanDecision
-from hetserve.reconcile.diff import Target
+from hetserve.reconcile.deployments.diff import Target
+from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.staging import Instances
 from hetserve.reconcile.world import RawObject, World
 

@@ -12,7 +12,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import format_money
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, read_status
-from hetserve.reconcile.diff import NextWrite
+from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.staging import Instances, hourly_cost

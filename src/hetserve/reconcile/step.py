@@ -6,18 +6,18 @@ Order: record the plan, change Deployments (each fenced before), write the resul
 from __future__ import annotations
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.build import deployment_name, desired_deployment
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
-from hetserve.reconcile.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.deployments.build import deployment_name, desired_deployment
+from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.deployments.ownership import is_deleting
+from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
-from hetserve.reconcile.ownership import is_deleting
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
 from hetserve.reconcile.staging import Instances, exceeds, staged_counts
 from hetserve.reconcile.status import Seen, build_status, status_changed
-from hetserve.reconcile.template import TemplateError
 from hetserve.reconcile.world import RawObject, Render, Request, Settled, World, WriteStatus
 
 

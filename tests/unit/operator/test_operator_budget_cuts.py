@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import instance_type, model_profile
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.testing import SimulatedOperator

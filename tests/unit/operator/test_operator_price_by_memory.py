@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.testing import SimulatedOperator

@@ -14,7 +14,7 @@ from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.diff import NextWrite
+from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_record import plan_record

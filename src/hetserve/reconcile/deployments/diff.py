@@ -14,10 +14,17 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
-from hetserve.reconcile.build import Applied, manifest_digest, with_replicas
+from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_replicas
+from hetserve.reconcile.deployments.managed_fields import handed_over
+from hetserve.reconcile.deployments.ownership import (
+    belongs,
+    controller,
+    is_deleting,
+    is_orphan,
+    is_ours,
+    is_predecessors,
+)
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.managed_fields import handed_over
-from hetserve.reconcile.ownership import belongs, controller, is_deleting, is_orphan, is_ours, is_predecessors
 from hetserve.reconcile.world import (
     Apply,
     Create,

@@ -17,7 +17,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.base.units import MiB
 from hetserve.planning.offers import Offer, instance_gpu_memory
-from hetserve.reconcile.template import TemplateError, model_container, user_template
+from hetserve.reconcile.deployments.template import TemplateError, model_container, user_template
 
 Json = dict[str, Any]
 NO_DEADLINE: Final = 2147483647

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from hetserve.api import names
 from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
-from hetserve.reconcile.build import deployment_name
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.observed import PodFact
 
 
