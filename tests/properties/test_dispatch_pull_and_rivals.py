@@ -18,6 +18,7 @@ from hetserve.testing.dispatching import snapshots
 MINE: tuple[tuple[str, dict[str, int]], ...] = (
     ("hetserve", {}),
     ("hetserve", {"reserve": 1, "patience": 2, "window": 1}),
+    ("hetserve", {"late": 0}),
     ("threshold", {}),
     ("threshold", {"size": 1}),
     ("clockwork_earliest", {}),

@@ -1,8 +1,9 @@
 """The pull dispatcher, the default: idle instances choose, and no query is given up.
 
-An idle ordinary instance takes the query with the earliest latest start. Under overload the plan leaves the largest
-queries (Moore and Hodgson) to strong instances, or risks them on ordinary ones. Strong instances first serve what only
-they can, then what is most sped up. Late queries wait for idle moments, at most `patience` SLOs.
+Queries are served by ordinary instances in the order of their latest starts, each where it costs least: the time that
+it takes, at Kairos's C_j, and its chance of being late. Strong instances first serve what only they can, then what is
+most sped up. Under overload ordinary instances leave them what they speed up most, and they give up the largest (Moore
+and Hodgson) or what an ordinary one can risk. Late queries wait for idle moments, at most `patience` SLOs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from hetserve.compiled import ZERO, njit_inner
 from hetserve.dispatch.hetserve_plan import (
+    ABSENT,
     CHANCE,
     ORDINARY,
     OVERFLOW,
@@ -24,11 +26,13 @@ from hetserve.dispatch.hetserve_plan import (
     assign_roles,
     board_sizes,
     carve_board,
+    late_chance,
     needed,
     plan_queue,
+    read_free_times,
     read_queue,
 )
-from hetserve.dispatch.hetserve_reference import PATIENCE, RESERVE, WINDOW, reference
+from hetserve.dispatch.hetserve_reference import LATE, PATIENCE, RESERVE, SPARE_STRONG, WINDOW, reference
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import AnswerArrays, Floats, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
@@ -55,15 +59,17 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
     board = carve_board(n, max(int(parameters[2]), 8 * n), types, scratch)
     assign_roles(workers, model, board.role)
     live, hopeless = read_queue(now, queue, model, board)
-    strong = 0
+    strong, idle = 0, 0
     for j in range(n):
+        idle += not workers.busy[j]
         strong += not workers.busy[j] and board.role[workers.types[j]] == STRONG
     strong_idle = strong > 0
     count = plan_queue(now, live, strong_idle, queue, workers, model, board)
+    read_free_times(now, workers.busy, workers.free_at, board.free)
     sent, decision = ZERO, DecisionInProgress(now, queue, workers, model, board, answer)
     if strong_idle:
         sent = _serve_strong(live, sent, decision)
-    sent = _serve_ordinary(live, count, sent, decision)
+    sent = _serve_ordinary(live, count, sent, parameters[3] * idle / n, decision)
     if strong_idle:
         sent = _fill_strong(live, sent, decision)
     if hopeless > 0:
@@ -133,9 +139,9 @@ def _most_urgent(live: int, state: int, kind: int, decision: DecisionInProgress)
 @njit_inner
 def _in_time(e: int, kind: int, decision: DecisionInProgress) -> bool:
     queue, model, board = decision.queue, decision.model, decision.board
-    i, state, role, last = board.position[e], board.state[e], board.role[kind], board.best[e] == kind
+    i, state, role, least = board.position[e], board.state[e], board.role[kind], board.least[e]
     size, deadline = queue.sizes[i], queue.deadlines[i]
-    time = needed(state, role, last, model.mean[kind, size], model.safe[kind, size], deadline - queue.arrivals[i])
+    time = needed(state, role, least, model.mean[kind, size], model.safe[kind, size], deadline - queue.arrivals[i])
     in_time: bool = decision.now <= deadline - time
     return in_time
 
@@ -160,12 +166,12 @@ def _most_sped_up(live: int, kind: int, decision: DecisionInProgress) -> int:
         if board.state[e] != READY:
             continue
         i = board.position[e]
-        size, deadline, last, fastest = queue.sizes[i], queue.deadlines[i], board.best[e], math.inf
+        size, deadline, least, fastest = queue.sizes[i], queue.deadlines[i], board.least[e], math.inf
         target = deadline - queue.arrivals[i]
         for other in range(board.role.shape[0]):
             if board.role[other] == ORDINARY:
                 mean, safe = model.mean[other, size], model.safe[other, size]
-                if now <= deadline - needed(READY, ORDINARY, last == other, mean, safe, target):
+                if now <= deadline - needed(READY, ORDINARY, least, mean, safe, target):
                     fastest = min(fastest, mean)
         gain = fastest / model.mean[kind, size]
         if gain > most:
@@ -174,22 +180,86 @@ def _most_sped_up(live: int, kind: int, decision: DecisionInProgress) -> int:
 
 
 @njit_inner
-def _serve_ordinary(live: int, count: int, sent: int, decision: DecisionInProgress) -> int:
-    workers, board = decision.workers, decision.board
+def _serve_ordinary(live: int, count: int, sent: int, late: float, decision: DecisionInProgress) -> int:
+    """Entries in the order of the plan, each on the idle ordinary instance where it costs least.
+
+    It waits if it costs less on a strong instance, whose time the entries that wait for it take up.
+    """
+    workers, board, model = decision.workers, decision.board, decision.model
+    idle, dearest = 0, 0.0
+    for kind in range(board.role.shape[0]):
+        board.first[kind] = -1
+        if board.role[kind] != ABSENT:
+            idle += _find_first(kind, decision)
+            dearest = max(dearest, model.coefficients[kind])
+    for k in range(count):
+        if idle == 0:
+            break
+        e = board.order[k]
+        if board.state[e] != READY and board.state[e] != RISKY:
+            continue
+        kind = _cheapest(e, dearest * late, decision)
+        if kind < 0:
+            continue
+        worker = board.first[kind]
+        if board.role[kind] == STRONG:
+            board.free[worker] += model.mean[kind, decision.queue.sizes[board.position[e]]]
+        else:
+            sent = _send_entry(e, worker, sent, decision)
+            idle -= 1
+        _find_first(kind, decision)
+    if idle == 0:
+        return sent
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
-        if workers.busy[j] or board.role[kind] != ORDINARY:
-            continue
-        entry = -1
-        for k in range(count):
-            e = board.order[k]
-            if (board.state[e] == READY or board.state[e] == RISKY) and _in_time(e, kind, decision):
-                entry = e
-                break
-        if entry < 0:
-            entry = _by_chance(live, kind, decision)
-        sent = _send_entry(entry, j, sent, decision)
+        if not workers.busy[j] and board.role[kind] == ORDINARY and board.free[j] < math.inf:
+            sent = _send_entry(_by_chance(live, kind, decision), j, sent, decision)
     return sent
+
+
+@njit_inner
+def _find_first(kind: int, decision: DecisionInProgress) -> int:
+    """Finds an ordinary type's first idle instance, or a strong type's first to be free; the number of idle ordinary
+    ones.
+
+    Leaves in `limit` when it is free.
+    """
+    workers, board = decision.workers, decision.board
+    ordinary, idle = board.role[kind] == ORDINARY, 0
+    board.first[kind], board.limit[kind] = -1, math.inf
+    for j in range(workers.types.shape[0]):
+        if workers.types[j] != kind or (ordinary and workers.busy[j]) or board.free[j] == math.inf:
+            continue
+        idle += ordinary
+        if board.free[j] < board.limit[kind]:
+            board.first[kind], board.limit[kind] = j, board.free[j]
+    return idle
+
+
+@njit_inner
+def _cheapest(e: int, late: float, decision: DecisionInProgress) -> int:
+    """Type on whose first instance the entry costs least, if it can be in time there; -1: none.
+
+    late: cost of a late query, in SLOs.
+    """
+    queue, model, board = decision.queue, decision.model, decision.board
+    i, state, best, least = board.position[e], board.state[e], -1, math.inf
+    size, deadline = queue.sizes[i], queue.deadlines[i]
+    target = deadline - queue.arrivals[i]
+    for kind in range(board.role.shape[0]):
+        role = board.role[kind]
+        if board.first[kind] < 0 or (state == RISKY and role == STRONG):
+            continue
+        start, mean, safe = board.limit[kind], model.mean[kind, size], model.safe[kind, size]
+        if start > deadline - needed(state, role, board.least[e], mean, safe, target):
+            continue
+        weight = model.coefficients[kind] * (SPARE_STRONG if role == STRONG else 1.0)
+        cost = weight * (start - decision.now + mean)
+        if cost <= least:
+            cost += late * target * late_chance(deadline - start, mean, safe)
+        if cost < least or (cost == least and board.first[kind] < board.first[best]):
+            best, least = kind, cost
+    return best
 
 
 @njit_inner
@@ -218,17 +288,21 @@ def _serve_hopeless(hopeless: int, sent: int, parameters: Floats, decision: Deci
     return sent
 
 
-def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WINDOW) -> Policy:
+def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WINDOW, late: float = LATE) -> Policy:
     """The pull dispatcher.
 
     reserve: idle ordinary instances above which late queries are served. patience: age, in SLOs, past which a late
-    query takes the first idle instance. window: most queries considered, at least 8 per instance. Raises ValueError.
+    query takes the first idle instance. window: most queries considered, at least 8 per instance. late: cost of a late
+    query while every instance is idle, in SLOs of the time of the instance with the highest C_j; in proportion if fewer
+    are. Raises ValueError.
     """
     if not (reserve >= 1 and patience >= 1 and window >= 1):
         raise ValueError(f"reserve={reserve}, patience={patience}, window={window}: each must be at least 1")
+    if not 0 <= late < math.inf:
+        raise ValueError(f"late={late}: must be a number of SLOs, at least 0")
 
     def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
         floats, integers = board_sizes(workers, max(int(window), 8 * workers))
-        return floats + _MOST_TYPES, integers + _MOST_TYPES
+        return floats + _MOST_TYPES, integers + 2 * _MOST_TYPES
 
-    return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window)), scratch)
+    return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window), float(late)), scratch)

@@ -25,45 +25,50 @@ class Board(NamedTuple):
     """Working memory of one decision; an entry is a live query, in order of arrival.
 
     free: by worker, planned end of its work. limit: by type, latest start of the current entry. latest, latest_strong:
-    by entry, latest start on the best ordinary and strong type. position: in the queue. order: entries sorted for
-    planning. place: by entry, planned worker or -1. best: by entry, the ordinary type that may start last. hopeless:
-    positions of the oldest hopeless queries. role: by type.
+    by entry, latest start on the best ordinary and strong type. least: by entry, least time that an ordinary type needs
+    before the deadline. gain: by entry, how many times faster a strong type serves it than an ordinary one. position:
+    in the queue. order: entries sorted for planning. place: by entry, planned worker or -1. hopeless: positions of the
+    oldest hopeless queries. role: by type. first: by type, its instance to be considered next, -1: none.
     """
 
     free: Floats
     limit: Floats
     latest: Floats
     latest_strong: Floats
+    least: Floats
+    gain: Floats
     position: Integers
     state: Integers
     order: Integers
     place: Integers
-    best: Integers
     hopeless: Integers
     role: Integers
+    first: Integers
 
 
 def board_sizes(workers: int, window: int) -> tuple[int, int]:
-    """(floats, integers) of a board, without one more of each per type."""
-    return workers + 2 * window, 5 * window + workers
+    """(floats, integers) of a board, without one float and two integers per type."""
+    return workers + 4 * window, 4 * window + workers
 
 
 @njit_inner
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
     floats, integers = scratch.floats, scratch.integers
-    a, w = workers + types, window
+    a, b, w = workers + types, 4 * window + workers, window
     return Board(
         floats[:workers],
         floats[workers:a],
         floats[a : a + w],
         floats[a + w : a + 2 * w],
+        floats[a + 2 * w : a + 3 * w],
+        floats[a + 3 * w : a + 4 * w],
         integers[:w],
         integers[w : 2 * w],
         integers[2 * w : 3 * w],
         integers[3 * w : 4 * w],
-        integers[4 * w : 5 * w],
-        integers[5 * w : 5 * w + workers],
-        integers[5 * w + workers : 5 * w + workers + types],
+        integers[4 * w : b],
+        integers[b : b + types],
+        integers[b + types : b + 2 * types],
     )
 
 
@@ -93,15 +98,15 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
 
 
 @njit_inner
-def needed(state: int, role: int, last: bool, mean: float, safe: float, target: float) -> float:
+def needed(state: int, role: int, least: float, mean: float, safe: float, target: float) -> float:
     """Seconds before its deadline at which a type must start an entry to be in time.
 
-    state: of the entry. role: of the type. last: no other ordinary type can be in time after it. mean, safe: service
-    times. target: from arrival to deadline.
+    state, least: of the entry. role: of the type. mean, safe: service times. target: from arrival to deadline.
     """
     if state == RISKY:
         return mean
-    return last_resort(role, mean, safe, target) if role == STRONG or last else safe
+    time = last_resort(role, mean, safe, target)
+    return time if role == STRONG or time <= least else safe
 
 
 @njit_inner
@@ -115,29 +120,45 @@ def last_resort(role: int, mean: float, safe: float, target: float) -> float:
 
 
 @njit_inner
+def late_chance(left: float, mean: float, safe: float) -> float:
+    """Chance that a service takes longer than `left`; safe: the 95 % quantile.
+
+    A cubic within 0.01 of the normal distribution: no library function, whose last bits depend on who compiled it.
+    """
+    if safe <= mean:
+        return 0.0 if left >= mean else 1.0
+    deviation = (left - mean) / (safe - mean)
+    tail = max(1.0 - 0.5 * abs(deviation), 0.0)
+    tail *= 0.5 * tail * tail
+    return tail if deviation >= 0 else 1.0 - tail
+
+
+@njit_inner
 def read_queue(now: float, queue: QueueArrays, model: ModelArrays, board: Board) -> tuple[int, int]:
     """Fills the board; returns the numbers of live entries and of hopeless positions."""
     live, hopeless = 0, 0
     for i in range(queue.sizes.shape[0]):
         size, deadline = queue.sizes[i], queue.deadlines[i]
         target = deadline - queue.arrivals[i]
-        ordinary, strong, mean, best = math.inf, math.inf, math.inf, -1
+        ordinary, strong, slowly, fast = math.inf, math.inf, math.inf, math.inf
         for kind in range(board.role.shape[0]):
             if board.role[kind] == ABSENT:
                 continue
-            mean = min(mean, model.mean[kind, size])
-            time = last_resort(board.role[kind], model.mean[kind, size], model.safe[kind, size], target)
+            service = model.mean[kind, size]
+            time = last_resort(board.role[kind], service, model.safe[kind, size], target)
             if board.role[kind] == STRONG:
-                strong = min(strong, time)
-            elif time < ordinary:
-                ordinary, best = time, kind
+                strong, fast = min(strong, time), min(fast, service)
+            else:
+                ordinary, slowly = min(ordinary, time), min(slowly, service)
+        mean = min(fast, slowly)
         state = _expectation(now, deadline, ordinary, strong, mean)
         if state == HOPELESS:
             if hopeless < board.hopeless.shape[0]:
                 board.hopeless[hopeless] = i
                 hopeless += 1
         elif live < board.state.shape[0]:
-            board.position[live], board.state[live], board.best[live] = i, state, best
+            board.position[live], board.state[live], board.least[live] = i, state, ordinary
+            board.gain[live] = slowly / fast if fast < math.inf else 0.0
             board.latest[live], board.latest_strong[live] = deadline - ordinary, deadline - strong
             live += 1
     return live, hopeless
@@ -166,24 +187,24 @@ def plan_queue(
 
     What does not fit on strong ones is tried on ordinary ones at the mean.
     """
-    _read_free_times(now, workers.busy, workers.free_at, board.free)
+    read_free_times(now, workers.busy, workers.free_at, board.free)
     count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)
-    _plan_group(count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
+    _plan_group(now, count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
     waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
     if waiting == NONE or (waiting == NO_RISK and not strong_idle):
         return count
     leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
-    _plan_group(leftover, STRONG, OVERFLOW, queue, workers, model, board)
+    _plan_group(now, leftover, STRONG, OVERFLOW, queue, workers, model, board)
     risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK
     count = _sort_entries(live, READY, RISKY, board.latest, board.state, board.order)
     if risky:
-        _read_free_times(now, workers.busy, workers.free_at, board.free)
-        _plan_group(count, ORDINARY, OVERFLOW, queue, workers, model, board)
+        read_free_times(now, workers.busy, workers.free_at, board.free)
+        _plan_group(now, count, ORDINARY, OVERFLOW, queue, workers, model, board)
     return count
 
 
 @njit_inner
-def _read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> None:
+def read_free_times(now: float, busy: Flags, free_at: Floats, free: Floats) -> None:
     for j in range(free.shape[0]):
         free[j] = max(free_at[j], now) if busy[j] else now
 
@@ -229,6 +250,7 @@ def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integ
 
 @njit_inner
 def _plan_group(
+    now: float,
     count: int,
     group: int,
     left_out: int,
@@ -237,17 +259,19 @@ def _plan_group(
     model: ModelArrays,
     board: Board,
 ) -> None:
-    """List schedule of the sorted entries on the workers of a role; if one cannot be in time, the largest gives way.
+    """List schedule of the sorted entries on the workers of a role; if one cannot be in time, one gives way.
 
-    Moore and Hodgson's rule for the fewest late jobs, for several machines.
+    Moore and Hodgson's rule for the fewest late jobs, for several machines: the largest gives way. But ordinary
+    instances leave to the strong ones what those speed up most, and those leave what an idle ordinary one can risk.
     """
+    some_idle = group == STRONG and _find_idle(workers, board)
     for k in range(count):
         entry = board.order[k]
         i = board.position[entry]
-        size, deadline, last = queue.sizes[i], queue.deadlines[i], board.best[entry]
+        size, deadline, least = queue.sizes[i], queue.deadlines[i], board.least[entry]
         target, state = deadline - queue.arrivals[i], board.state[entry]
         for kind in range(board.role.shape[0]):
-            time = needed(state, group, last == kind, model.mean[kind, size], model.safe[kind, size], target)
+            time = needed(state, group, least, model.mean[kind, size], model.safe[kind, size], target)
             board.limit[kind] = deadline - time if board.role[kind] == group else -math.inf
         board.place[entry] = -1
         while True:
@@ -256,7 +280,9 @@ def _plan_group(
                 board.place[entry] = worker
                 board.free[worker] += model.mean[workers.types[worker], size]
                 break
-            victim = _largest_planned(k, entry, queue, board)
+            victim = _least_risk(now, k, entry, queue, model, board) if some_idle else -1
+            if victim < 0:
+                victim = _giving_way(k, entry, group == ORDINARY and left_out == STRONG_ONLY, queue, board)
             board.state[victim] = left_out
             if victim == entry:
                 break
@@ -275,11 +301,50 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
 
 
 @njit_inner
-def _largest_planned(planned: int, entry: int, queue: QueueArrays, board: Board) -> int:
-    """Largest of the entry and those planned; ties: the entry, then the earliest."""
-    victim, largest = entry, queue.sizes[board.position[entry]]
+def _giving_way(planned: int, entry: int, by_gain: bool, queue: QueueArrays, board: Board) -> int:
+    """Largest of the entry and those planned; ties: the entry, then the earliest. by_gain: first the greatest gain."""
+    victim = entry
+    most, largest = board.gain[entry] if by_gain else 0.0, queue.sizes[board.position[entry]]
     for k in range(planned):
         other = board.order[k]
-        if board.place[other] >= 0 and queue.sizes[board.position[other]] > largest:
-            victim, largest = other, queue.sizes[board.position[other]]
+        gain, size = board.gain[other] if by_gain else 0.0, queue.sizes[board.position[other]]
+        if board.place[other] >= 0 and (gain > most or (gain == most and size > largest)):
+            victim, most, largest = other, gain, size
+    return victim
+
+
+@njit_inner
+def _find_idle(workers: WorkerArrays, board: Board) -> bool:
+    """Finds an idle instance of each ordinary type; whether there is one."""
+    board.first[:] = -1
+    found = False
+    for j in range(workers.types.shape[0]):
+        if not workers.busy[j] and board.role[workers.types[j]] == ORDINARY:
+            board.first[workers.types[j]] = j
+            found = True
+    return found
+
+
+@njit_inner
+def _least_risk(
+    now: float,
+    planned: int,
+    entry: int,
+    queue: QueueArrays,
+    model: ModelArrays,
+    board: Board,
+) -> int:
+    """The entry or one planned that an idle ordinary instance would least likely serve late; -1: each would likely."""
+    victim, least = -1, 0.5
+    for k in range(planned + 1):
+        other = board.order[k]
+        if other != entry and board.place[other] < 0:
+            continue
+        i = board.position[other]
+        left = queue.deadlines[i] - now
+        for kind in range(board.role.shape[0]):
+            if board.first[kind] >= 0:
+                chance = late_chance(left, model.mean[kind, queue.sizes[i]], model.safe[kind, queue.sizes[i]])
+                if chance < least:
+                    victim, least = other, chance
     return victim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,10 +12,13 @@ from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnap
 RESERVE: Final = 3
 PATIENCE: Final = 10.0
 WINDOW: Final = 64
+LATE: Final = 30.0
+SPARE_STRONG: Final = 1.3
+"""Weight of a strong instance's time, waiting for it included, so that it stays free for what only it can serve."""
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    """One decision; parameters: reserve, patience, window."""
+    """One decision; parameters: reserve, patience, window, late."""
     if not snapshot.queue or all(w.busy for w in snapshot.workers):
         return DispatchDecision()
     round_ = _Round(snapshot, parameters)
@@ -53,14 +57,18 @@ class _Round:
         self._plan_queue()
 
     def _plan_queue(self) -> None:
-        self.ready, spared = self._plan(sorted(self.ready, key=self._latest_ordinary), self.ordinary)
+        self.ready, spared = self._plan(
+            sorted(self.ready, key=self._latest_ordinary), self.ordinary, self._most_sped_up
+        )
         leftover = self._in_arrival_order(self.strong_only + spared)
-        self.strong_only, left_out = self._plan(sorted(leftover, key=self._latest_strong), self.strong)
+        self.strong_only, left_out = self._plan(
+            sorted(leftover, key=self._latest_strong), self.strong, self._least_risk
+        )
         self.risky = [q for q in left_out if self.snapshot.now <= self._latest_risky(q)]
         self.overflow = [q for q in left_out if q not in self.risky]
         if self.risky:
             both = self._in_arrival_order(self.ready + self.risky)
-            planned, left_out = self._plan(sorted(both, key=self._latest_ordinary), self.ordinary)
+            planned, left_out = self._plan(sorted(both, key=self._latest_ordinary), self.ordinary, self._largest)
             self.overflow += left_out
             self.ready = planned
             self.risky = [q for q in self.risky if q in planned]
@@ -83,7 +91,9 @@ class _Round:
             if len(self.ready) + len(self.strong_only) + len(self.chance) < window:
                 group.append(query)
 
-    def _plan(self, queries: list[Query], types: frozenset[int]) -> tuple[list[Query], list[Query]]:
+    def _plan(
+        self, queries: list[Query], types: frozenset[int], giving_way: Callable[[Query, list[Query]], Query]
+    ) -> tuple[list[Query], list[Query]]:
         """Splits sorted queries into those that these types' workers can serve in time, and the others."""
         free = {j: self._free_at(w) for j, w in enumerate(self.snapshot.workers) if w.type in types}
         planned: dict[Query, int] = {}
@@ -99,12 +109,30 @@ class _Round:
                     planned[query] = worker
                     free[worker] += self._mean(self.snapshot.workers[worker].type, query)
                     continue
-                victim = max([query, *planned], key=self._size)
+                victim = giving_way(query, list(planned))
                 if victim == query:
                     break
                 worker = planned.pop(victim)
                 free[worker] -= self._mean(self.snapshot.workers[worker].type, victim)
         return [q for q in queries if q in planned], [q for q in queries if q not in planned]
+
+    def _largest(self, query: Query, planned: list[Query]) -> Query:
+        return max([query, *planned], key=self._size)
+
+    def _most_sped_up(self, query: Query, planned: list[Query]) -> Query:
+        def speed_up(of: Query) -> tuple[float, int]:
+            strong = min((self._mean(t, of) for t in self.strong), default=math.inf)
+            return min(self._mean(t, of) for t in self.ordinary) / strong if strong < math.inf else 0.0, self._size(of)
+
+        return max([query, *planned], key=speed_up)
+
+    def _least_risk(self, query: Query, planned: list[Query]) -> Query:
+        idle = {w.type for w in self.snapshot.workers if not w.busy and w.type in self.ordinary}
+        chances = [
+            (min((self._late_chance(t, q, self.snapshot.now) for t in idle), default=1.0), q) for q in [*planned, query]
+        ]
+        chance, choice = min(chances, key=lambda pair: pair[0])
+        return choice if chance < 0.5 else self._largest(query, planned)
 
     def serve_strong(self) -> None:
         for j, worker in self._idle(self.strong):
@@ -116,9 +144,46 @@ class _Round:
             self._send(choice, j)
 
     def serve_ordinary(self) -> None:
+        free = {j: self._free_at(w) for j, w in enumerate(self.snapshot.workers) if w.type in self.strong}
+        for query in self.ready:
+            choice = self._cheapest(query, free) if query.id not in self.taken and self._idle(self.ordinary) else None
+            if choice in free:
+                free[choice] += self._mean(self.snapshot.workers[choice].type, query)
+            elif choice is not None:
+                self._send(query, choice)
         for j, worker in self._idle(self.ordinary):
-            fits = (q for q in self.ready if q.id not in self.taken and self._in_time(worker.type, q))
-            self._send(next(fits, None) or self._by_chance(worker), j)
+            self._send(self._by_chance(worker), j)
+
+    def _cheapest(self, query: Query, free: dict[int, float]) -> int | None:
+        """Idle ordinary worker or, free later, strong one where the query costs least, if it can be in time there."""
+        now, sent = self.snapshot.now, {d.worker for d in self.sent}
+        starts = {j: now for j, _ in self._idle(self.ordinary)}
+        if query not in self.risky:
+            starts |= {j: at for j, at in free.items() if j not in sent}
+        costs = [
+            (self._cost(self.snapshot.workers[j].type, query, at), j)
+            for j, at in starts.items()
+            if at <= query.deadline - self._needed(self.snapshot.workers[j].type, query)
+        ]
+        return min(costs)[1] if costs else None
+
+    def _cost(self, kind: int, query: Query, start: float) -> float:
+        weights = self.snapshot.model.arrays.coefficients
+        weight = float(weights[kind]) * (SPARE_STRONG if kind in self.strong else 1.0)
+        dearest = max(float(weights[t]) for t in self.ordinary | self.strong)
+        workers = self.snapshot.workers
+        late = self.parameters[3] * sum(not w.busy for w in workers) / len(workers)
+        late = dearest * late * (query.deadline - query.arrival) * self._late_chance(kind, query, start)
+        return weight * (start - self.snapshot.now + self._mean(kind, query)) + late
+
+    def _late_chance(self, kind: int, query: Query, start: float) -> float:
+        left, mean, safe = query.deadline - start, self._mean(kind, query), self._safe(kind, query)
+        if safe <= mean:
+            return float(left < mean)
+        deviation = (left - mean) / (safe - mean)
+        tail = max(1 - 0.5 * abs(deviation), 0.0)
+        tail *= 0.5 * tail * tail
+        return tail if deviation >= 0 else 1 - tail
 
     def fill_strong(self) -> None:
         for j, worker in self._idle(self.strong):
@@ -127,7 +192,7 @@ class _Round:
             self._send(max(gains, key=lambda pair: pair[0], default=(0.0, None))[1], j)
 
     def serve_hopeless(self) -> None:
-        reserve, patience, _ = self.parameters
+        reserve, patience, _, _ = self.parameters
         reserve = min(int(reserve), sum(w.type in self.ordinary for w in self.snapshot.workers))
         for j, worker in self._idle(self.ordinary | self.strong):
             spare = len(self._idle(self.ordinary)) >= (1 if worker.type in self.strong else reserve)
@@ -168,8 +233,9 @@ class _Round:
     def _needed(self, kind: int, query: Query) -> float:
         if query in self.risky:
             return self._mean(kind, query)
-        if kind in self.strong or kind == min(sorted(self.ordinary), key=lambda t: self._last_resort(t, query)):
-            return self._last_resort(kind, query)
+        time = self._last_resort(kind, query)
+        if kind in self.strong or time <= min(self._last_resort(t, query) for t in self.ordinary):
+            return time
         return self._safe(kind, query)
 
     def _last_resort(self, kind: int, query: Query) -> float:

@@ -10,14 +10,14 @@ In the long run a dispatcher exceeds it only if it drops or serves late more tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
-from hetserve.dispatch.latency import LatencyModel
+from hetserve.dispatch.latency import LatencyModel, fastest_first
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,40 +49,40 @@ def fluid_bound(model: LatencyModel, counts: Sequence[int], mix: BatchMix, drop:
     if not 0 <= drop < 1:
         raise ValueError(f"drop {drop}: must be at least 0 and below 1")
     sizes = np.array([model.size_of(batch) for batch in mix.batches])
-    mean = model.arrays.mean[:, sizes]
-    usable = (mean <= model.arrays.slo) & (np.array(counts) > 0)[:, None]
-    kinds, batches = np.nonzero(usable)
-    return _solve(model, counts, mix, drop, mean, kinds, batches)
+    mean, number = model.arrays.mean[:, sizes], np.array(counts, dtype=np.float64)
+    # The solver's last bits depend on the order of the types, which must not matter.
+    order = fastest_first(mean, number[:, None])
+    found = _solve(tuple(model.types[t] for t in order), number[order], mix, drop, mean[order], model.arrays.slo)
+    return replace(found, shares=found.shares[np.argsort(order)])
 
 
 def _solve(
-    model: LatencyModel,
-    counts: Sequence[int],
+    types: tuple[str, ...],
+    counts: NDArray[np.float64],
     mix: BatchMix,
     drop: float,
     mean: NDArray[np.float64],
-    kinds: NDArray[np.intp],
-    batches: NDArray[np.intp],
+    slo: float,
 ) -> FluidBound:
     """Variables: a flow per usable (type, batch), a dropped flow per batch, the rate; time in SLOs."""
     from scipy.optimize import linprog  # noqa: PLC0415  slow to import
 
-    slo = model.arrays.slo
-    balance, budget = _constraints(len(model.types), mix, drop, mean / slo, kinds, batches)
+    kinds, batches = np.nonzero((mean <= slo) & (counts > 0)[:, None])
+    balance, budget = _constraints(len(types), mix, drop, mean / slo, kinds, batches)
     objective = np.zeros(balance.shape[1])
     objective[-1] = -1.0
     found = linprog(
         objective,
         A_ub=budget,
-        b_ub=np.append(np.array(counts, dtype=np.float64), 0.0),
+        b_ub=np.append(counts, 0.0),
         A_eq=balance,
         b_eq=np.zeros(len(mix.batches)),
         method="highs",
     )
     if found.status != 0:
         raise RuntimeError(f"the fluid bound was not solved: {found.message}")
-    prices = -found.ineqlin.marginals[: len(model.types)] / slo
-    return _bound(model, counts, mix, mean, kinds, batches, found.x, prices, float(found.x[-1]) / slo)
+    prices = -found.ineqlin.marginals[: len(types)] / slo
+    return _bound(types, counts, mix, mean / slo, kinds, batches, found.x, prices, float(found.x[-1]) / slo)
 
 
 def _constraints(
@@ -108,21 +108,21 @@ def _constraints(
 
 
 def _bound(
-    model: LatencyModel,
-    counts: Sequence[int],
+    types: tuple[str, ...],
+    counts: NDArray[np.float64],
     mix: BatchMix,
-    mean: NDArray[np.float64],
+    times: NDArray[np.float64],
     kinds: NDArray[np.intp],
     batches: NDArray[np.intp],
     solution: NDArray[np.float64],
     prices: NDArray[np.float64],
     rate: float,
 ) -> FluidBound:
-    shares = np.zeros(mean.shape)
+    shares = np.zeros(times.shape)
     if rate > 0:
         shares[kinds, batches] = solution[: len(kinds)] / (solution[-1] * np.array(mix.shares)[batches])
     time = np.zeros(len(counts))
-    np.add.at(time, kinds, solution[: len(kinds)] * mean[kinds, batches] / model.arrays.slo)
-    use = {name: float(t / n) if n else 0.0 for name, t, n in zip(model.types, time, counts, strict=True)}
+    np.add.at(time, kinds, solution[: len(kinds)] * times[kinds, batches])
+    use = {name: float(t / n) if n else 0.0 for name, t, n in zip(types, time, counts, strict=True)}
     dropped = float(solution[len(kinds) : -1].sum() / solution[-1]) if rate > 0 else 0.0
-    return FluidBound(rate, shares, use, dropped, dict(zip(model.types, prices.tolist(), strict=True)))
+    return FluidBound(rate, shares, use, dropped, dict(zip(types, prices.tolist(), strict=True)))

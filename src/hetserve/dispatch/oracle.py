@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetserve.compiled import njit
 from hetserve.dispatch.kernel import Floats, Integers
-from hetserve.dispatch.latency import LatencyModel
+from hetserve.dispatch.latency import LatencyModel, fastest_first
 
 
 def oracle_throughput(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
@@ -82,4 +82,5 @@ def _check(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> tupl
         raise ValueError(f"counts {list(counts)}: need {len(model.types)} of at least 0, one per type, not all 0")
     if len(ordered) == 0 or ordered[0] < 0 or ordered[-1] >= len(model.batches):
         raise ValueError(f"sizes must be indices of the {len(model.batches)} batches, at least one")
-    return ordered, np.repeat(np.arange(len(counts)), counts).astype(np.int64)
+    order = fastest_first(model.arrays.mean)
+    return ordered, np.repeat(order, np.array(counts)[order])

@@ -12,13 +12,14 @@ from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload, draw_workload, record_workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.allowable import Allowable, RateTrial, allowable_throughput
+    from hetserve.simulation.allowable import Allowable, allowable_throughput
     from hetserve.simulation.report import Decile, RunReport, TypeUse
     from hetserve.simulation.run import PolicyContractError, simulate
+    from hetserve.simulation.trial import RateTrial
 
 _LATE = {
     "Allowable": "allowable",
-    "RateTrial": "allowable",
+    "RateTrial": "trial",
     "allowable_throughput": "allowable",
     "Decile": "report",
     "RunReport": "report",

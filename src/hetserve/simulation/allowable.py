@@ -18,31 +18,14 @@ from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
 from hetserve.simulation.recording import Recording
-from hetserve.simulation.run import count_violations, run_trace
-from hetserve.simulation.stability import Backlog, backlog_of, grows
-from hetserve.simulation.state import DROPPED
 from hetserve.simulation.system import System
+from hetserve.simulation.trial import RateTrial, Trial
 from hetserve.simulation.workload import Workload, draw_workload
 
 DEFAULT_SEEDS: Final = (11, 12, 13)
 DEFAULT_QUERIES: Final = 100_000
 GRID: Final = 0.005
 """Step of the scan, as a share of the bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class RateTrial:
-    """One rate [queries/s] tried.
-
-    ratios: violations / queries per seed that was needed; of a stopped run, the certain ones. limit: what the criterion
-    compares. unstable: failed because the backlog grows, or at the ceiling without a run.
-    """
-
-    rate: float
-    ratios: tuple[float, ...]
-    limit: float
-    passed: bool
-    unstable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +150,7 @@ class _RateSearch:
         for group in [[work] for work in works] if alone else [works]:
 
             def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
-                return _in_waves(pool, lambda rate: self.trial(rate, group), rates, width)
+                return _in_waves(pool, lambda rate: self.trial.at(rate, group), rates, width)
 
             found.append(_scan(attempts, self.bound, self.step, trials, progress))
         return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
@@ -192,34 +175,9 @@ class _RateSearch:
             trials=trials,
         )
 
-    def trial(self, rate: float, works: Sequence[Workload]) -> RateTrial:
-        """One rate over the seeds; ends once it cannot pass."""
-        if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
-            return RateTrial(rate, (), math.inf, passed=False, unstable=True)
-        ratios: list[float] = []
-        backlogs: list[Backlog] = []
-        allowed = 1 - self.percentile / 100
-        hopeless = self.criterion.hopeless_above(allowed, len(works))
-        for work in works:
-            counted = len(work) - self.warm_up
-            trace = run_trace(
-                self.system,
-                self.counts,
-                self.policy,
-                work,
-                rate,
-                warm_up=self.warm_up,
-                stop_after=math.floor(hopeless * counted + 1e-9),
-            )
-            ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
-            if ratios[-1] > hopeless + 1e-12:
-                return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
-                backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
-        limit = self.criterion.limit(ratios)
-        within = limit <= allowed + 1e-12
-        unstable = within and grows(backlogs)
-        return RateTrial(rate, tuple(ratios), limit, within and not unstable, unstable)
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.system, self.counts, self.policy, self.percentile, self.criterion, self.warm_up, self.ceiling)
 
 
 def _scan(

@@ -80,6 +80,29 @@ class PerSeed:
         return allowed
 
 
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The mean ratio over the seeds, raised by a reserve: for choosing, where a confident trial follows.
+
+    reserve: share of the allowed ratio that is kept for the noise that a confident limit adds. One seed with half as
+    many again fails alone.
+    """
+
+    reserve: float = 0.0
+    name: str = "pooled"
+    steady: bool = True
+
+    def check(self, seeds: int) -> None:
+        if seeds < 1:
+            raise ValueError("no seed given: at least one is needed")
+
+    def limit(self, ratios: Sequence[float]) -> float:
+        return statistics.fmean(ratios) / (1 - self.reserve)
+
+    def hopeless_above(self, allowed: float, seeds: int) -> float:
+        return allowed * min(seeds, 1.5) * (1 - self.reserve)
+
+
 def steady_per_seed() -> PerSeed:
     return PerSeed("per-seed", steady=True)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.dispatch import LatencyModel
+from hetserve.dispatch.latency import fastest_first
 from hetserve.profiles import DenseLatency, LatencyProfile, dense
 
 FEASIBILITY_PERCENTILE: Final = 95.0
@@ -20,11 +21,17 @@ FEASIBILITY_PERCENTILE: Final = 95.0
 class System:
     """Instance types that serve one model.
 
-    served: to draw from. predicted: as policies see them.
+    served: to draw from. predicted: as policies see them. order: types by `fastest_first`.
     """
 
     served: DenseLatency
     predicted: LatencyModel
+    order: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        arrays = self.predicted.arrays
+        order = fastest_first(arrays.mean, arrays.safe, self.served.means, self.served.ratios)
+        object.__setattr__(self, "order", order)
 
     @classmethod
     def of(
@@ -60,14 +67,14 @@ class System:
         return self.predicted.arrays.slo
 
     def workers(self, counts: Mapping[str, int]) -> NDArray[np.int64]:
-        """Type of every instance.
+        """Type of every instance, in `order`: policies break ties by an instance's place.
 
         Raises ValueError for an unknown type, a negative count, or no instance.
         """
         for name, count in counts.items():
             if name not in self.types or count < 0:
                 raise ValueError(f"{count} x {name!r}: need counts of at least 0 of {', '.join(self.types)}")
-        out = np.repeat(np.arange(len(self.types)), [counts.get(name, 0) for name in self.types])
+        out = np.repeat(self.order, [counts.get(self.types[kind], 0) for kind in self.order])
         if not len(out):
             raise ValueError("the configuration has no instance")
-        return out.astype(np.int64)
+        return out

@@ -6,6 +6,7 @@ import numpy as np
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
+from hetserve.testing.dispatching import latency_model, snapshot
 
 GPU, CPU, OLD = 0, 1, 2
 NOW = 100.0
@@ -51,9 +52,9 @@ def test_the_largest_of_what_is_strong_only_is_the_one_at_risk() -> None:
 
 
 def test_the_last_type_that_can_be_in_time_may_use_half_of_its_margin() -> None:
-    # Between half the margin, 5 s, and the safe quantile, 6 s; on the whole margin it would wait for the gpu.
-    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 1), Worker(CPU)]) == (Dispatch(1, 1),)
-    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 1), Worker(OLD)]) == (Dispatch(1, 1),)
+    # Between half the margin, 5 s, and the safe quantile, 6 s; the gpu is free too late for it.
+    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 4), Worker(CPU)]) == (Dispatch(1, 1),)
+    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 4), Worker(OLD)]) == (Dispatch(1, 1),)
 
 
 def test_a_type_keeps_its_whole_margin_where_a_safer_one_is_present() -> None:
@@ -65,3 +66,29 @@ def test_what_no_ordinary_instance_has_room_for_is_rescued_in_order_of_urgency()
     # The ordinary plan of 6 s for batch 20 has no room; its latest start on the gpu is before that of the batch 40.
     queue = [query(1, 20, left=6.1), query(2, 40, left=9)]
     assert dispatches(queue, [Worker(GPU), busy(CPU, 3)]) == (Dispatch(1, 0),)
+
+
+def test_a_query_that_an_ordinary_instance_might_serve_late_waits_for_a_strong_one() -> None:
+    assert dispatches([query(1, 20, left=5.6)], [busy(GPU, 1), Worker(CPU)]) == ()
+    assert dispatches([query(1, 20)], [busy(GPU, 1), Worker(CPU)]) == (Dispatch(1, 1),)
+
+
+def test_of_two_ordinary_instances_the_cheaper_serves_unless_it_might_be_late() -> None:
+    # On the old one batch 10 takes 2.5 s of time worth 4/30, on the cpu 2 s worth 4/14.
+    workers = [busy(GPU, 8), Worker(CPU), Worker(OLD)]
+    assert dispatches([query(1, 10)], workers) == (Dispatch(1, 2),)
+    assert dispatches([query(1, 10, left=4)], workers) == (Dispatch(1, 1),)
+
+
+def test_a_strong_instance_relieves_ordinary_ones_of_what_it_speeds_up_most() -> None:
+    # Both do not fit on the slow one, which loses 0.4 s with the small batch and 0.1 s with the large one.
+    model = latency_model((0.1, 0.5), (0.5, 0.6), batches=(1, 2))
+    scene = snapshot([(0.0, 1), (0.0, 2)], [Worker(0), Worker(1)], model)
+    decision = decide(make_policy("hetserve"), scene)
+    assert set(decision.dispatches) == {Dispatch(100, 0), Dispatch(101, 1)}
+
+
+def test_of_what_is_too_much_for_a_strong_instance_the_least_risk_is_taken() -> None:
+    # Either fits on the gpu alone. The cpu serves batch 30 in time with luck, batch 40 never.
+    queue = [query(1, 40, left=8.5), query(2, 30, left=8.6)]
+    assert dispatches(queue, [busy(GPU, 4), Worker(CPU)]) == (Dispatch(2, 1),)

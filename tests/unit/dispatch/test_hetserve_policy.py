@@ -113,7 +113,7 @@ def test_nothing_is_decided_without_an_idle_instance_or_a_query() -> None:
     assert dispatches([], [idle(GPU), idle(CPU)]) == ()
 
 
-@pytest.mark.parametrize("settings", [{"reserve": 0}, {"patience": 0.5}, {"window": 0}])
+@pytest.mark.parametrize("settings", [{"reserve": 0}, {"patience": 0.5}, {"window": 0}, {"late": -1}])
 def test_settings_out_of_range_are_refused_by_name(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(settings))}="):
         make_policy("hetserve", **settings)

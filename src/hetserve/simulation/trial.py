@@ -1,0 +1,76 @@
+"""Whether a configuration keeps the SLO at one rate, over several seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hetserve.dispatch import Policy
+from hetserve.registry.choices import Arrivals
+from hetserve.simulation.criteria import Criterion
+from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.stability import Backlog, backlog_of, grows
+from hetserve.simulation.state import DROPPED
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class RateTrial:
+    """One rate [queries/s] tried.
+
+    ratios: violations / queries per seed that was needed; of a stopped run, the certain ones. limit: what the criterion
+    compares. unstable: failed because the backlog grows, or at the ceiling without a run.
+    """
+
+    rate: float
+    ratios: tuple[float, ...]
+    limit: float
+    passed: bool
+    unstable: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A configuration under a policy, and how its runs are judged.
+
+    ceiling: rate from which a criterion with a steady backlog fails without a run.
+    """
+
+    system: System
+    counts: Mapping[str, int]
+    policy: Policy
+    percentile: float
+    criterion: Criterion
+    warm_up: int = 0
+    ceiling: float = math.inf
+
+    def at(self, rate: float, works: Sequence[Workload]) -> RateTrial:
+        """One rate over the seeds' workloads; ends once it cannot pass."""
+        if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
+            return RateTrial(rate, (), math.inf, passed=False, unstable=True)
+        ratios: list[float] = []
+        backlogs: list[Backlog] = []
+        allowed = 1 - self.percentile / 100
+        hopeless = self.criterion.hopeless_above(allowed, len(works))
+        for work in works:
+            counted = len(work) - self.warm_up
+            trace = run_trace(
+                self.system,
+                self.counts,
+                self.policy,
+                work,
+                rate,
+                warm_up=self.warm_up,
+                stop_after=math.floor(hopeless * counted + 1e-9),
+            )
+            ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
+            if ratios[-1] > hopeless + 1e-12:
+                return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
+            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
+                backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
+        limit = self.criterion.limit(ratios)
+        within = limit <= allowed + 1e-12
+        unstable = within and grows(backlogs)
+        return RateTrial(rate, tuple(ratios), limit, within and not unstable, unstable)
