@@ -9,11 +9,17 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.demand import BatchMix
-from hetserve.planning import Plan, plan
+from hetserve.planning import Plan, Problem
+from hetserve.planning import plan as plan_by
 from hetserve.planning.check import violations
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem, table
 
 MIX = BatchMix.of([(10, 6), (100, 3), (1000, 1)])
+
+
+def plan(given: Problem) -> Plan:
+    """By the planner of the papers, robust or ilp: `test_flow_attacks` is about the default."""
+    return plan_by(given, "ilp" if given.objective == "MinCost" else "robust")
 
 
 def held(made: Plan) -> dict[str, int]:

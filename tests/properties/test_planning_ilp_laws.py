@@ -61,7 +61,7 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
 @settings(deadline=None, max_examples=150)
 @given(cost_problems())
 def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> None:
-    made, best = plan(problem), brute_force(problem)
+    made, best = plan(problem, "ilp"), brute_force(problem)
     assert made.feasible == (best is not None), made.message
     if best is not None:
         by_name = tuple(-count for _, count in sorted(made.counts))
@@ -78,7 +78,7 @@ def test_both_solvers_give_equal_plans(problem: Problem) -> None:
 @settings(deadline=None)
 @given(cost_problems())
 def test_every_plan_passes_the_checker_and_its_runner_up_is_no_better(problem: Problem) -> None:
-    made = plan(problem)
+    made = plan(problem, "ilp")
     assert made.reason != "PlannerFailed", made.message
     assert made.message
     if made.feasible:
@@ -94,7 +94,7 @@ def test_every_plan_passes_the_checker_and_its_runner_up_is_no_better(problem: P
 def test_the_order_of_the_types_does_not_matter(problem: Problem, random: object) -> None:
     shuffled = list(problem.types)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = plan(problem), plan(dataclasses.replace(problem, types=tuple(shuffled)))
+    one, other = plan(problem, "ilp"), plan(dataclasses.replace(problem, types=tuple(shuffled)), "ilp")
     assert (one.reason, sorted(one.counts), one.cost) == (other.reason, sorted(other.counts), other.cost)
 
 
@@ -108,7 +108,7 @@ def test_prices_and_budget_in_another_currency_give_the_same_plan(problem: Probl
         budget=None if problem.budget is None else MicroDollarsPerHour(problem.budget * factor),
         types=tuple(dataclasses.replace(o, price=MicroDollarsPerHour(o.price * factor)) for o in problem.types),
     )
-    assert plan(scaled).counts == plan(problem).counts
+    assert plan(scaled, "ilp").counts == plan(problem, "ilp").counts
 
 
 @settings(deadline=None)
@@ -117,7 +117,7 @@ def test_more_load_never_costs_less(problem: Problem, more: int) -> None:
     # Without launch charges; they make what runs cheaper than what does not.
     problem = dataclasses.replace(problem, launch_weight=0.0)
     heavier = dataclasses.replace(problem, load=type(problem.load)(problem.load + more) if problem.load else None)
-    one, other = plan(problem), plan(heavier)
+    one, other = plan(problem, "ilp"), plan(heavier, "ilp")
     if other.feasible:
         assert one.feasible
         assert one.cost <= other.cost

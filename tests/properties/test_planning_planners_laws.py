@@ -154,3 +154,38 @@ def test_the_next_step_is_the_least_budget_that_raises_the_best_bound_by_a_perce
 @given(st.one_of(throughput_problems(), cost_problems()))
 def test_no_plan_depends_on_the_name_of_its_service(problem: Problem) -> None:
     assert plan(dataclasses.replace(problem, service="")) == plan(problem), "the operator shares plans between services"
+
+
+def worth(planner: str, problem: Problem) -> tuple[str, int]:
+    """Reason and objective of a plan: either of two types that tie may be in it."""
+    made = plan(problem, planner)
+    return made.reason, objective(problem, made) if made.feasible else 0
+
+
+def renamed(problem: Problem) -> Problem:
+    """Types that sorted first by name sort last."""
+    names = dict(zip(names_of(problem), reversed(names_of(problem)), strict=True))
+    types = tuple(dataclasses.replace(option, name=names[option.name]) for option in problem.types)
+    return dataclasses.replace(problem, types=types)
+
+
+def names_of(problem: Problem) -> list[str]:
+    return sorted(option.name for option in problem.types)
+
+
+@settings(deadline=None, max_examples=40)
+@given(cost_problems())
+@pytest.mark.parametrize("planner", COST_PLANNERS)
+def test_the_names_of_the_types_do_not_change_what_a_least_cost_plan_is_worth(planner: str, problem: Problem) -> None:
+    one, other = worth(planner, problem), worth(planner, renamed(problem))
+    assert one == other
+
+
+@settings(deadline=None, max_examples=40)
+@given(throughput_problems())
+@pytest.mark.parametrize("planner", ["robust", *THROUGHPUT_PLANNERS])
+def test_the_names_of_the_types_do_not_change_what_a_most_throughput_plan_is_worth(
+    planner: str, problem: Problem
+) -> None:
+    one, other = plan(problem, planner), plan(renamed(problem), planner)
+    assert (one.reason, one.bound_qps, one.capacity_qps) == (other.reason, other.bound_qps, other.capacity_qps)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import ProcessDiedError
-from hetserve_operator.testing import PlanningInLoop, SimulatedOperator, decided
+from hetserve_operator.testing import PlanningInLoop, SimulatedOperator, decided, judged
 from hetserve_operator.workqueue import Key
 from virtual_time import virtually
 
@@ -22,7 +24,7 @@ class SharedProcessor(PlanningInLoop):
     """A process that gets every so-manieth second of a processor."""
 
     def __init__(self, scene: PlanningScene) -> None:
-        super().__init__(decided, scene.begin)
+        super().__init__(scene.plan, scene.begin, scene.judge, scene.quick)
         self._scene = scene
 
     def processor_time(self) -> float:
@@ -30,14 +32,19 @@ class SharedProcessor(PlanningInLoop):
 
 
 class PlanningScene:
-    """seconds: how long each problem takes; asked: all that were begun; dead: services whose problems end a process.
+    """seconds: how long each problem takes; begun, asked: all work and its problems; dead: services that end a process.
 
-    busy: how many share a processor.
+    busy: how many share a processor. plan, judge, quick: what the processes answer; quick_seconds: an untried plan.
     """
 
     def __init__(self) -> None:
         self.seconds: Callable[[Problem], float] = lambda _: 0.1
+        self.quick_seconds = 0.1
+        self.begun: list[Work] = []
         self.asked: list[Problem] = []
+        self.plan: Callable[[Problem], Plan] = decided
+        self.judge: Callable[[Problem, Counts], Trial] = judged
+        self.quick: Callable[[Problem], Plan] = decided
         self.busy = 1.0
         self.dead: set[str] = set()
         self.processes: list[PlanningInLoop] = []
@@ -102,12 +109,13 @@ class PlanningScene:
         self.processes.append(SharedProcessor(self))
         return self.processes[-1]
 
-    def begin(self, problem: Problem) -> float:
-        """Seconds of a problem that a process begins."""
-        self.asked.append(problem)
-        if problem.service in self.dead:
+    def begin(self, work: Work) -> float:
+        """Seconds of what a process begins."""
+        self.begun.append(work)
+        self.asked.append(work.problem)
+        if work.problem.service in self.dead:
             raise ProcessDiedError("its process was ended by SIGKILL")
-        return self.seconds(problem)
+        return self.quick_seconds if work.quick else self.seconds(work.problem)
 
 
 def story(tell: Callable[[PlanningScene], object]) -> None:

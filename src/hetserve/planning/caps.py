@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 from hetserve.planning.plan import NOTICEABLE, WIDEST_BUDGET
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput
 
+_BY_CAPACITY: Final = ("ilp", "greedy", "homogeneous", "exhaustive")
+"""Planners that count the rate of each type over the whole mix: others may use more of a type that serves a part."""
+
 
 def without_slack_caps(problem: Problem, declared: Problem) -> Problem:
     """The problem, with the declared limit of each type of which the cluster has more than any plan could use.
 
-    declared: the same problem without facts of the cluster. The default planner of the objective gives both the same
-    plan, except for "at most" in `refusals`. A problem with pools comes back as it is: there, limits and running
-    instances also decide what launches.
+    declared: the same problem without facts of the cluster. The problem's planner gives both the same plan, except for
+    "at most" in `refusals` (flow orders types that are equal in all else by their limits, and may take another).
+    A problem with pools comes back as it is: there, limits and running instances also decide what launches.
     """
     if problem.pools:
         return problem
@@ -43,11 +47,11 @@ def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> Ty
 def _useful(problem: Problem) -> tuple[int | None, ...]:
     """Per type, a number of instances that no plan or next step exceeds; None: not known. 0: it serves no batch."""
     if problem.objective == "MaxThroughput":
-        if problem.budget is None:
-            return (None,) * len(problem.types)
-        return tuple(int(problem.budget * WIDEST_BUDGET) // max(option.price, 1) for option in problem.types)
+        return _bought(problem)
     if problem.load is None:
         return (None,) * len(problem.types)
+    if problem.planned_by not in _BY_CAPACITY:
+        return _bought(problem)
     rates = [throughput(option.profile, problem.mix) or 0.0 for option in problem.types]
     # The least cost carries the load with less than one instance to spare, beside the least instances wanted.
     wanted = math.fsum(option.min_instances * rate for option, rate in zip(problem.types, rates, strict=True))
@@ -56,6 +60,13 @@ def _useful(problem: Problem) -> tuple[int | None, ...]:
         _enough(problem, option, carried * (1 + NOTICEABLE) / rate) if rate else 0
         for option, rate in zip(problem.types, rates, strict=True)
     )
+
+
+def _bought(problem: Problem) -> tuple[int | None, ...]:
+    """What the widest budget of a next step buys."""
+    if problem.budget is None:
+        return (None,) * len(problem.types)
+    return tuple(int(problem.budget * WIDEST_BUDGET) // max(option.price, 1) for option in problem.types)
 
 
 def _enough(problem: Problem, option: TypeOption, alone: float) -> int | None:

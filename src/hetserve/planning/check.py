@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem, TypeOption
+from hetserve.profiles import LatencyProfile
 
 _LATENCY_SLACK = 1e-9
 _LOAD_SLACK = Fraction(1, 1_000_000)
@@ -25,8 +27,14 @@ def violations(problem: Problem, plan: Plan) -> tuple[str, ...]:
         *_count_violations(held),
         *_money_violations(problem, plan, held),
         *_pool_violations(problem, held),
-        *(_carries_load(problem, plan, held) if plan.capacity_qps is not None else _serves_mix(problem, plan, held)),
+        *_promise_violations(problem, plan, held),
     )
+
+
+def _promise_violations(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    if plan.tried is not None:
+        return _flows(problem, plan, held)
+    return _carries_load(problem, plan, held) if plan.capacity_qps is not None else _serves_mix(problem, plan, held)
 
 
 def _count_violations(held: list[tuple[TypeOption, int]]) -> Iterator[str]:
@@ -77,6 +85,59 @@ def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]
         yield "no type of the plan serves every batch of the mix within the SLO"
     if plan.bound_qps is None or not (math.isfinite(plan.bound_qps) and plan.bound_qps > 0):
         yield f"the bound is {plan.bound_qps} q/s"
+
+
+def _flows(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
+    """Planner flow: its flow serves every batch, within each type's time and the share that may be late."""
+    shares = dict(zip(problem.mix.batches, map(Fraction, problem.mix.shares), strict=True))
+    total, late = Fraction(0), Fraction(0)
+    served: dict[tuple[int, int], Fraction] = {}
+    busy = {option.name: Fraction(0) for option, _ in held}
+    profiles = {option.name: option.profile for option, _ in held}
+    for flow in plan.flow:
+        rate, batches = Fraction(flow.qps), [b for b in shares if flow.first <= b <= flow.last]
+        whole = sum(shares[b] for b in batches)
+        total += rate
+        served[flow.first, flow.last] = served.get((flow.first, flow.last), Fraction(0)) + rate
+        for batch in batches:
+            mean, misses = _service(profiles[flow.type], batch, problem.slo.latency)
+            busy[flow.type] += rate * shares[batch] / whole * mean
+            late += rate * shares[batch] / whole * misses
+    yield from _unserved(shares, served, total)
+    for option, count in held:
+        if busy[option.name] > count * (1 + _LOAD_SLACK):
+            yield f"{option.name} is planned for {float(busy[option.name]):.6g} instances, there are {count}"
+    if late > total * Fraction(1 - problem.slo.percentile / 100) * (1 + _LOAD_SLACK):
+        yield f"{float(late / total):.3%} of the queries are late by plan, more than the SLO allows"
+    promised = max(plan.held_qps or 0.0, problem.load or 0.0 if problem.objective == "MinCost" else 0.0)
+    if total < Fraction(promised) * (1 - _LOAD_SLACK) or not total:
+        yield f"the flow is {float(total):.6g} q/s, {promised:.6g} q/s are promised"
+
+
+def _unserved(shares: dict[int, Fraction], served: dict[tuple[int, int], Fraction], total: Fraction) -> Iterator[str]:
+    """Batches that no class has, or that two have; classes that do not get their share."""
+    for batch in shares:
+        classes = [(first, last) for first, last in served if first <= batch <= last]
+        if len(classes) != 1:
+            yield f"batch {batch} is in {len(classes)} classes of the flow"
+    for (first, last), rate in served.items():
+        due = total * sum(share for batch, share in shares.items() if first <= batch <= last)
+        if abs(rate - due) > total * _LOAD_SLACK:
+            yield f"batches {first} to {last} get {float(rate):.6g} q/s of {float(due):.6g} q/s"
+
+
+def _service(profile: LatencyProfile, batch: int, slo: float) -> tuple[Fraction, Fraction]:
+    """Mean service time in seconds, and the probability that it is above the SLO."""
+    mean, spread = profile.mean(batch), profile.spread(batch)
+    if mean is None or spread is None:
+        return Fraction(0), Fraction(1)
+    knots = list(zip(map(Fraction, spread.probabilities), map(Fraction, spread.ratios), strict=True))
+    limit, ratio, above = Fraction(slo) / Fraction(mean), Fraction(0), Fraction(0)
+    for (left, low), (right, high) in pairwise(knots):
+        ratio += (right - left) * (low + high) / 2
+        if limit < high:
+            above += (right - left) * (min((high - limit) / (high - low), Fraction(1)) if high > low else 1)
+    return Fraction(mean) * ratio, above
 
 
 def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:

@@ -28,6 +28,11 @@ def share_text(share: float) -> str:
     return f"{share * 100:.3g} %"
 
 
+def batches_text(first: int, last: int) -> str:
+    """``batch 3``, ``batches 3 to 9``."""
+    return f"batch {first}" if first == last else f"batches {first} to {last}"
+
+
 def difference_text(qps: float, cost: int, what: str) -> str:
     """Comparison with an alternative: ``5.3 q/s less bound for 0.0174 $/h more``.
 

@@ -82,6 +82,7 @@ def build_problem(
         base=settings.base,
         pools=facts.pools,
         left_out=offers.left_out,
+        planner=spec.planner,
     )
 
 

@@ -47,10 +47,68 @@ class RankedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedConfiguration:
-    """A configuration and the highest rate [queries/s] that keeps the SLO in simulation; 0: none."""
+    """A configuration and the highest rate [queries/s] that keeps the SLO in simulation; 0: none was seen.
+
+    below: a rate at which it breaks the SLO; None: not looked for.
+    """
 
     candidate: RankedConfiguration
     held: QPS
+    below: QPS | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFlow:
+    """Where a class of batches (first to last) goes, queries/s."""
+
+    type: str
+    first: int
+    last: int
+    qps: QPS
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What counts of any origin do in simulation; None: not tried, there are too many instances.
+
+    holds: whether they carry the problem's load (MinCost). held: the highest rate within the SLO (MaxThroughput).
+    """
+
+    holds: bool | None = None
+    held: QPS | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BindingBatches:
+    """Batches (first to last) that carry about half of the price of a plan's fluid rate.
+
+    queries, price: their share of each. type: it serves most of them.
+    """
+
+    first: int
+    last: int
+    queries: float
+    price: float
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalValues:
+    """What a little more is worth to the fluid rate of a plan: dual values of the flow program.
+
+    instances: by type, queries/s that one more instance adds at most. best: the type that adds most per dollar. dollar:
+    queries/s that one more $/h of it adds at most; 0: none adds any. binding: None if every query costs the same.
+    """
+
+    instances: tuple[tuple[str, QPS], ...]
+    best: str
+    dollar: QPS
+    binding: BindingBatches | None = None
+
+    @property
+    def query_cost(self) -> MicroDollarsPerHour | None:
+        """The least that one more query/s costs, micro-dollars/h; None: no instance adds any."""
+        return MicroDollarsPerHour(round(1e6 / self.dollar)) if self.dollar > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +140,10 @@ class Plan:
     reason: of hetserve.api.conditions. bound_qps: under MaxThroughput. capacity_qps: under MinCost. ranking: the ten
     best. refusals: types left out or limited. verdict: what the plan achieves. evaluated: what was simulated, best
     first. next_step: None if not known or none exists. tied: others are as good as the last of the ranking. scaled_qps:
-    planner homogeneous only: the bound with fractions of instances.
+    planner homogeneous only: the bound with fractions of instances. Planner flow only: tried: whether a simulation held
+    what the plan says; None: the planner tries nothing. held_qps: rate that it held. ceiling_qps: no mix within limits
+    and budget holds more. floor_cost: no mix that carries the load costs less. flow: how the plan serves `held_qps`, or
+    what it promises untried. prices: what a little more is worth. cheaper: the best mix for less, tried or not.
     """
 
     feasible: bool
@@ -102,6 +163,13 @@ class Plan:
     next_step: NextStep | None = None
     tied: bool = False
     scaled_qps: QPS | None = None
+    tried: bool | None = None
+    held_qps: QPS | None = None
+    ceiling_qps: QPS | None = None
+    floor_cost: MicroDollarsPerHour | None = None
+    flow: tuple[ClassFlow, ...] = ()
+    prices: MarginalValues | None = None
+    cheaper: EvaluatedConfiguration | None = None
 
     @property
     def qps(self) -> QPS | None:
@@ -117,14 +185,23 @@ class Plan:
         def reordered(old: RankedConfiguration) -> RankedConfiguration:
             return replace(old, counts=counts(old.counts))
 
-        second, step = self.runner_up, self.next_step
+        def evaluated(old: EvaluatedConfiguration) -> EvaluatedConfiguration:
+            return replace(old, candidate=reordered(old.candidate))
+
+        def valued(old: MarginalValues) -> MarginalValues:
+            worth = dict(old.instances)
+            return replace(old, instances=tuple((name, worth[name]) for name in names))
+
+        second, step, less = self.runner_up, self.next_step, self.cheaper
         return replace(
             self,
             counts=counts(self.counts),
             runner_up=None if second is None else reordered(second),
             ranking=tuple(reordered(entry) for entry in self.ranking),
-            evaluated=tuple(replace(one, candidate=reordered(one.candidate)) for one in self.evaluated),
+            evaluated=tuple(evaluated(one) for one in self.evaluated),
             next_step=None if step is None else replace(step, counts=counts(step.counts)),
+            cheaper=None if less is None else evaluated(less),
+            prices=None if self.prices is None else valued(self.prices),
         )
 
 

@@ -8,7 +8,8 @@ from typing import Final
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 from hetserve.demand import BatchMix
 from hetserve.profiles import LatencyProfile
-from hetserve.registry.planners import Objective
+from hetserve.registry.dispatch_policies import default_dispatch_policy
+from hetserve.registry.planners import Objective, default_planner
 
 MOST_REPLICAS: Final = 2**31 - 1
 """A Deployment's `replicas` is an int32."""
@@ -70,9 +71,10 @@ class LatencySlo:
 class Problem:
     """Everything that a plan depends on: equal problems get equal plans.
 
-    load: queries/s (MinCost). saturation_threshold: MinCost plans for load / threshold (HetSev: 1). launch_weight:
-    HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out: types that are
-    no options.
+    load: queries/s (MinCost). saturation_threshold: ilp and greedy plan for load / threshold (HetSev: 1).
+    launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out:
+    types that are no options. policy: the dispatch policy that will serve. planner: the one that is
+    wanted; None: the objective's default.
     """
 
     service: str
@@ -87,6 +89,12 @@ class Problem:
     base: str | None = None
     pools: tuple[Pool, ...] = field(default=())
     left_out: tuple[TypeRefusal, ...] = field(default=())
+    policy: str = field(default_factory=default_dispatch_policy)
+    planner: str | None = None
+
+    @property
+    def planned_by(self) -> str:
+        return self.planner or default_planner(self.objective)
 
     def by_name(self) -> Problem:
         """The same problem with types sorted by name: ties do not depend on the input's order."""

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hetserve.dispatch.latency import fastest_first
 from hetserve.planning.plan import Counts, RankedConfiguration
 from hetserve.planning.problem import Problem
-from hetserve.profiles import dense
+from hetserve.profiles import DenseLatency, dense
 from hetserve.simulation.stability import PARTS, fewest_queries, parts_of, rises
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 from hetserve.simulation.workload import Workload, draw_workload
@@ -71,9 +72,10 @@ def quick_throughputs(
     Searched downward from its bound, by 5 % and then 0.5 % of it; 0 if even 5 % is too much. All configurations get the
     same draws. checkpoint: called between passes; may raise to stop.
     """
+    served = dense([option.profile for option in problem.types], problem.mix.batches)
     race = _Race(
-        _draw(problem, draw_workload(problem.mix, queries, seed)),
-        _instances(problem, [entry.counts for entry in entries]),
+        _draw(served, draw_workload(problem.mix, queries, seed)),
+        _instances(problem, served, [entry.counts for entry in entries]),
         np.array([entry.qps for entry in entries]),
         problem.slo.latency,
         int(queries * (1 - problem.slo.percentile / 100) + 1e-9),
@@ -137,8 +139,7 @@ def _late_queries(draws: _Draws, types: Integers, rates: Floats, slo: float) -> 
     return late, delays[:PARTS]
 
 
-def _draw(problem: Problem, workload: Workload) -> _Draws:
-    served = dense([option.profile for option in problem.types], problem.mix.batches)
+def _draw(served: DenseLatency, workload: Workload) -> _Draws:
     sizes = workload.sizes
     left, weight = workload.on_knots(served.probabilities)
     ratios = served.ratios[:, sizes, left] * (1 - weight) + served.ratios[:, sizes, left + 1] * weight
@@ -147,11 +148,9 @@ def _draw(problem: Problem, workload: Workload) -> _Draws:
     return _Draws(workload.times(1.0), np.vstack([safe, nobody]).T, np.vstack([actual, nobody]).T)
 
 
-def _instances(problem: Problem, configurations: Sequence[Counts]) -> Integers:
+def _instances(problem: Problem, served: DenseLatency, configurations: Sequence[Counts]) -> Integers:
     """[configuration, instance]: types, fast ones first, padded with one that serves nothing."""
-    largest = problem.mix.largest
-    speed = [option.profile.mean(largest) or np.inf for option in problem.types]
-    order = sorted(range(len(problem.types)), key=lambda i: (speed[i], problem.types[i].name))
+    order = fastest_first(served.means, served.ratios)
     rows = [np.repeat(order, [dict(counts)[problem.types[i].name] for i in order]) for counts in configurations]
     out = np.full((len(rows), max(len(row) for row in rows)), len(problem.types), dtype=np.int64)
     for row, held in zip(out, rows, strict=True):

@@ -7,26 +7,45 @@ from typing import Protocol, cast
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.check import violations
-from hetserve.planning.plan import Evaluator, Plan, infeasible
+from hetserve.planning.plan import Counts, Evaluator, Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.planning.validate import problem_error, unattainable
-from hetserve.registry.planners import PLANNERS, default_planner, evaluating
+from hetserve.registry.members import load
+from hetserve.registry.planners import PLANNERS, PlannerMember, evaluating
 
 
 class Planner(Protocol):
     def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan: ...
 
 
+class Judge(Protocol):
+    """Tries counts of any origin; equal arguments get equal answers."""
+
+    def __call__(self, problem: Problem, counts: Counts, /) -> Trial: ...
+
+
+class QuickPlanner(Protocol):
+    """A planner that tries its plan, and can answer without."""
+
+    def __call__(self, problem: Problem, evaluate: None, seed: int | None, /, *, quick: bool) -> Plan: ...
+
+
 def plan(
-    problem: Problem, planner: str | None = None, evaluate: Evaluator | None = None, seed: int | None = None
+    problem: Problem,
+    planner: str | None = None,
+    evaluate: Evaluator | None = None,
+    seed: int | None = None,
+    *,
+    quick: bool = False,
 ) -> Plan:
-    """Decides for one service; planner: a name in PLANNERS, None: the objective's default.
+    """Decides for one service; planner: a name in PLANNERS, None: the problem's.
 
     evaluate: what a configuration holds; None: kairos-plus and robust simulate quickly, exhaustive compares bounds.
-    seed: of that simulation. What cannot be planned is a plan with feasible=False, a planner's defect PlannerFailed.
-    Raises ValueError for an unknown planner, or an evaluator for one that takes none.
+    seed: of that simulation. quick: a planner that tries its plan answers without. What cannot be planned is a plan
+    with feasible=False, a planner's defect PlannerFailed. Raises ValueError for an unknown planner, or an evaluator for
+    one that takes none.
     """
-    name = planner or default_planner(problem.objective)
+    name = planner or problem.planned_by
     if name not in PLANNERS:
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS.names)}")
     if evaluate is not None and not PLANNERS[name].evaluates:
@@ -38,12 +57,32 @@ def plan(
     if impossible is not None:
         return infeasible(problem, name, *impossible)
     try:
-        made = cast("Planner", PLANNERS[name].load())(problem, evaluate, seed)
+        made = _made(PLANNERS[name], problem, evaluate, seed, quick)
     except Exception as failure:
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
         )
     return checked(problem, made)
+
+
+def has_judge(problem: Problem) -> bool:
+    """Whether the problem's planner tries what it claims, so that `trial` can judge other counts."""
+    planner = problem.planned_by
+    return planner in PLANNERS and PLANNERS[planner].judge is not None
+
+
+def trial(problem: Problem, counts: Counts) -> Trial:
+    """What counts do by the judge of the problem's planner. Raises ValueError if it has none."""
+    judge = PLANNERS[problem.planned_by].judge
+    if judge is None:
+        raise ValueError(f"planner {problem.planned_by} tries nothing")
+    return cast("Judge", load(judge))(problem, counts)
+
+
+def _made(member: PlannerMember, problem: Problem, evaluate: Evaluator | None, seed: int | None, quick: bool) -> Plan:
+    if quick and member.judge is not None:
+        return cast("QuickPlanner", member.load())(problem, None, seed, quick=True)
+    return cast("Planner", member.load())(problem, evaluate, seed)
 
 
 def checked(problem: Problem, made: Plan) -> Plan:

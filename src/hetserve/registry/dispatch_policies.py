@@ -25,7 +25,7 @@ DISPATCH_POLICIES: Final = Registry(
     DispatchMember(
         name="hetserve",
         where="hetserve.dispatch.hetserve:policy",
-        about="idle instances choose: the query that has to start soonest; keeps large queries from starving",
+        about="what has to start soonest, where it costs least; keeps large queries from starving",
         default=True,
         compared=True,
     ),

@@ -9,6 +9,12 @@ from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
 
+def load(where: str) -> Any:
+    """The function at `package.module:function`. Raises ImportError or AttributeError."""
+    module, _, function = where.partition(":")
+    return getattr(import_module(module), function)
+
+
 class Named(Protocol):
     @property
     def name(self) -> str: ...
@@ -27,8 +33,7 @@ class Member:
 
     def load(self) -> Any:
         """The function, imported on first use. Raises ImportError or AttributeError."""
-        module, _, function = self.where.partition(":")
-        return getattr(import_module(module), function)
+        return load(self.where)
 
 
 M = TypeVar("M", bound=Named)

@@ -16,7 +16,8 @@ class PlannerMember(Member):
     """Its function is a `hetserve.planning.registry.Planner`.
 
     objectives: those it is made for. default_for: as default. compared_for: as default of `hetserve compare`.
-    evaluates: takes an evaluator. seeded: else simulates queries that it draws.
+    evaluates: takes an evaluator. seeded: else simulates queries that it draws. judge: where the
+    `hetserve.planning.registry.Judge` of a planner is that tries its plan (a `QuickPlanner`); None: it tries nothing.
     """
 
     objectives: tuple[Objective, ...] = OBJECTIVES
@@ -24,15 +25,28 @@ class PlannerMember(Member):
     compared_for: tuple[Objective, ...] = ()
     evaluates: bool = False
     seeded: bool = False
+    judge: str | None = None
+
+    @property
+    def tries(self) -> bool:
+        return self.judge is not None
 
 
 PLANNERS: Final = Registry(
+    PlannerMember(
+        name="flow",
+        where="hetserve.planning.flow.planner:plan_flow",
+        about="sends each class of batches where it is served for least, tries the leading mixes, proves the plan",
+        default_for=OBJECTIVES,
+        compared_for=OBJECTIVES,
+        seeded=True,
+        judge="hetserve.planning.flow.trial:trial",
+    ),
     PlannerMember(
         name="robust",
         where="hetserve.planning.robust.planner:plan_robust",
         about="simulates the leading bounds and every type alone with the noise of the profiles, takes what holds most",
         objectives=("MaxThroughput",),
-        default_for=("MaxThroughput",),
         compared_for=("MaxThroughput",),
         evaluates=True,
         seeded=True,
@@ -57,7 +71,6 @@ PLANNERS: Final = Registry(
         where="hetserve.planning.mincost.ilp:plan_ilp",
         about="HetSev's integer program, solved exactly",
         objectives=("MinCost",),
-        default_for=("MinCost",),
         compared_for=("MinCost",),
     ),
     PlannerMember(
@@ -84,6 +97,10 @@ PLANNERS: Final = Registry(
 
 def default_planner(objective: str) -> str:
     return next(member.name for member in PLANNERS if objective in member.default_for)
+
+
+def made_for(objective: str) -> tuple[str, ...]:
+    return PLANNERS.names_of(lambda member: objective in member.objectives)
 
 
 def compared_for(objective: Objective) -> tuple[str, ...]:

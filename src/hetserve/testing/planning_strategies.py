@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from hetserve.base.units import MicroDollarsPerHour, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning import Problem, TypeOption
-from hetserve.profiles import LinearProfile
+from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
+from hetserve.planning.flow.program import Margin
+from hetserve.profiles import LinearProfile, Spread
 from hetserve.testing.planning import line, min_cost, problem
 
 _NAMES = ("alpha", "beta", "delta", "gamma")
@@ -61,4 +64,69 @@ def cost_problems(draw: st.DrawFn) -> Problem:
         saturation_threshold=draw(st.sampled_from([1.0, 0.8, 0.5])),
         launch_weight=draw(st.sampled_from([0.0, 1 / 3600, 0.01])),
         budget=draw(st.none() | st.integers(1, 60).map(lambda cents: cents * 10_000)),
+    )
+
+
+_POOL = "pool"
+
+
+@st.composite
+def flow_types(draw: st.DrawFn, name: str, *, counted: bool) -> TypeOption:
+    """With or without a spread, sometimes drawing on the pool; counted: at most four instances."""
+    most = draw(st.sampled_from([4, 4, 3, 3, 2, 1, 0] + [None, None] * (not counted)))
+    variation = draw(st.sampled_from([0.1, 0.3, 0.02, 0.0]))
+    profile = replace(draw(lines()), max_batch=draw(st.sampled_from([None, None, None, 10])))
+    return TypeOption(
+        name,
+        MicroDollarsPerHour(draw(st.integers(1, 9)) * 10_000),
+        replace(profile, variation=Spread.of_variation(variation) if variation else None),
+        max_instances=most,
+        min_instances=min(draw(st.sampled_from([0, 0, 0, 0, 1])), 4 if most is None else most),
+        running=draw(st.integers(0, 2)),
+        launch_time=Seconds(draw(st.sampled_from([0.0, 30.0, 3600.0]))),
+        demand=ResourceAmounts(MilliCPU(draw(st.integers(0, 2))), MiB(draw(st.integers(0, 2)))),
+        pool=draw(st.sampled_from([None, None, _POOL])),
+    )
+
+
+@st.composite
+def flow_problems(draw: st.DrawFn, *, counted: bool = False, largest: int = 4) -> Problem:
+    """One to four types and one to six batches under a budget; at most some hundreds of configurations."""
+    names = _NAMES[: draw(st.integers(1, largest))]
+    types = [draw(flow_types(name, counted=counted or len(names) > 2)) for name in names]
+    batches = draw(st.lists(st.integers(1, 20), min_size=draw(st.integers(1, 4)), max_size=6, unique=True))
+    slowest = types[0].profile.mean(min(max(batches), types[0].profile.max_batch or 20)) or 0.1
+    free = ResourceAmounts(MilliCPU(draw(st.sampled_from([6, 3, 1, 0]))), MiB(draw(st.sampled_from([9, 5, 2]))))
+    return problem(
+        types,
+        mix=BatchMix.of((batch, draw(st.integers(1, 20))) for batch in batches),
+        slo_ms=slowest * 1e3 * draw(st.sampled_from([1.8, 1.3, 2.2, 3.0, 1.05, 1.0, 0.8])),
+        percentile=draw(st.sampled_from([90.0, 60.0, 99.0, 99.9])),
+        budget=draw(st.integers(8, 25)) * 10_000,
+        pools=(Pool(_POOL, free),),
+    )
+
+
+@st.composite
+def flow_cost_problems(draw: st.DrawFn) -> Problem:
+    """The same for a load, from a tenth of an instance to more than the limits allow; sometimes under a budget."""
+    given = draw(flow_problems(counted=True))
+    slowest = given.slo.latency
+    return replace(
+        given,
+        objective="MinCost",
+        load=QPS(draw(st.integers(1, 40)) / (10 * slowest)),
+        launch_weight=draw(st.sampled_from([0.0, 1 / 3600, 0.01])),
+        budget=draw(st.none() | st.just(given.budget)),
+    )
+
+
+@st.composite
+def margins(draw: st.DrawFn) -> Margin:
+    """As the planner keeps them in hand, and nothing in hand."""
+    return Margin(
+        saturation=draw(st.sampled_from([1.0, 1.0, 0.8, 0.3])),
+        wait=draw(st.sampled_from([0.0, 0.1, 0.3])),
+        late=draw(st.sampled_from([0.2, 0.5, 1.0])),
+        most_late=draw(st.sampled_from([0.1, 1.0])),
     )

@@ -47,7 +47,11 @@ def cpu_profile(name: str = "rm2-r5n-large", model: str = "rm2") -> Json:
 
 def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str, Any] | None = None) -> list[Json]:
     """Nodes, types, profiles and the service rm2 with 2.5 $/h."""
-    mix = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
+    # A planner that needs no compiled code and splits this budget over both types.
+    fixed = {
+        "spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}],
+        "spec.planner": "robust",
+    }
     return [
         *(node(f"gpu-{i}", GPU_TYPE, gpus=1) for i in range(gpu_nodes)),
         *(node(f"cpu-{i}", CPU_TYPE) for i in range(cpu_nodes)),
@@ -55,5 +59,5 @@ def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str
         cpu_type(),
         model_profile(),
         cpu_profile(),
-        service("rm2", {**mix, **(overrides or {})}),
+        service("rm2", {**fixed, **(overrides or {})}),
     ]

@@ -8,13 +8,16 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from hetserve.base.units import Seconds, format_money
+from hetserve.base.units import MicroDollarsPerHour, Seconds, format_money
 from hetserve.cli.app import app
 from hetserve.demand import kairos_mixture
+from hetserve.planning import plan
+from hetserve.planning.flow.classes import class_table
+from hetserve.planning.flow.program import CEILING, fixed, most_load
 from hetserve.planning.rates import derive_rates, throughput
 from hetserve.testing.data import REPOSITORY
 from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
-from hetserve.testing.planning import kairos_types
+from hetserve.testing.planning import kairos_types, min_cost, problem
 
 DOC = (REPOSITORY / "docs" / "how-the-decision-is-made.md").read_text(encoding="utf-8")
 COMMANDS = dict(re.findall(r"```console\n\$ hetserve ([^\n]*)\n(.*?)```", DOC, flags=re.DOTALL))
@@ -25,7 +28,7 @@ RATES = derive_rates(
 
 
 def test_the_page_shows_commands() -> None:
-    assert len(COMMANDS) == 4
+    assert len(COMMANDS) == 6
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -33,6 +36,16 @@ def test_commands_print_what_the_page_shows(command: str, monkeypatch: pytest.Mo
     monkeypatch.chdir(REPOSITORY)
     result = CliRunner().invoke(app, command.split())
     assert result.output == COMMANDS[command]
+
+
+def test_the_readme_shows_lines_of_the_same_answer() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    [shown] = re.findall(
+        r"```\n\$ \.venv/bin/hetserve (plan manifests/samples/rm2\.yaml\n.*?)```", readme, flags=re.DOTALL
+    )
+    command, *lines = shown.splitlines()
+    answer = COMMANDS[command].splitlines()
+    assert [line for line in lines if line != "  ..." and line not in answer] == []
 
 
 def test_rates_of_the_table() -> None:
@@ -69,3 +82,27 @@ def test_the_worked_example() -> None:
     assert f"a t3.xlarge serves {RATES.q_aux[1][2]:.3f} q/s, A falls to {other:.3f} q/s" in DOC
     assert f"bound to {closed_bound(1, q_base, other, r5n.f, r5n.t):.3f} q/s" in DOC
     assert f"{(1 - r5n.f) * 100:.1f} % of the queries are too large for it" in DOC
+
+
+def test_the_flow_of_the_worked_example() -> None:
+    asked = problem(kairos_types(), mix=kairos_mixture(), budget=MicroDollarsPerHour(2_500_000))
+    table = class_table(asked)
+    counts = {"g4dn.xlarge": 1, "r5n.large": 13}
+    found = fixed(table, CEILING, [counts.get(option.name, 0) for option in table.types])
+    most = most_load(table, CEILING, budget=2_500_000)
+    assert found is not None
+    assert most is not None
+    assert most.objective_bound == pytest.approx(found.rate, rel=1e-6)
+    busy = {}
+    for i, option in enumerate(table.types):
+        rate = float(found.flow[i].sum())
+        if rate:
+            milliseconds = float((found.flow[i] * table.means[i]).sum()) / rate * 1e3
+            busy[option.name] = f"{rate:.2f} q/s × {milliseconds:.2f} ms = {counts[option.name]} instance"
+    assert f"{busy['r5n.large']}s, and {busy['g4dn.xlarge']}." in DOC
+    assert f"**{found.rate:.2f} q/s**, the most of any mix for 2.5 $/h" in DOC
+
+
+def test_what_hetsevs_program_pays() -> None:
+    asked = min_cost(kairos_types(), 100, mix=kairos_mixture(), slo_ms=350, saturation_threshold=0.8)
+    assert f"pays {format_money(plan(asked, 'ilp').cost)} $/h for the same load" in DOC

@@ -15,14 +15,18 @@ from hetserve.planning.mincost.milp import CBC, HIGHS, Chain, Constraint, Intege
 from hetserve.testing.planning import hetsev_types, line, min_cost, option, table
 
 
+def by_ilp(asked: Problem) -> Plan:
+    return plan(asked, "ilp")
+
+
 def counts(made: Plan) -> dict[str, int]:
     assert made.feasible, made.message
     return {name: count for name, count in made.counts if count}
 
 
 def test_the_cheaper_type_carries_the_load_until_its_gpus_are_used_up() -> None:
-    assert counts(plan(min_cost(hetsev_types(max_instances=8), 200))) == {"t4": 8}
-    made = plan(min_cost(hetsev_types(max_instances=8), 240))
+    assert counts(by_ilp(min_cost(hetsev_types(max_instances=8), 200))) == {"t4": 8}
+    made = by_ilp(min_cost(hetsev_types(max_instances=8), 240))
     assert counts(made) == {"v100": 1, "t4": 8}
     assert made.capacity_qps == pytest.approx(250)
     assert made.cost == 573_000 + 8 * 72_000
@@ -30,8 +34,8 @@ def test_the_cheaper_type_carries_the_load_until_its_gpus_are_used_up() -> None:
 
 def test_the_load_is_planned_at_the_saturation_threshold() -> None:
     types = hetsev_types()
-    assert counts(plan(min_cost(types, 100))) == {"t4": 4}
-    made = plan(min_cost(types, 100, saturation_threshold=0.8))
+    assert counts(by_ilp(min_cost(types, 100))) == {"t4": 4}
+    made = by_ilp(min_cost(types, 100, saturation_threshold=0.8))
     assert counts(made) == {"t4": 5}
     assert "the load of 100.0 q/s uses 80 % of it" in made.verdict
 
@@ -39,22 +43,22 @@ def test_the_load_is_planned_at_the_saturation_threshold() -> None:
 def test_a_load_of_exactly_some_instances_needs_no_further_one() -> None:
     # 3 x 1/0.003 in floats falls short of 1000 by one part in 1e16.
     for instances in range(1, 30):
-        made = plan(min_cost([option("t", "0.1", line(3))], instances / 0.003))
+        made = by_ilp(min_cost([option("t", "0.1", line(3))], instances / 0.003))
         assert counts(made) == {"t": instances}
 
 
 def test_running_instances_are_kept_when_launching_others_would_cost_more() -> None:
     old, new = option("old", "0.11", line(40), running=2), option("new", "0.1", line(40), launch_time=Seconds(1800))
-    assert counts(plan(min_cost([old, new], 50))) == {"new": 2}
+    assert counts(by_ilp(min_cost([old, new], 50))) == {"new": 2}
     # A launch of half an hour at lambda = 1/3600 adds half the price: 0.15 against 0.11.
-    kept = plan(min_cost([old, new], 50, launch_weight=1 / 3600))
+    kept = by_ilp(min_cost([old, new], 50, launch_weight=1 / 3600))
     assert counts(kept) == {"old": 2}
     assert "change: none" in kept.verdict
     assert kept.runner_up is not None
 
 
 def test_instances_that_are_no_longer_needed_go() -> None:
-    made = plan(min_cost([option("t4", "0.1", line(40), running=6)], 50))
+    made = by_ilp(min_cost([option("t4", "0.1", line(40), running=6)], 50))
     assert counts(made) == {"t4": 2}
     assert "change: -4 t4" in made.verdict
 
@@ -62,7 +66,7 @@ def test_instances_that_are_no_longer_needed_go() -> None:
 def test_a_type_takes_part_only_where_its_percentile_keeps_the_slo() -> None:
     noisy = option("noisy", "0.01", table({1: (90, 180)}))
     steady = option("steady", "1", table({1: (90, 95)}))
-    made = plan(min_cost([noisy, steady], 5, slo_ms=100))
+    made = by_ilp(min_cost([noisy, steady], 5, slo_ms=100))
     assert counts(made) == {"steady": 1}
     assert made.refusals[0].reason == "180 ms (p99) at batch 1 is over the SLO of 100 ms"
 
@@ -71,11 +75,11 @@ def test_only_new_instances_are_charged_against_what_is_free() -> None:
     demand = ResourceAmounts(gpu_memory=MiB(3072))
     pools = (Pool("t4", ResourceAmounts(gpu_memory=MiB(6144))),)
     fresh = min_cost([option("t4", "0.1", line(40), demand=demand, pool="t4")], 100, pools=pools)
-    refused = plan(fresh)
+    refused = by_ilp(fresh)
     assert refused.reason == Reason.CAPACITY_TOO_LOW
     assert "(2xt4) carries 50.0 q/s, 50.0 q/s too little" in refused.message
     held = dataclasses.replace(fresh, types=(dataclasses.replace(fresh.types[0], running=2),))
-    assert counts(plan(held)) == {"t4": 4}
+    assert counts(by_ilp(held)) == {"t4": 4}
 
 
 INFEASIBLE = {
@@ -108,7 +112,7 @@ INFEASIBLE = {
 @pytest.mark.parametrize("case", INFEASIBLE)
 def test_infeasible_plans_name_the_thing_and_the_numbers(case: str) -> None:
     asked, reason, message = INFEASIBLE[case]
-    made = plan(asked)
+    made = by_ilp(asked)
     assert not made.feasible
     assert made.reason == reason, made.message
     assert message in made.message
@@ -187,7 +191,7 @@ def test_an_infeasible_program_is_none_for_both_solvers() -> None:
 
 
 def test_an_unused_type_says_what_it_would_cost() -> None:
-    refusals = {r.subject: r.reason for r in plan(min_cost(hetsev_types(), 100)).refusals}
+    refusals = {r.subject: r.reason for r in by_ilp(min_cost(hetsev_types(), 100)).refusals}
     assert refusals == {
         "v100": "keeps the SLO, but costs 0.01146 $/h per q/s against 0.00288 $/h per q/s of the dearest type chosen"
     }
@@ -195,5 +199,5 @@ def test_an_unused_type_says_what_it_would_cost() -> None:
 
 def test_the_mix_counts_not_a_single_batch() -> None:
     types: list[TypeOption] = [option("t", "0.1", line(0, 10))]
-    made = plan(min_cost(types, 60, mix=BatchMix.of([(1, 1), (3, 1)])))
+    made = by_ilp(min_cost(types, 60, mix=BatchMix.of([(1, 1), (3, 1)])))
     assert made.capacity_qps == pytest.approx(100)

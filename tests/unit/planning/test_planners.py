@@ -91,7 +91,7 @@ def test_a_budget_beside_a_load_states_what_load_it_could_carry(planner: str) ->
 
 
 def test_the_next_step_of_a_least_cost_plan_is_the_cheapest_way_to_carry_a_percent_more() -> None:
-    made = plan(min_cost(hetsev_types(max_instances=8), 240))
+    made = plan(min_cost(hetsev_types(max_instances=8), 240), "ilp")
     assert made.next_step is not None
     assert made.next_step.extra == 573_000 - 72_000
     assert made.next_step.gain == pytest.approx(25)
@@ -99,7 +99,7 @@ def test_the_next_step_of_a_least_cost_plan_is_the_cheapest_way_to_carry_a_perce
 
 
 def test_no_next_step_where_every_instance_is_taken() -> None:
-    made = plan(min_cost(hetsev_types(max_instances=1), 75))
+    made = plan(min_cost(hetsev_types(max_instances=1), 75), "ilp")
     assert made.next_step is None
     assert "no more money buys 1% more within the limits" in made.verdict
 
@@ -121,11 +121,11 @@ def test_wanted_instances_are_held_under_a_budget_too(planner: str) -> None:
 
 def test_wanted_instances_that_the_budget_does_not_buy_are_named_with_their_cost() -> None:
     types = [dataclasses.replace(o, min_instances=9) if o.name == "c5n.2xlarge" else o for o in kairos_types()]
-    refused = plan(problem(types, mix=kairos_mixture()))
+    refused = plan(problem(types, mix=kairos_mixture()), "robust")
     assert refused.reason == Reason.BUDGET_TOO_LOW
     assert "(9xc5n.2xlarge) cost 3.888 $/h, 1.388 $/h more than the budget of 2.5 $/h" in refused.message
     types = [dataclasses.replace(o, min_instances=5) if o.name == "c5n.2xlarge" else o for o in kairos_types()]
-    refused = plan(problem(types, mix=kairos_mixture()))
+    refused = plan(problem(types, mix=kairos_mixture()), "robust")
     assert refused.reason == Reason.BUDGET_TOO_LOW
     assert "buys no base instance beside the least instances wanted, 2.16 $/h: the cheapest type" in refused.message
 

@@ -118,7 +118,7 @@ def test_the_next_step_of_a_budget_is_said_to_be_a_gain_in_bound(planner: str) -
     assert made.next_step is not None
     assert "of upper bound (" in step_text(made.next_step)
     assert step_text(made.next_step) in made.verdict
-    least_cost = plan(min_cost(hetsev_types(), 100))
+    least_cost = plan(min_cost(hetsev_types(), 100), "ilp")
     assert least_cost.next_step is not None
     assert "bound" not in step_text(least_cost.next_step)
 

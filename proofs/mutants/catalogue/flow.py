@@ -1,0 +1,186 @@
+"""Bugs of planner flow: of its program, of what is tried, and of the checker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import DropStatement, Replace, always, never
+from mutants.mutant import Mutant
+
+_PROGRAM: Final = "hetserve.planning.flow.program"
+_CHECK: Final = "hetserve.planning.check"
+_LAWS: Final = "tests/properties/test_flow_program_laws.py"
+_BY_HAND: Final = "tests/unit/planning/test_flow_program.py"
+_CHECKED: Final = "tests/unit/planning/test_flow_check.py"
+_PROOF: Final = "tests/unit/planning/test_flow_proof.py"
+
+FLOW: Final = (
+    Mutant(
+        "flow leaves a class unserved",
+        _PROGRAM,
+        "_Builder._flow_rows",
+        Replace("range(len(table.shares))", "range(1, len(table.shares))"),
+        _BY_HAND,
+        "test_hetsevs_program_pays_for_types_that_keep_the_slo_at_every_batch",
+    ),
+    Mutant(
+        "flow ignores the spread",
+        "hetserve.planning.flow.classes",
+        "ClassTable.misses",
+        Replace("_beyond(self.latency, limit)", "np.where(self.latency.means > limit, 1.0, 0.0)"),
+        _BY_HAND,
+        "test_a_spread_and_a_wait_send_queries_to_the_steadier_type",
+    ),
+    Mutant(
+        "flow plans more late queries than the SLO allows",
+        _PROGRAM,
+        "_Builder._flow_rows",
+        never("late.any()"),
+        _BY_HAND,
+        "test_the_late_queries_that_the_slo_allows_may_be_planned",
+    ),
+    Mutant(
+        "flow forgets what launches weigh",
+        _PROGRAM,
+        "_Builder._columns",
+        Replace("launch_charge($option, problem.launch_weight) / cheapest", "0.0"),
+        _BY_HAND,
+        "test_running_instances_are_kept_where_launching_is_dear",
+    ),
+    Mutant(
+        "flow charges the launch of what runs",
+        _PROGRAM,
+        "_Builder._limit_rows",
+        Replace("$types[$i].running", "0"),
+        _BY_HAND,
+        "test_what_runs_takes_nothing_more_from_its_pool",
+    ),
+    Mutant(
+        "flow keeps no time for waiting",
+        _PROGRAM,
+        "_Builder.__init__",
+        Replace("$table.problem.slo.latency * (1 - $margin.wait)", "$table.problem.slo.latency"),
+        _BY_HAND,
+        "test_a_spread_and_a_wait_send_queries_to_the_steadier_type",
+    ),
+    Mutant(
+        "flow fills instances whatever the margin",
+        _PROGRAM,
+        "_Builder._flow_rows",
+        Replace("-self.margin.saturation", "-1.0"),
+        _LAWS,
+        "test_the_least_cost_is_that_of_all_counts",
+    ),
+    Mutant(
+        "flow drops the cut",
+        _PROGRAM,
+        "_Builder.build",
+        DropStatement("self._cut_rows(...)"),
+        _LAWS,
+        "test_a_cut_gives_the_next_counts_and_never_more",
+    ),
+    Mutant(
+        "flow drops the budget",
+        _PROGRAM,
+        "_Builder._limit_rows",
+        DropStatement("model.row(columns.counts, prices, ...)"),
+        _LAWS,
+        "test_the_most_load_is_that_of_all_counts",
+    ),
+    Mutant(
+        "flow drops the pools",
+        _PROGRAM,
+        "_Builder._limit_rows",
+        DropStatement("model.row($columns, $numbers, -INFINITY, free / $largest)"),
+        _BY_HAND,
+        "test_what_runs_takes_nothing_more_from_its_pool",
+    ),
+    Mutant(
+        "flow buys instances that no query reaches",
+        _PROGRAM,
+        "_Builder._useful",
+        Replace("min(self._most(...), $enough)", "self._most($enough, None)"),
+        _BY_HAND,
+        "test_no_instance_is_bought_that_no_query_can_reach",
+    ),
+    Mutant(
+        "flow asks about counts and answers for those before",
+        _PROGRAM,
+        "FluidRates.__call__",
+        DropStatement("run(self._highs)"),
+        _LAWS,
+        "test_rates_do_not_depend_on_what_was_asked_before",
+    ),
+    Mutant(
+        "flow says a least cost that nobody proved",
+        "hetserve.planning.flow.cost",
+        "proved",
+        always("proof.holds($values, load)"),
+        _PROOF,
+        "test_a_least_cost_found_by_luck_is_not_the_plan",
+    ),
+    Mutant(
+        "flow says a rate that nobody proved",
+        "hetserve.planning.flow.planner",
+        "_most_throughput",
+        Replace("proof.near(run.best, run.rate)", "run.rate"),
+        _PROOF,
+        "test_the_rate_that_is_said_is_the_proved_one",
+    ),
+    Mutant(
+        "flow proves with the draws by which it chose",
+        "hetserve.planning.flow.proof",
+        "proving",
+        Replace("seed + 10", "seed"),
+        _PROOF,
+        "test_choosing_and_proving_share_no_draw",
+    ),
+    Mutant(
+        "flow prefers types by name",
+        "hetserve.planning.flow.classes",
+        "ordered_types",
+        Replace("tuple(sorted($types, key=$key))", "tuple(sorted($types, key=lambda o: o.name))"),
+        "tests/properties/test_flow_plan_laws.py",
+        "test_renamed_types_give_the_renamed_plan",
+    ),
+    Mutant(
+        "the checker lets a class go unserved",
+        _CHECK,
+        "_unserved",
+        Replace("len($classes) != 1", "len($classes) > 1"),
+        _CHECKED,
+        "test_a_broken_promise_is_named",
+    ),
+    Mutant(
+        "the checker lets a batch be in two classes",
+        _CHECK,
+        "_unserved",
+        Replace("len($classes) != 1", "len($classes) < 1"),
+        _CHECKED,
+        "test_a_broken_promise_is_named",
+    ),
+    Mutant(
+        "the checker counts no time",
+        _CHECK,
+        "_flows",
+        never("$busy[$option.name] > $count * (1 + _LOAD_SLACK)"),
+        _CHECKED,
+        "test_a_broken_promise_is_named",
+    ),
+    Mutant(
+        "the checker counts no late queries",
+        _CHECK,
+        "_flows",
+        DropStatement("late += ..."),
+        _CHECKED,
+        "test_a_broken_promise_is_named",
+    ),
+    Mutant(
+        "the checker forgets what was promised",
+        _CHECK,
+        "_flows",
+        never("$total < Fraction($promised) * (1 - _LOAD_SLACK)"),
+        _CHECKED,
+        "test_a_broken_promise_is_named",
+    ),
+)

@@ -1,0 +1,161 @@
+"""A problem's types and batch classes as arrays, in an order that depends on figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.planning.plan import Counts
+from hetserve.planning.problem import Problem, TypeOption
+from hetserve.profiles import DenseLatency, dense
+
+Floats = NDArray[np.float64]
+
+MOST_CLASSES: Final = 100
+COARSE: Final = 40
+"""Classes of a program whose answer is tried anyway."""
+Values = tuple[int, ...]
+"""Counts in the order of a table."""
+Merge = Literal["mean", "least"]
+"""How the batches of a class count: by their mean (a plan that exists), or all as the easiest (an upper bound)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTable:
+    """Service times by type and class of batches.
+
+    types: in the program's order. first, last: [class], batches. shares: [class], of the queries, sum 1. means: [type,
+    class], mean service time in seconds, infinite if some batch of the class cannot be served. exact: every batch is a
+    class of its own.
+    """
+
+    problem: Problem
+    types: tuple[TypeOption, ...]
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    shares: Floats
+    means: Floats
+    merge: Merge
+    latency: DenseLatency = field(repr=False)
+    starts: tuple[int, ...] = field(repr=False)
+
+    @property
+    def exact(self) -> bool:
+        return self.first == self.last
+
+    @cached_property
+    def allowed(self) -> float:
+        """Share of the queries that may be late."""
+        return 1 - self.problem.slo.percentile / 100
+
+    @cached_property
+    def typical(self) -> float:
+        """Mean service time in seconds if every class went to its fastest type."""
+        fastest = self.means.min(axis=0)
+        known = np.isfinite(fastest)
+        return float((fastest * self.shares)[known].sum()) or 1.0
+
+    def misses(self, limit: float) -> Floats:
+        """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""
+        return self._merged(_beyond(self.latency, limit), 1.0)
+
+    def _merged(self, by_batch: Floats, absent: float) -> Floats:
+        shares = np.array(self.problem.mix.shares)
+        return _merge(by_batch, shares, self.starts, self.merge, absent)
+
+    def counts(self, values: Sequence[int]) -> Counts:
+        """Counts in the problem's order from counts in the program's."""
+        held = {option.name: int(value) for option, value in zip(self.types, values, strict=True)}
+        return tuple((option.name, held[option.name]) for option in self.problem.types)
+
+    def values(self, counts: Counts) -> Values:
+        """The inverse of `counts`."""
+        held = dict(counts)
+        return tuple(held[option.name] for option in self.types)
+
+    def merged(self, most: int, merge: Merge = "mean") -> ClassTable:
+        """The same problem with at most `most` classes."""
+        return _table(self.problem, self.types, self.latency, merge, most)
+
+    @property
+    def upper(self) -> ClassTable:
+        """The table whose program no mix beats."""
+        return self if self.exact else self.merged(MOST_CLASSES, "least")
+
+
+def class_table(problem: Problem, merge: Merge = "mean", most: int = MOST_CLASSES) -> ClassTable:
+    """Table of a problem, with at most `most` classes of neighbouring batches."""
+    types = ordered_types(problem)
+    return _table(problem, types, dense([option.profile for option in types], problem.mix.batches), merge, most)
+
+
+def _table(
+    problem: Problem, types: tuple[TypeOption, ...], latency: DenseLatency, merge: Merge, most: int
+) -> ClassTable:
+    batches, shares = problem.mix.batches, np.array(problem.mix.shares)
+    times = latency.means * np.trapezoid(latency.ratios, latency.probabilities, axis=-1)
+    starts = _starts(times, shares, most)
+    ends = (*starts[1:], len(batches))
+    return ClassTable(
+        problem,
+        types,
+        tuple(batches[i] for i in starts),
+        tuple(batches[i - 1] for i in ends),
+        np.add.reduceat(shares, starts),
+        _merge(times, shares, starts, merge, np.inf),
+        merge,
+        latency,
+        starts,
+    )
+
+
+def ordered_types(problem: Problem) -> tuple[TypeOption, ...]:
+    """The types by price, service times and limits; a name decides only between types equal in all of them."""
+
+    def key(option: TypeOption) -> tuple[object, ...]:
+        ends = (problem.mix.batches[0], problem.mix.largest)
+        times = [option.profile.mean(b) or np.inf for b in problem.mix.batches]
+        slow = [option.profile.quantile(b, problem.slo.percentile) or np.inf for b in ends]
+        demand = option.demand
+        limits = (option.most, option.min_instances, option.running, option.launch_time)
+        return option.price, times, slow, limits, (demand.cpu, demand.memory, demand.gpu_memory), option.name
+
+    return tuple(sorted(problem.types, key=key))
+
+
+def _starts(times: Floats, shares: Floats, most: int) -> tuple[int, ...]:
+    """First batch of each class: classes of about equal work, none much wider than the others."""
+    if len(shares) <= most:
+        return tuple(range(len(shares)))
+    fastest = np.min(np.where(np.isfinite(times), times, np.inf), axis=0)
+    fastest = np.where(np.isfinite(fastest), fastest, np.max(fastest[np.isfinite(fastest)], initial=1.0))
+    width = np.abs(np.diff(np.log(fastest), prepend=np.log(fastest[0])))
+    work = shares * fastest
+    place = np.cumsum(work / work.sum() + width / max(width.sum(), 1e-300)) / 2
+    number = np.minimum((place * most).astype(np.int64), most - 1)
+    return (0, *(np.flatnonzero(np.diff(number)) + 1).tolist())
+
+
+def _merge(values: Floats, shares: Floats, starts: Sequence[int], merge: Merge, absent: float) -> Floats:
+    """[type, class] from [type, batch]; a mean over a class is `absent` if one batch is."""
+    if merge == "least":
+        return np.minimum.reduceat(values, starts, axis=1)
+    missing = np.maximum.reduceat(values, starts, axis=1) == np.inf
+    known = np.where(np.isfinite(values), values, 0.0)
+    means = np.add.reduceat(known * shares, starts, axis=1) / np.add.reduceat(shares, starts)
+    return np.where(missing, absent, means)
+
+
+def _beyond(latency: DenseLatency, limit: float) -> Floats:
+    """[type, batch] probability that service takes longer than `limit`: the inverse of the quantile function."""
+    low, high = latency.ratios[..., :-1], latency.ratios[..., 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.where(np.isfinite(latency.means), limit / latency.means, -1.0)[..., None]
+        above = np.where(high > low, (high - at) / (high - low), (low > at).astype(np.float64))
+    chance: Floats = (np.clip(above, 0.0, 1.0) * np.diff(latency.probabilities)).sum(axis=-1)
+    return chance

@@ -1,0 +1,110 @@
+"""Why no plan is possible, with the figure that would make one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.api.conditions import Reason
+from hetserve.planning.flow.classes import ClassTable
+from hetserve.planning.flow.leading import cost_of
+from hetserve.planning.flow.program import CEILING, least_cost, least_late, most_load
+from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text
+from hetserve.planning.plan import Plan, infeasible, summary
+from hetserve.planning.problem import Problem
+from hetserve.planning.slo import slo_miss
+
+Floats = NDArray[np.float64]
+
+NAME: Final = "flow"
+_OFTEN: Final = 0.5
+_TRICKLE: Final = 1e-3
+"""Queries/s so few that one instance of each type needed is enough."""
+
+
+def no_budget(problem: Problem) -> Plan:
+    if problem.objective == "MinCost":
+        message = "the least cost is planned for a load, and none is known: set spec.load.expectedQPS"
+        return infeasible(problem, NAME, Reason.LOAD_UNKNOWN, message)
+    message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
+    return infeasible(problem, NAME, Reason.SPEC_INVALID, message)
+
+
+def nothing_serves(table: ClassTable) -> Plan | None:
+    """Infeasible if too many queries are late on every type, or some class is served by none.
+
+    It names their batches, and how each type misses.
+    """
+    problem, late = table.problem, least_late(table)
+    if _few_enough(table, late) and np.isfinite(table.means).any(axis=0).all():
+        return None
+    worst = np.flatnonzero(late >= max(_OFTEN * late.max(), table.allowed))
+    batches = batches_text(table.first[worst[0]], table.last[worst[-1]])
+    types = sorted(problem.types, key=lambda option: option.name)
+    each = "; ".join(f"{option.name}: {slo_miss(option, problem, problem.slo.percentile)}" for option in types)
+    message = (
+        f"no type serves {batches} within {latency_text(problem.slo.latency)} (p{problem.slo.percentile:g}): {each}; "
+        "raise spec.slo.latency, lower spec.slo.percentile or add a faster type"
+    )
+    return infeasible(problem, NAME, Reason.NO_TYPE_MEETS_SLO, message)
+
+
+def _few_enough(table: ClassTable, late: Floats) -> bool:
+    """late: [class], share of its queries."""
+    return float((late * table.shares).sum()) <= table.allowed * (1 + 1e-9)
+
+
+def too_little(table: ClassTable, load: float | None, budget: int | None) -> Plan:
+    """Infeasible: limits or the budget allow no mix that serves the load (None: any load)."""
+    problem = table.problem
+    wanted = "serve the whole mix within the SLO" if load is None else f"carry {qps_text(load)}"
+    cheapest = least_cost(table, CEILING, load or _TRICKLE, budget=None)
+    if cheapest is None:
+        most = "" if load is None else _most(table, None)
+        message = f"limits and free resources allow no mix that could {wanted}{most}{_out_of_reach(table)}"
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
+    cost = cost_of(table, cheapest.counts)
+    most = "" if load is None else _most(table, budget)
+    message = (
+        f"budget {money_text(budget or 0)} buys no mix that could {wanted}{most}: the cheapest that could costs at "
+        f"least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
+    )
+    return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message)
+
+
+def _most(table: ClassTable, budget: int | None) -> str:
+    mix = most_load(table, CEILING, budget=budget)
+    return "" if mix is None else f" (at most {qps_text(mix.rate)}, {summary(table.counts(mix.counts))})"
+
+
+def _out_of_reach(table: ClassTable) -> str:
+    """The batches that only types serve of which no instance can be had, and these types; empty if there are none."""
+    there = np.array([option.most > 0 for option in table.types])
+    served = np.where(np.isfinite(table.means), table.misses(table.problem.slo.latency), 1.0)
+    late = served[there].min(axis=0, initial=1.0)
+    if _few_enough(table, late):
+        return ""
+    better = served < late
+    classes = np.flatnonzero(better.any(axis=0))
+    batches = batches_text(table.first[classes[0]], table.last[classes[-1]])
+    names = sorted(option.name for option, one in zip(table.types, better.any(axis=1), strict=True) if one)
+    return f": only {' or '.join(names)} could serve {batches} within the SLO, and none can be had"
+
+
+def _none_of(tried: int) -> str:
+    return f"none of the {tried} mixes tried" if tried > 1 else "no mix tried"
+
+
+def no_load_carried(table: ClassTable, tried: int, load: float | None) -> Plan:
+    """Infeasible: every mix that was tried broke the SLO."""
+    rate = "at any rate" if load is None else f"at {qps_text(load)}"
+    within = "" if table.problem.budget is None else f" within {money_text(table.problem.budget)}"
+    message = (
+        f"{_none_of(tried)}{within} keeps {latency_text(table.problem.slo.latency)} for "
+        f"{table.problem.slo.percentile:g} % of the queries {rate} in simulation: the latencies vary too much, or the "
+        "load leaves no time to wait"
+    )
+    limit = Reason.CAPACITY_TOO_LOW if table.problem.budget is None else Reason.BUDGET_TOO_LOW
+    return infeasible(table.problem, NAME, Reason.NO_TYPE_MEETS_SLO if load is None else limit, message)

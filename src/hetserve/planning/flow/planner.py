@@ -1,0 +1,97 @@
+"""Flow: what holds most for a budget, or carries a load for least, by the flow program, and tried before it is said.
+
+A plan depends on the problem and the seed alone: no clock, no name of a type, no order.
+"""
+
+from __future__ import annotations
+
+from hetserve.planning.flow.choice import Choice
+from hetserve.planning.flow.classes import ClassTable, class_table
+from hetserve.planning.flow.cost import proved
+from hetserve.planning.flow.explain import explain
+from hetserve.planning.flow.infeasible import no_budget, no_load_carried, nothing_serves, too_little
+from hetserve.planning.flow.judge import MOST_INSTANCES, SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.outcome import of_climb, of_race
+from hetserve.planning.flow.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
+from hetserve.planning.flow.proof import Proof
+from hetserve.planning.flow.steps import without_launches
+from hetserve.planning.flow.throughput import race
+from hetserve.planning.flow.untried import saturation_for, untried_cost, untried_throughput
+from hetserve.planning.plan import Evaluator, Plan
+from hetserve.planning.problem import Problem
+
+
+def plan_flow(
+    problem: Problem, _evaluate: Evaluator | None = None, seed: int | None = None, *, quick: bool = False
+) -> Plan:
+    """The plan of the flow program's best tried solution.
+
+    seed: of the trials. quick: no trials: the program with a margin by size. Without a load, MinCost takes the most
+    throughput. Infeasible with SpecInvalid, NoTypeMeetsSLO, BudgetTooLow or CapacityTooLow.
+    """
+    table = class_table(problem)
+    refused = nothing_serves(table)
+    if refused is not None:
+        return refused
+    first = SEED if seed is None else seed
+    if problem.objective == "MinCost" and problem.load is not None:
+        return _least_cost(table, float(problem.load), first, quick=quick)
+    if problem.budget is None:
+        return no_budget(problem)
+    return _most_throughput(table, int(problem.budget), first, quick=quick)
+
+
+def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) -> Plan:
+    ceiling = most_load(table.upper, CEILING, budget=budget)
+    if ceiling is None:
+        return too_little(table, None, budget)
+    fluid = FluidRates(table, CEILING)
+    judge = Judge(table, choosing_rate(seed), fluid)
+    if quick or not judge.can_try(ceiling.counts):
+        mix = untried_throughput(table, budget) or ceiling
+        held, untried = mix.rate * saturation_for(table, mix.counts), _why(quick, ceiling)
+        return explain(
+            Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
+        )
+    run, proof = race(judge, budget), Proof(judge, seed)
+    held = proof.near(run.best, run.rate) if run.best else 0.0
+    if held <= 0:
+        return no_load_carried(table, len(run.entered), None)
+    trials, others = judge.tried + proof.tried, of_race(run)
+    return explain(Choice(table, run.best, held, fluid, ceiling.objective_bound, others, trials, seen=run.rate))
+
+
+def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Plan:
+    budget = None if table.problem.budget is None else int(table.problem.budget)
+    ceiling = least_cost(table.upper, CEILING, load, budget=budget)
+    if ceiling is None:
+        return too_little(table, load, budget)
+    floor = _floor(table, load, budget, ceiling)
+    fluid = FluidRates(table, CEILING)
+    judge = Judge(table, choosing_cost(seed), fluid)
+    if quick or not judge.can_try(ceiling.counts):
+        mix = untried_cost(table, load, budget) or ceiling
+        return explain(Choice(table, mix.counts, load, fluid, floor, untried=_why(quick, ceiling), steps=not quick))
+    proof = Proof(judge, seed)
+    run, best = proved(judge, proof, load, budget)
+    if best is None:
+        return no_load_carried(table, len(run.tried), load)
+    others, seen = of_climb(run, proof, best, load), judge.highest(best, fluid(best), load)
+    trials = judge.tried + proof.tried
+    return explain(Choice(table, best, load, fluid, floor, others, trials, seen))
+
+
+def _floor(table: ClassTable, load: float, budget: int | None, ceiling: Mix) -> float:
+    """Least micro-dollars/h of any mix that carries the load: money alone, whatever launching weighs."""
+    weight = table.problem.launch_weight
+    if not any(launch_charge(option, weight) for option in table.types):
+        return ceiling.objective_bound
+    least = least_cost(without_launches(table.upper), CEILING, load, budget=budget)
+    return 0.0 if least is None else least.objective_bound
+
+
+def _why(quick: bool, ceiling: Mix) -> str:
+    if quick:
+        return "a quick answer was asked for"
+    of = "so many instances" if sum(ceiling.counts) > MOST_INSTANCES else "an SLO so much longer than service"
+    return f"trials of {of} take too long"

@@ -1,0 +1,338 @@
+"""The flow program: whole instances of each type, and the flow of each class of batches to each type.
+
+    max R  or  min sum_t price_t n_t + launch_t a_t        n, a whole; x[t,c] >= 0 queries/s
+    sum_t x[t,c] = R w_c                                   every class is served in full
+    sum_c x[t,c] mean[t,c] <= saturation n_t               each type has its time
+    sum_tc miss[t,c] x[t,c] <= late delta R                few enough queries are late
+    a_t >= n_t - running_t;  budget;  least and most n_t;  new instances fit what each pool has free
+
+x[t,c] exists where the class is late with probability of at most `most_late`. Here y[t,c] = x[t,c] / w_c, so that all
+flows have the size of R however rare a class is, and time is in units of a typical service time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.planning.flow.classes import ClassTable
+from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
+from hetserve.planning.problem import TypeOption
+
+Floats = NDArray[np.float64]
+
+ENOUGH: Final = 100_000_000
+"""More instances of one type than any plan here uses."""
+_TRICKLE: Final = 1e-3
+"""Busy instances, of a typical type, below which a load needs no fewer: what is smaller is lost in tolerances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """What a program keeps in hand.
+
+    saturation: share of an instance's time that is planned. wait: share of the SLO kept for waiting. late: share of the
+    queries that may be late, as a part of what the SLO allows. most_late: no class goes where more of it is late.
+    """
+
+    saturation: float = 1.0
+    wait: float = 0.0
+    late: float = 1.0
+    most_late: float = 0.1
+
+
+CEILING: Final = Margin(most_late=1.0)
+"""Nothing in hand: no dispatcher that serves every query holds more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mix:
+    """Whole instances by type in the table's order, and their flow.
+
+    rate: queries/s of the program. objective_bound: what no other counts beat (queries/s, or micro-dollars/h with
+    launch charges). flow: [type, class], queries/s.
+    """
+
+    counts: tuple[int, ...]
+    rate: float
+    objective_bound: float
+    flow: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedMix:
+    """The fluid rate of given counts, with prices of its limits.
+
+    per_instance: [type], queries/s that one more instance adds. per_class: [class], how much of the rate's price each
+    class carries, sum 1.
+    """
+
+    rate: float
+    flow: Floats
+    per_instance: Floats
+    per_class: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Leaves out counts that are no better than these: all at most (MaxThroughput) or all at least (MinCost)."""
+
+    counts: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Positions in the model. flows: [(type, class)], from `first_flow` on."""
+
+    counts: list[int] = field(default_factory=list)
+    new: dict[int, int] = field(default_factory=dict)
+    rate: int = 0
+    first_flow: int = 0
+    kinds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    classes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def most_load(
+    table: ClassTable,
+    margin: Margin,
+    *,
+    cuts: Sequence[Cut] = (),
+    budget: int | None = None,
+    only: Sequence[int] | None = None,
+) -> Mix | None:
+    """The mix of the highest rate for a budget [micro-dollars/h]; None: no mix serves every class.
+
+    only: types that may have more than their least instances, by index; None: all.
+    """
+    model, columns = _Builder(table, margin, only).build(None, budget, cuts)
+    return _answer(table, model, columns)
+
+
+def least_cost(
+    table: ClassTable,
+    margin: Margin,
+    load: float,
+    *,
+    cuts: Sequence[Cut] = (),
+    budget: int | None = None,
+    only: Sequence[int] | None = None,
+) -> Mix | None:
+    """The cheapest mix, launches included, that carries a load [queries/s]; None: none does.
+
+    only: as in `most_load`.
+    """
+    model, columns = _Builder(table, margin, only).build(load, budget, cuts)
+    return _answer(table, model, columns)
+
+
+def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:
+    """The fluid rate of these counts; None: they cannot serve every class."""
+    builder = _Builder(table, margin)
+    model, columns, rows = builder.fixed(counts)
+    solved = solve(model)
+    if solved is None or solved.objective <= 0:
+        return None
+    unit = builder.unit
+    duals = np.abs(solved.duals)
+    carried = duals[rows.classes]
+    return FixedMix(
+        solved.objective / unit,
+        _flow(table, solved, columns, unit),
+        margin.saturation * duals[rows.time] / unit,
+        carried / max(carried.sum(), 1e-300),
+    )
+
+
+class FluidRates:
+    """Fluid rates of many counts under one margin; HiGHS goes on from the last answer."""
+
+    def __init__(self, table: ClassTable, margin: Margin) -> None:
+        self._builder = _Builder(table, margin)
+        model, _, rows = self._builder.fixed((0,) * len(table.types))
+        self._highs, self._rows = loaded(model), rows.time
+        self._known: dict[tuple[int, ...], float] = {}
+
+    @property
+    def known(self) -> Mapping[tuple[int, ...], float]:
+        """What was asked so far."""
+        return self._known
+
+    def __call__(self, counts: tuple[int, ...]) -> float:
+        """Queries/s; 0: some class is not served."""
+        if counts not in self._known:
+            for row, count in zip(self._rows, counts, strict=True):
+                self._highs.changeRowBounds(int(row), -INFINITY, self._builder.margin.saturation * count)
+            run(self._highs)
+            solved = read(self._highs, integral=False)
+            self._known[counts] = 0.0 if solved is None else max(solved.objective / self._builder.unit, 0.0)
+        return self._known[counts]
+
+
+def least_late(table: ClassTable) -> Floats:
+    """[class] least probability that a query is late without a wait, whatever type serves it; 1 if none does."""
+    late: Floats = np.where(np.isfinite(table.means), table.misses(table.problem.slo.latency), 1.0).min(axis=0)
+    return late
+
+
+def launch_charge(option: TypeOption, weight: float) -> int:
+    """Micro-dollars that launching one instance weighs: price x lambda x launch time (HetSev, section 4.1)."""
+    return round(Fraction(option.price) * Fraction(weight) * Fraction(option.launch_time))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    classes: NDArray[np.int64]
+    time: NDArray[np.int64]
+
+
+class _Builder:
+    def __init__(self, table: ClassTable, margin: Margin, only: Sequence[int] | None = None) -> None:
+        self.table, self.margin = table, margin
+        self.only = set(range(len(table.types)) if only is None else only)
+        self.misses = table.misses(table.problem.slo.latency * (1 - margin.wait))
+        self.usable = np.isfinite(table.means) & (self.misses <= margin.most_late)
+        self.unit = table.typical
+
+    def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
+        """The program for a load (least cost) or without one (most load)."""
+        model = Model(maximise=load is None)
+        columns = self._columns(model, load, budget)
+        self._flow_rows(model, columns)
+        self._limit_rows(model, columns, budget)
+        for cut in cuts:
+            self._cut_rows(model, columns, cut, upwards=load is None)
+        return model, columns
+
+    def fixed(self, counts: Sequence[int]) -> tuple[Model, _Columns, _Rows]:
+        """The linear program of given counts, which stand on the right side."""
+        model, columns = Model(maximise=True), _Columns()
+        columns.rate = model.column(1.0)
+        self._flows(model, columns)
+        first = len(model.row_lower)
+        self._flow_rows(model, columns, counts)
+        size, kinds = len(self.table.shares), len(self.table.types)
+        return model, columns, _Rows(first + np.arange(size), first + size + np.arange(kinds))
+
+    def _columns(self, model: Model, load: float | None, budget: int | None) -> _Columns:
+        """n of each type, a where launches matter, R, and the flows."""
+        columns, problem = _Columns(), self.table.problem
+        cheapest = min(option.price for option in self.table.types)
+        reachable = self._reachable(budget) if load is None else load
+        for i, option in enumerate(self.table.types):
+            cost = option.price / cheapest if load is not None else 0.0
+            most = self._useful(i, reachable, budget)
+            columns.counts.append(model.column(cost, option.min_instances, most, integral=True))
+        for i, option in enumerate(self.table.types):
+            charge = launch_charge(option, problem.launch_weight) / cheapest if load is not None else 0.0
+            if charge or (problem.pools and option.pool is not None):
+                columns.new[i] = model.column(charge)
+        needed = None if load is None else max(load * self.unit, _TRICKLE)
+        columns.rate = model.column(0.0 if load is not None else 1.0, needed or 0.0, needed or INFINITY)
+        self._flows(model, columns)
+        return columns
+
+    def _flows(self, model: Model, columns: _Columns) -> None:
+        kinds, classes = np.nonzero(self.usable)
+        columns.kinds, columns.classes, columns.first_flow = kinds, classes, len(model.costs)
+        for _ in range(len(kinds)):
+            model.column()
+
+    def _most(self, i: int, budget: int | None) -> int:
+        """The most instances of a type that its limits and the budget allow."""
+        option = self.table.types[i]
+        most = min(option.most, ENOUGH) if i in self.only else option.min_instances
+        return max(most if budget is None else min(most, budget // option.price), option.min_instances)
+
+    def _useful(self, i: int, rate: float, budget: int | None) -> int:
+        """As `_most`, but no more than serve all that the type may serve of a rate [queries/s]."""
+        served = np.where(self.usable[i], self.table.means[i] * self.table.shares, 0.0).sum()
+        enough = math.ceil(rate * float(served) / self.margin.saturation) + 1
+        return max(min(self._most(i, budget), enough), int(self.table.types[i].min_instances))
+
+    def _reachable(self, budget: int | None) -> float:
+        """A rate [queries/s] that no mix exceeds: that of the most of every type at once.
+
+        Beyond it a budget would buy instances that serve nothing.
+        """
+        solved = solve(self.fixed([self._most(i, budget) for i in range(len(self.table.types))])[0])
+        return 0.0 if solved is None else max(solved.objective, 0.0) / self.unit
+
+    def _flow_rows(self, model: Model, columns: _Columns, fixed: Sequence[int] | None = None) -> None:
+        """Balance of each class, time of each type (of `fixed` counts, if given), and the late ones."""
+        table, kinds, classes = self.table, columns.kinds, columns.classes
+        places = columns.first_flow + np.arange(len(kinds))
+        for c in range(len(table.shares)):
+            mine = places[classes == c]
+            model.row([*mine, columns.rate], [*np.ones(len(mine)), -1.0], 0.0, 0.0)
+        work = table.shares[classes] * table.means[kinds, classes] / self.unit
+        for t in range(len(table.types)):
+            mine = kinds == t
+            if fixed is None:
+                numbers = [*work[mine], -self.margin.saturation]
+                model.row([*places[mine], columns.counts[t]], numbers, -INFINITY, 0.0)
+            else:
+                model.row(places[mine], work[mine], -INFINITY, self.margin.saturation * fixed[t])
+        late = self.misses[kinds, classes] * table.shares[classes]
+        if late.any():
+            allowed = self.margin.late * table.allowed
+            scale = 1 / allowed
+            model.row([*places, columns.rate], [*(late * scale), -1.0], -INFINITY, 0.0)
+
+    def _limit_rows(self, model: Model, columns: _Columns, budget: int | None) -> None:
+        types, problem = self.table.types, self.table.problem
+        if budget is not None:
+            cheapest = min(option.price for option in types)
+            prices = [option.price / cheapest for option in types]
+            model.row(columns.counts, prices, -INFINITY, budget / cheapest)
+        for i, new in columns.new.items():
+            model.row([columns.counts[i], new], [1.0, -1.0], -INFINITY, types[i].running)
+        for pool in problem.pools:
+            for resource in ("cpu", "memory", "gpu_memory"):
+                mine = [i for i in columns.new if types[i].pool == pool.name and getattr(types[i].demand, resource)]
+                if mine:
+                    asked = [float(getattr(types[i].demand, resource)) for i in mine]
+                    largest, free = max(asked), max(int(getattr(pool.free, resource)), 0)
+                    model.row([columns.new[i] for i in mine], [a / largest for a in asked], -INFINITY, free / largest)
+
+    def _cut_rows(self, model: Model, columns: _Columns, cut: Cut, *, upwards: bool) -> None:
+        """Some n_t is above (upwards) or below those of the cut."""
+        chosen: list[int] = []
+        for t, count in enumerate(cut.counts):
+            place = columns.counts[t]
+            least, most = model.lower[place], model.upper[place]
+            if (upwards and count >= most) or (not upwards and count <= least):
+                continue
+            z = model.column(0.0, 0.0, 1.0, integral=True)
+            chosen.append(z)
+            if upwards:
+                model.row([place, z], [1.0, -(count + 1 - least)], least, INFINITY)
+            else:
+                model.row([place, z], [1.0, most - (count - 1)], -INFINITY, most)
+        model.row(chosen, [1.0] * len(chosen), 1.0, INFINITY)
+
+
+def _answer(table: ClassTable, model: Model, columns: _Columns) -> Mix | None:
+    """Solves, and holds the answer against the exact limits: the solver's tolerance is not theirs."""
+    unit, solved = table.typical, solve(model)
+    if solved is None:
+        return None
+    counts = tuple(round(solved.values[place]) for place in columns.counts)
+    rate = float(solved.values[columns.rate]) / unit
+    if rate <= 0:
+        return None
+    scale = 1 / unit if model.maximise else min(option.price for option in table.types)
+    return Mix(counts, rate, solved.bound * scale, _flow(table, solved, columns, unit))
+
+
+def _flow(table: ClassTable, solved: Solved, columns: _Columns, unit: float) -> Floats:
+    flow = np.zeros((len(table.types), len(table.shares)))
+    last = columns.first_flow + len(columns.kinds)
+    values = np.maximum(solved.values[columns.first_flow : last], 0.0)
+    flow[columns.kinds, columns.classes] = values * table.shares[columns.classes] / unit
+    return flow

@@ -1,0 +1,96 @@
+"""The most throughput for a budget: leading solutions race, the best one's neighbours follow, the winner is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hetserve.planning.flow.classes import COARSE, Values
+from hetserve.planning.flow.judge import FINE, Judge
+from hetserve.planning.flow.leading import cost_of, leading, neighbours, splits, without_one
+
+_ROUNDS: Final = 6
+_PER_ROUND: Final = 10
+_NEAR: Final = 0.97
+"""A neighbour whose fluid rate is lower than this share of the best one's is not tried."""
+
+
+@dataclass(slots=True)
+class Race:
+    """The best counts so far, and the highest rate [queries/s] that they hold.
+
+    entered: those that ran, in order, with the rate that they were seen to hold (0: less than the best by then).
+    """
+
+    judge: Judge
+    best: Values = ()
+    rate: float = 0.0
+    entered: dict[Values, float] = field(default_factory=dict)
+
+    def enter(self, values: Values) -> bool:
+        """Lets counts run; whether they are the best now: more by the step of the search, or the same for less."""
+        if values in self.entered or not self.judge.can_try(values):
+            return False
+        cheaper = bool(self.best) and cost_of(self.judge.table, values) < cost_of(self.judge.table, self.best)
+        target = self.rate if cheaper else self.rate * (1 + FINE)
+        top = self.judge.fluid(values)
+        if top <= target:
+            return False
+        self.entered[values] = 0.0
+        if self.rate and not self.judge.holds(values, target):
+            return False
+        found = self.judge.highest(values, top, target)
+        if found <= 0:
+            return False
+        self.entered[values] = found
+        self.best, self.rate = values, found
+        return True
+
+
+def race(judge: Judge, budget: int) -> Race:
+    """Runs the leading solutions, those of the highest fluid rate first, then neighbours of the best."""
+    run, table = Race(judge), judge.table
+    coarse = table.merged(COARSE)
+    _enter_all(run, leading(coarse, budget))
+    _enter_all(run, without_one(coarse, budget, run.best))
+    _enter_all(run, splits(table, budget))
+    for _ in range(_ROUNDS):
+        if not run.best or not _climbed(run, budget):
+            break
+    if run.best:
+        _thin(run)
+    return run
+
+
+def _enter_all(run: Race, values: Iterable[Values]) -> None:
+    """Of equal fluid rates the cheaper ones run first: the dearer must then hold more."""
+    fluid = {one: float(f"{run.judge.fluid(one):.6g}") for one in values}
+    for one in sorted(fluid, key=lambda v: (-fluid[v], cost_of(run.judge.table, v), v)):
+        run.enter(one)
+
+
+def _thin(run: Race) -> None:
+    """Leaves out instances without which the best holds as much: of each type, the most money first."""
+    types = run.judge.table.types
+    for i in sorted(range(len(types)), key=lambda i: -types[i].price * run.best[i]):
+        low, high = types[i].min_instances - 1, run.best[i]
+        step = 1
+        while high - low > 1:
+            count = max(high - step, (low + high) // 2)
+            fewer = (*run.best[:i], count, *run.best[i + 1 :])
+            if run.judge.fluid(fewer) > run.rate and run.judge.holds(fewer, run.rate):
+                run.best, run.entered[fewer], high, step = fewer, run.rate, count, 2 * step
+            else:
+                low = count
+
+
+def _climbed(run: Race, budget: int) -> bool:
+    """Whether a neighbour of the best took its place."""
+    table = run.judge.table
+    near = [v for v in neighbours(table, run.best, budget) if run.judge.fluid(v) >= _NEAR * run.judge.fluid(run.best)]
+    near.sort(key=lambda v: (-run.judge.fluid(v), cost_of(table, v), v))
+    before = run.best
+    for values in near[:_PER_ROUND]:
+        run.enter(values)
+    return run.best != before

@@ -1,0 +1,42 @@
+"""Plans without a trial: the flow program with a margin by size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetserve.planning.flow.classes import ClassTable
+from hetserve.planning.flow.cost import SATURATIONS
+from hetserve.planning.flow.leading import UNTRIED
+from hetserve.planning.flow.program import CEILING, Margin, Mix, least_cost, most_load
+
+_WAIT, _LATE = 0.1, 0.3
+_LEAST, _OFTEN_LATE = 0.3, 0.1
+
+
+def saturation_for(table: ClassTable, counts: Sequence[int]) -> float:
+    """Share of the instances' time that can be planned for: the square-root rule of staffing.
+
+    It counts the instances that serve the class with the fewest.
+    """
+    usable = table.misses(table.problem.slo.latency) <= _OFTEN_LATE
+    fewest = int((usable & np.isfinite(table.means)).astype(np.int64).T.dot(np.array(counts)).min())
+    return min(max(1 - 1 / math.sqrt(max(fewest, 1)), _LEAST), 0.95)
+
+
+def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
+    """The program's mix of the most load under the margin that does best alone."""
+    return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
+
+
+def untried_cost(table: ClassTable, load: float, budget: int | None) -> Mix | None:
+    """The cheapest mix of the program whose saturation suits its size, else the one with most in hand; None: none."""
+    last: Mix | None = None
+    for saturation in SATURATIONS:
+        mix = least_cost(table, Margin(saturation, _WAIT, _LATE), load, budget=budget)
+        last = mix or last
+        if mix is None or saturation <= saturation_for(table, mix.counts):
+            break
+    return last or least_cost(table, CEILING, load, budget=budget)
