@@ -98,16 +98,20 @@ class Sandbox:
         self.cluster.apply(builders.model_profile(f"{model}-{kind}"[:63].rstrip("-."), spec | dict(overrides or {})))
 
     def service(self, name: str, model: str, kinds: list[str], overrides: Overrides | None = None) -> Manifest:
-        """Applies a MinCost service; 10 q/s per instance, 80 % used."""
+        """Applies a MinCost service; 10 q/s per instance, 80 % used, by planner ilp: its counts are easy to foresee."""
         spec = {
             "metadata.namespace": self.namespace,
             "spec.model.name": model,
             "spec.objective": "MinCost",
+            "spec.planner": "ilp",
             "spec.budget": builders.REMOVED,
             "spec.load": {"expectedQPS": 8},
             "spec.instanceTypes": {"names": kinds},
         }
-        (applied,) = self.cluster.apply(builders.service(name, spec | dict(overrides or {})))
+        spec |= dict(overrides or {})
+        if spec["spec.objective"] != "MinCost":
+            spec["spec.planner"] = builders.REMOVED
+        (applied,) = self.cluster.apply(builders.service(name, spec))
         return applied
 
     def edit(self, name: str, patch: Manifest) -> Manifest:

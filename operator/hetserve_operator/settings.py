@@ -36,7 +36,7 @@ class OperatorSettings(SettingsModel):
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
     workers: int = Field(default=16, ge=1, le=64)
     planner_processes: int = Field(default=2, ge=1, le=64)
-    planner_deadline: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
+    planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 

@@ -3,6 +3,9 @@
 A look at a service asks its questions here. What is not known becomes its ticket; a service has one at most. The
 planning pool takes tickets and settles them, then the service gets another look. While a problem is planned, pods bind
 and the facts of the cluster change. So a plan for other facts of the declared problem is an answer too, if it fits.
+
+A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
+of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
 from hetserve.reconcile import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 
@@ -22,8 +26,10 @@ T = TypeVar("T")
 
 RETRY_AFTER: Final = 300.0
 """Seconds after which a planner that failed or was stopped is asked again about the same declared problem."""
-_MOST_PLANS: Final = 4
-"""Plans kept per service: the one without facts of the cluster, and the latest with them."""
+PATIENCE: Final = 10.0
+"""Seconds after which a service without any plan gets an untried one."""
+_MOST_PLANS: Final = 6
+"""Answers kept per service: plan and trial without facts of the cluster, the untried plan, and the latest with them."""
 _MOST_SHARED: Final = 512
 """Plans kept for services with equal problems."""
 
@@ -37,52 +43,79 @@ class Lane(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """A question that a service waits for."""
+    """A question that a service waits for. untried: for an untried plan, beside the ticket for the tried one."""
 
     key: Key
     question: PlanQuestion
     lane: Lane = Lane.QUICK
+    untried: bool = False
+
+    @property
+    def work(self) -> Work:
+        return replace(self.question.work, quick=self.untried)
+
+    @property
+    def kind(self) -> _Kind:
+        return _kind(self.question, untried=self.untried)
+
+
+_Kind = tuple[bool, bool, bool]
+_Answer = Plan | Trial | PlannerTimedOut
+
+
+def _kind(question: PlanQuestion, *, untried: bool = False) -> _Kind:
+    """What fails together: questions without facts of the cluster, trials, and untried plans."""
+    return question.exact, question.counts is not None, untried
 
 
 @dataclass(slots=True)
 class _Page:
     """What is known of one declared problem of a service.
 
-    plans: by problem, the latest last. stopped: until when a failure or time-out is the answer, by whether the question
-    is exact. lane: where the next ticket starts.
+    answers: by work, the latest last. stopped: until when a failure or time-out is the answer. lane: where the next
+    ticket starts.
     """
 
     declared: Problem
-    plans: dict[Problem, Plan] = field(default_factory=dict)
-    stopped: dict[bool, tuple[float, Plan | PlannerTimedOut]] = field(default_factory=dict)
+    answers: dict[Work, Plan | Trial] = field(default_factory=dict)
+    stopped: dict[_Kind, tuple[float, Plan | PlannerTimedOut]] = field(default_factory=dict)
     lane: Lane = Lane.QUICK
 
-    def known(self, problem: Problem) -> Plan | None:
-        """Plan of exactly this problem, which becomes the latest."""
-        plan = self.plans.pop(problem, None)
-        if plan is not None:
-            self.plans[problem] = plan
-        return plan
+    def known(self, work: Work) -> Plan | Trial | None:
+        """The answer to exactly this, which becomes the latest."""
+        answer = self.answers.pop(work, None)
+        if answer is not None:
+            self.answers[work] = answer
+        return answer
 
     def similar(self, problem: Problem) -> Plan | None:
         """The latest plan for other facts that fits; else the latest of all, if it says that no plan is feasible."""
-        latest = list(reversed(self.plans.values()))
+        latest = self._latest(quick=False)
         fitting = next((plan for plan in latest if plan.feasible and fits(plan.counts, problem)), None)
         return fitting or next((plan for plan in latest[:1] if not plan.feasible), None)
 
-    def refused(self, question: PlanQuestion, now: float) -> Plan | PlannerTimedOut | None:
-        """The failure or time-out that still is the answer to a question."""
-        until, answer = self.stopped.get(question.exact, (now, None))
+    def untried(self, problem: Problem) -> Plan | None:
+        """The latest untried plan that fits."""
+        latest = self._latest(quick=True)
+        return next((plan for plan in latest if plan.feasible and fits(plan.counts, problem)), None)
+
+    def refused(self, kind: _Kind, now: float) -> Plan | PlannerTimedOut | None:
+        """The failure or time-out that still is the answer to questions of a kind."""
+        until, answer = self.stopped.get(kind, (now, None))
         if until <= now:
-            self.stopped.pop(question.exact, None)
+            self.stopped.pop(kind, None)
             return None
         return answer
 
-    def keep(self, problem: Problem, plan: Plan) -> None:
-        self.plans.pop(problem, None)
-        self.plans[problem] = plan
-        while len(self.plans) > _MOST_PLANS:
-            del self.plans[next(iter(self.plans))]
+    def keep(self, work: Work, answer: Plan | Trial) -> None:
+        self.answers.pop(work, None)
+        self.answers[work] = answer
+        while len(self.answers) > _MOST_PLANS:
+            del self.answers[next(iter(self.answers))]
+
+    def _latest(self, *, quick: bool) -> list[Plan]:
+        kept = reversed(self.answers.items())
+        return [answer for work, answer in kept if work.quick is quick and isinstance(answer, Plan)]
 
 
 class PlanBook:
@@ -101,9 +134,10 @@ class PlanBook:
         self._waiting: dict[tuple[Lane, bool], dict[Key, Ticket]] = {
             (lane, needed): {} for lane in Lane for needed in (True, False)
         }
-        self._planned: dict[Key, Ticket] = {}
-        self._shared: dict[Problem, Plan] = {}
-        self._timed_out: dict[Problem, tuple[float, PlannerTimedOut]] = {}
+        self._patience: dict[Key, tuple[float, PlanQuestion]] = {}
+        self._planned: dict[tuple[Key, bool], Ticket] = {}
+        self._shared: dict[Work, Plan | Trial] = {}
+        self._timed_out: dict[Work, tuple[float, PlannerTimedOut]] = {}
 
     def __len__(self) -> int:
         """Tickets that wait for a process."""
@@ -113,9 +147,10 @@ class PlanBook:
         """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn."""
         asked: PlanQuestion | None = None
         wish: PlanQuestion | None = None
+        answer: PlannerAnswer | None = None
 
         def planner(question: PlanQuestion) -> PlannerAnswer:
-            nonlocal asked, wish
+            nonlocal asked, wish, answer
             asked = question
             answer, wish = self._answer(key, question)
             return answer
@@ -124,6 +159,7 @@ class PlanBook:
             return step(planner)
         finally:
             self._have_ticket(key, asked, wish)
+            self._have_patience(key, asked, answer)
 
     def retry_after(self, key: Key) -> float | None:
         """Seconds until a planner that failed or was stopped may be asked again; None: none was."""
@@ -138,48 +174,52 @@ class PlanBook:
         self._pages.pop(key, None)
 
     def take(self, lane: Lane) -> Ticket | None:
-        """The next ticket of a lane: services without a plan first, then by age.
+        """The next ticket of a lane: for untried plans first, then of services without a plan, then by age.
 
         A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """
-        for needed in (True, False):
-            tickets = self._waiting[lane, needed]
-            while tickets:
-                ticket = tickets.pop(next(iter(tickets)))
-                self._planned[ticket.key] = ticket
-                answer = self._answer_alike(ticket.question.problem)
-                if answer is None:
-                    return ticket
-                self.settle(ticket, answer, Lane.SLOW if isinstance(answer, PlannerTimedOut) else lane)
+        while (ticket := self._next(lane)) is not None:
+            self._planned[ticket.key, ticket.untried] = ticket
+            answer = self._answer_alike(ticket.work)
+            if answer is None:
+                return ticket
+            self.settle(ticket, answer, Lane.SLOW if isinstance(answer, PlannerTimedOut) else lane)
         return None
+
+    def patience_ends(self) -> float | None:
+        """Seconds until the next service gets an untried plan; None: no service waits for its first one."""
+        until = next((until for until, _ in self._patience.values()), None)
+        return None if until is None else until - self._clock()
 
     def is_planned(self, ticket: Ticket) -> bool:
         """Whether a ticket that was taken has not been dropped."""
-        return self._planned.get(ticket.key) is ticket
+        return self._planned.get((ticket.key, ticket.untried)) is ticket
 
     def defer(self, ticket: Ticket) -> None:
         """Moves a ticket that takes long to the slow lane, and later ones of its declared problem with it."""
         if self.is_planned(ticket):
-            del self._planned[ticket.key]
+            del self._planned[ticket.key, ticket.untried]
             self._pages[ticket.key].lane = Lane.SLOW
             self._enqueue(ticket.key, ticket.question)
 
-    def settle(self, ticket: Ticket, answer: Plan | PlannerTimedOut, lane: Lane) -> None:
+    def settle(self, ticket: Ticket, answer: _Answer, lane: Lane) -> None:
         """Ends a ticket and wakes its service, but ignores a dropped one. lane: where the next ticket starts."""
         if not self.is_planned(ticket):
             return
-        del self._planned[ticket.key]
-        page, question = self._pages[ticket.key], ticket.question
-        page.lane = lane
-        if isinstance(answer, PlannerTimedOut) or answer.reason == Reason.PLANNER_FAILED:
+        del self._planned[ticket.key, ticket.untried]
+        page = self._pages[ticket.key]
+        if not ticket.untried:
+            page.lane = lane
+        if isinstance(answer, PlannerTimedOut) or (isinstance(answer, Plan) and answer.reason == Reason.PLANNER_FAILED):
             until = self._clock() + RETRY_AFTER
-            page.stopped[question.exact] = (until, answer)
+            page.stopped[ticket.kind] = (until, answer)
             if isinstance(answer, PlannerTimedOut):
-                self._share_time_out(question.problem, until, answer)
+                self._share_time_out(ticket.work, until, answer)
         else:
-            page.stopped.pop(question.exact, None)
-            page.keep(question.problem, answer)
-            self._share(question.problem, answer)
+            page.stopped.pop(ticket.kind, None)
+            page.keep(ticket.work, answer)
+            self._patience.pop(ticket.key, None)
+            self._share(ticket.work, answer)
         self._wake(ticket.key)
 
     def _answer(self, key: Key, question: PlanQuestion) -> tuple[PlannerAnswer, PlanQuestion | None]:
@@ -187,64 +227,103 @@ class PlanBook:
         page = self._pages.get(key)
         if page is None or page.declared != question.declared:
             page = self._pages[key] = _Page(question.declared)
-        known = page.known(question.problem)
+        known = page.known(question.work)
         if known is not None:
             return known, None
-        refused = page.refused(question, self._clock())
+        refused = page.refused(_kind(question), self._clock())
         similar = None if question.exact else page.similar(question.problem)
+        untried = page.untried(question.problem) if question.untried else None
         if refused is not None:
             takes = question.needed and similar is not None and similar.feasible
-            return (similar if takes and similar is not None else refused), None
-        if similar is not None:
-            return similar, replace(question, needed=False)
+            return (similar if takes and similar is not None else untried or refused), None
+        first = similar or untried
+        if first is not None:
+            return first, replace(question, needed=False)
         return PlanPending(), question
 
+    def _next(self, lane: Lane) -> Ticket | None:
+        if lane is Lane.QUICK and self._patience:
+            key, (until, question) = next(iter(self._patience.items()))
+            if until <= self._clock():
+                del self._patience[key]
+                return Ticket(key, question, untried=True)
+        tickets = self._waiting[lane, True] or self._waiting[lane, False]
+        return tickets.pop(next(iter(tickets))) if tickets else None
+
     def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
-        planned = self._planned.get(key)
-        if planned is not None and asked is not None and planned.question.declared == asked.declared:
+        for untried in (False, True):
+            planned = self._planned.get((key, untried))
+            if planned is not None and (asked is None or planned.question.declared != asked.declared):
+                self._end(planned)
+        if (key, False) in self._planned:
             return  # its plan is an answer, or a similar one; what is still open is asked at the next look
-        if planned is not None:
-            self._drop(key)
         if wish is None:
-            self._drop(key)
+            self._have_no_ticket(key)
         else:
             self._enqueue(key, wish)
+
+    def _have_patience(self, key: Key, asked: PlanQuestion | None, answer: PlannerAnswer | None) -> None:
+        """Lets a service wait for a while for its first plan; from then on it gets an untried one."""
+        waits = asked is not None and asked.untried and not (isinstance(answer, Plan) and answer.feasible)
+        if asked is None or not waits or self._is_hopeless(key, asked):
+            self._patience.pop(key, None)
+            return
+        until, before = self._patience.get(key, (0.0, asked))
+        if key in self._patience and before.declared == asked.declared:
+            self._patience[key] = (until, asked)
+        elif (key, True) not in self._planned:
+            self._patience.pop(key, None)
+            self._patience[key] = (self._clock() + PATIENCE, asked)
+
+    def _is_hopeless(self, key: Key, asked: PlanQuestion) -> bool:
+        """Whether an untried plan was refused, or says that none is feasible."""
+        page, now = self._pages[key], self._clock()
+        if page.refused(_kind(asked, untried=True), now) is not None:
+            return True
+        return any(work.quick and isinstance(a, Plan) and not a.feasible for work, a in page.answers.items())
 
     def _enqueue(self, key: Key, question: PlanQuestion) -> None:
         """Lets a service wait for this question and no other; it keeps its place if it waits already."""
         place = (self._pages[key].lane, question.needed)
-        for other, tickets in self._waiting.items():
-            if other != place:
-                tickets.pop(key, None)
+        self._have_no_ticket(key, besides=place)
         self._waiting[place][key] = Ticket(key, question, place[0])
         self.wanted()
 
-    def _answer_alike(self, problem: Problem) -> Plan | PlannerTimedOut | None:
-        """The plan of an equal problem of any service, or its time-out while that still is the answer."""
-        alike = _nameless(problem)
+    def _have_no_ticket(self, key: Key, besides: tuple[Lane, bool] | None = None) -> None:
+        for place, tickets in self._waiting.items():
+            if place != besides:
+                tickets.pop(key, None)
+
+    def _answer_alike(self, work: Work) -> _Answer | None:
+        """The answer for an equal problem of any service, or its time-out while that still is the answer."""
+        alike = _nameless(work)
         until, timed_out = self._timed_out.get(alike, (0.0, None))
         return self._shared.get(alike) or (timed_out if until > self._clock() else None)
 
-    def _share_time_out(self, problem: Problem, until: float, answer: PlannerTimedOut) -> None:
+    def _share_time_out(self, work: Work, until: float, answer: PlannerTimedOut) -> None:
         """Keeps the first time-out until it ends, so that the problem is planned again then."""
-        now, alike = self._clock(), _nameless(problem)
+        now, alike = self._clock(), _nameless(work)
         self._timed_out = {known: entry for known, entry in self._timed_out.items() if entry[0] > now}
         if len(self._timed_out) < _MOST_SHARED:
             self._timed_out.setdefault(alike, (until, answer))
 
-    def _share(self, problem: Problem, plan: Plan) -> None:
-        self._shared.setdefault(_nameless(problem), plan)
+    def _share(self, work: Work, answer: Plan | Trial) -> None:
+        self._shared.setdefault(_nameless(work), answer)
         while len(self._shared) > _MOST_SHARED:
             del self._shared[next(iter(self._shared))]
 
     def _drop(self, key: Key) -> None:
-        for tickets in self._waiting.values():
-            tickets.pop(key, None)
-        planned = self._planned.pop(key, None)
-        if planned is not None:
-            self.dropped(planned)
+        self._have_no_ticket(key)
+        self._patience.pop(key, None)
+        for untried in (False, True):
+            if (key, untried) in self._planned:
+                self._end(self._planned[key, untried])
+
+    def _end(self, ticket: Ticket) -> None:
+        del self._planned[ticket.key, ticket.untried]
+        self.dropped(ticket)
 
 
-def _nameless(problem: Problem) -> Problem:
-    """The problem without the name of its service, on which no plan depends."""
-    return replace(problem, service="")
+def _nameless(work: Work) -> Work:
+    """The work without the name of its service, on which no plan depends."""
+    return replace(work, problem=replace(work.problem, service=""))

@@ -8,6 +8,7 @@ on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -16,22 +17,21 @@ from typing import Final, Protocol
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
-from hetserve.planning.plan import Plan, infeasible
-from hetserve.planning.problem import Problem
+from hetserve.planning.plan import Plan, Trial, infeasible
+from hetserve.planning.work import Work
 from hetserve.reconcile import PlannerTimedOut
-from hetserve.registry.planners import default_planner
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
 from hetserve_operator.plans.process import ProcessDiedError
 
 log = logging.getLogger(__name__)
 
-QUICK_TIME: Final = 2.0
-"""Seconds of processor time for a problem in a quick process; a plan usually takes 0.02 to 0.2."""
-QUICK_DEADLINE: Final = 10.0
+QUICK_TIME: Final = 5.0
+"""Seconds of processor time for a problem in a quick process; a plan usually takes 0.3 to 3, an untried one 0.1."""
+QUICK_DEADLINE: Final = 20.0
 """Seconds in all; on a full machine a plan waits for a processor most of the time."""
-START_WITHIN: Final = 60.0
-"""Seconds for a process to become ready; it takes 0.7 where nobody else computes."""
+START_WITHIN: Final = 180.0
+"""Seconds for a process to become ready; 3 where nobody else computes, 10 without compiled code in the cache."""
 _START_RETRY: Final = 1.0
 
 
@@ -45,7 +45,7 @@ class Planning(Protocol):
         """Seconds of processor time that it has used."""
         ...
 
-    async def plan(self, problem: Problem, /) -> Plan:
+    async def ask(self, work: Work, /) -> Plan | Trial:
         """Raises ProcessDiedError."""
         ...
 
@@ -114,7 +114,9 @@ class PlanningPool:
             if ticket is not None:
                 return ticket
             self._changed[lane].clear()
-            await self._changed[lane].wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._book.patience_ends() if lane is Lane.QUICK else None):
+                    await self._changed[lane].wait()
 
     async def _plan(self, process: Planning, ticket: Ticket) -> bool:
         """Plans a ticket; False if the process cannot be used again."""
@@ -124,13 +126,13 @@ class PlanningPool:
                 self._under_way[ticket] = limit
                 if ticket.lane is Lane.QUICK:
                     self._check_quick(process, ticket, used + QUICK_TIME)
-                plan = await process.plan(ticket.question.problem)
+                answer = await process.ask(ticket.work)
         except TimeoutError:
             outcome = self._late(ticket)
         except Exception as error:  # whatever it is, this problem fails and the lane goes on
             outcome = self._failed(ticket, error)
         else:
-            outcome = self._planned(ticket, plan, process.processor_time() - used)
+            outcome = self._planned(ticket, answer, process.processor_time() - used)
         finally:
             del self._under_way[ticket]
         self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
@@ -147,10 +149,11 @@ class PlanningPool:
         elif ticket in self._under_way:
             asyncio.get_running_loop().call_later(left, self._check_quick, process, ticket, end)
 
-    def _planned(self, ticket: Ticket, plan: Plan, used: float) -> str:
-        self._metrics.plans.labels(plan.planner, str(plan.feasible).lower()).inc()
+    def _planned(self, ticket: Ticket, answer: Plan | Trial, used: float) -> str:
+        if isinstance(answer, Plan):
+            self._metrics.plans.labels(answer.planner, str(answer.feasible).lower()).inc()
         # The first large problem is slow only once: code is compiled for it.
-        self._book.settle(ticket, plan, Lane.QUICK if used < QUICK_TIME else Lane.SLOW)
+        self._book.settle(ticket, answer, Lane.QUICK if used < QUICK_TIME else Lane.SLOW)
         return "planned"
 
     def _failed(self, ticket: Ticket, error: Exception) -> str:
@@ -164,12 +167,12 @@ class PlanningPool:
     def _late(self, ticket: Ticket) -> str:
         if not self._book.is_planned(ticket):
             return "dropped"
-        if ticket.lane is Lane.QUICK:
+        if ticket.lane is Lane.QUICK and not ticket.untried:
             self._book.defer(ticket)
             return "deferred"
-        planner = _planner_of(ticket)
-        log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
-        self._book.settle(ticket, PlannerTimedOut(planner, self._deadline), Lane.SLOW)
+        planner, limit = _planner_of(ticket), Seconds(self._limit(ticket))
+        log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, limit)
+        self._book.settle(ticket, PlannerTimedOut(planner, limit), Lane.SLOW)
         return "timed-out"
 
     def _wake_lanes(self) -> None:
@@ -183,4 +186,4 @@ class PlanningPool:
 
 
 def _planner_of(ticket: Ticket) -> str:
-    return default_planner(ticket.question.problem.objective)
+    return ticket.question.problem.planned_by

@@ -12,8 +12,8 @@ import time
 from asyncio.subprocess import PIPE, Process
 from typing import Any
 
-from hetserve.planning.plan import Plan
-from hetserve.planning.problem import Problem
+from hetserve.planning.plan import Plan, Trial
+from hetserve.planning.work import Work
 from hetserve_operator.plans.worker import LENGTH, frame
 
 
@@ -29,7 +29,7 @@ class PlanningProcess:
 
     @classmethod
     async def start(cls) -> PlanningProcess:
-        """A process with its planners imported. Raises ProcessDiedError or OSError."""
+        """A process that has made its first plans. Raises ProcessDiedError or OSError."""
         # -P: the folder that the operator was started in is not searched for modules.
         command = (sys.executable, "-P", "-m", "hetserve_operator.plans.worker")
         made = cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True))
@@ -56,14 +56,14 @@ class PlanningProcess:
         except OSError:
             return 0.0
 
-    async def plan(self, problem: Problem) -> Plan:
-        """Its plan. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""
+    async def ask(self, work: Work) -> Plan | Trial:
+        """Its answer. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""
         assert self._process.stdin is not None  # noqa: S101  a pipe
         with contextlib.suppress(ConnectionError):  # the answer says how the process ended
-            self._process.stdin.write(frame(problem))
+            self._process.stdin.write(frame(work))
             await self._process.stdin.drain()
         answer = await self._answer()
-        assert isinstance(answer, Plan)  # noqa: S101
+        assert isinstance(answer, Plan | Trial)  # noqa: S101
         return answer
 
     async def end(self) -> None:

@@ -16,12 +16,16 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any, Final
 
-from hetserve.planning.registry import plan
-from hetserve.registry.planners import OBJECTIVES, PLANNERS, default_planner
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
+from hetserve.demand import BatchMix
+from hetserve.planning.problem import LatencySlo, Problem, TypeOption
+from hetserve.planning.work import Work, done
+from hetserve.profiles import LinearProfile
+from hetserve.registry.planners import OBJECTIVES, Objective
 
 LENGTH: Final = struct.Struct("!I")
 READY: Final = "ready"
-"""The first answer of a process: its planners are imported."""
+"""The first answer of a process: its planners are imported, and their code is compiled."""
 
 
 def frame(value: object) -> bytes:
@@ -39,10 +43,27 @@ def main() -> None:
     requests: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     for objective in OBJECTIVES:
-        PLANNERS[default_planner(objective)].load()
+        done(Work(_tiny(objective)))
     _send(answers, READY)
     while True:
-        _send(answers, plan(requests.get()))
+        _send(answers, done(requests.get()))
+
+
+def _tiny(objective: Objective) -> Problem:
+    """Few instances of two types: its plan compiles what other plans run."""
+    types = [("fast", 4, 0.02), ("slow", 2, 0.03)]
+    return Problem(
+        service="warm-up",
+        objective=objective,
+        slo=LatencySlo(Seconds(0.5)),
+        mix=BatchMix.of([(1, 1.0), (8, 1.0)]),
+        types=tuple(
+            TypeOption(name, MicroDollarsPerHour(price), LinearProfile(Seconds(0.01), Seconds(slope), None))
+            for name, price, slope in types
+        ),
+        budget=MicroDollarsPerHour(12),
+        load=QPS(5.0),
+    )
 
 
 def _receive(stream: IO[bytes], requests: SimpleQueue[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetserve_operator.testing.controllers import Controllers
-from hetserve_operator.testing.planning import PlanningInLoop, PlansAtOnce, decided
+from hetserve_operator.testing.planning import PlanningInLoop, PlansAtOnce, decided, judged
 from hetserve_operator.testing.simulated_operator import STATUSES, CrashError, SimulatedOperator
 from hetserve_shell.testing.apiserver import path_of
 
@@ -15,5 +15,6 @@ __all__ = [
     "PlansAtOnce",
     "SimulatedOperator",
     "decided",
+    "judged",
     "path_of",
 ]

@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import TypeVar
 
 from hetserve.planning import plan
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
-from hetserve.reconcile import Planner
+from hetserve.planning.registry import trial
+from hetserve.planning.work import Work
+from hetserve.reconcile import Planner, PlanQuestion
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
@@ -19,15 +21,29 @@ decided = lru_cache(maxsize=4096)(plan)
 """The default planner, a pure function, cached over all simulations, which ask it the same many times."""
 
 
+judged = lru_cache(maxsize=4096)(trial)
+"""The judge of the problem's planner, cached alike."""
+
+
 class PlansAtOnce:
     """Plans as soon as a step asks, in place of the plan book and its processes."""
 
-    def __init__(self, planner: Callable[[Problem], Plan] = decided) -> None:
+    def __init__(
+        self,
+        planner: Callable[[Problem], Plan] = decided,
+        judge: Callable[[Problem, Counts], Trial] = judged,
+    ) -> None:
         self._planner = planner
+        self._judge = judge
 
     def look(self, _key: Key, step: Callable[[Planner], T]) -> T:
         """Takes the step with every question answered."""
-        return step(lambda question: self._planner(question.problem))
+        return step(self._answer)
+
+    def _answer(self, question: PlanQuestion) -> Plan | Trial:
+        if question.counts is not None:
+            return self._judge(question.problem, question.counts)
+        return self._planner(question.problem)
 
     def retry_after(self, _key: Key) -> float | None:
         """None: nothing is stopped."""
@@ -38,10 +54,18 @@ class PlansAtOnce:
 
 
 class PlanningInLoop:
-    """Plans in the event loop, in place of a process. seconds: how long it then waits before it answers."""
+    """Plans in the event loop, in place of a process. seconds: how long it takes. quick: its untried plans."""
 
-    def __init__(self, planner: Callable[[Problem], Plan] = decided, seconds: Callable[[Problem], float] | None = None):
+    def __init__(
+        self,
+        planner: Callable[[Problem], Plan] = decided,
+        seconds: Callable[[Work], float] | None = None,
+        judge: Callable[[Problem, Counts], Trial] = judged,
+        quick: Callable[[Problem], Plan] = decided,
+    ) -> None:
         self._planner = planner
+        self._judge = judge
+        self._quick = quick
         self._seconds = seconds
         self.ended = False
 
@@ -59,11 +83,13 @@ class PlanningInLoop:
         """The loop's time, as if it used a processor all the time."""
         return asyncio.get_running_loop().time()
 
-    async def plan(self, problem: Problem) -> Plan:
-        """Its plan."""
+    async def ask(self, work: Work) -> Plan | Trial:
+        """Its answer."""
         if self._seconds is not None:
-            await asyncio.sleep(self._seconds(problem))
-        return self._planner(problem)
+            await asyncio.sleep(self._seconds(work))
+        if work.counts is not None:
+            return self._judge(work.problem, work.counts)
+        return (self._quick if work.quick else self._planner)(work.problem)
 
     async def end(self) -> None:
         """Notes that the process was ended."""

@@ -70,7 +70,14 @@ class ReasonDoc:
 
 
 DOCS: tuple[ReasonDoc, ...] = (
-    ReasonDoc(ConditionType.PLANNED, "True", Reason.PLAN_COMPUTED, "A plan was computed for this generation.", "-"),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "True",
+        Reason.PLAN_COMPUTED,
+        "A plan was computed for this generation; `status.plan.tried` says whether a simulation has tried it. The "
+        "message names a better one that gains less than 5 %.",
+        "-",
+    ),
     ReasonDoc(
         ConditionType.PLANNED,
         "False",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
-from hetserve.registry.planners import Objective
+from hetserve.registry.planners import OBJECTIVES, PLANNERS, Objective, made_for
 
 NOT_OBSERVED: Final = -1
 """observedGeneration of a service that the operator has not seen."""
@@ -83,6 +83,32 @@ class InstanceTypesRef(ApiModel):
     selector: LabelSelector | None = None
 
 
+def _known(planner: str) -> str:
+    if planner not in PLANNERS:
+        raise ValueError(f"must be one of {', '.join(PLANNERS.names)}")
+    return planner
+
+
+def _not_made_for(objective: Objective, planner: str) -> Rule:
+    others = ", ".join(made_for(objective))
+    return Rule(
+        f"!has(self.planner) || self.planner != '{planner}' || self.objective != '{objective}'",
+        f"planner: '{planner}' does not plan for {objective}; choose one of {others}, or leave it out",
+        lambda s: s.planner != planner or s.objective != objective,
+    )
+
+
+PlannerName = Annotated[
+    str,
+    AfterValidator(_known),
+    Field(
+        description="a planner of `hetserve plan`; absent: the objective's default",
+        max_length=64,
+        json_schema_extra={"enum": list(PLANNERS.names)},
+    ),
+]
+
+
 class InferenceServiceSpec(ApiModel):
     """Desired state of a model service."""
 
@@ -98,10 +124,12 @@ class InferenceServiceSpec(ApiModel):
             "load.batchSizes is required for MaxThroughput: the plan depends on the mix of batch sizes",
             lambda s: s.objective != "MaxThroughput" or (s.load is not None and len(s.load.batch_sizes) > 0),
         ),
+        *(_not_made_for(o, name) for o in OBJECTIVES for name in PLANNERS.names if name not in made_for(o)),
     )
 
     model: ModelRef
     objective: Objective = "MaxThroughput"
+    planner: PlannerName | None = None
     slo: Slo
     budget: Budget | None = None
     load: Load | None = Field(default=None, description="the load to plan for")
@@ -141,7 +169,13 @@ class PlanStatus(ApiModel):
     )
     summary: str = Field(max_length=2048, description="for example 1xg4dn.xlarge+13xr5n.large")
     hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
-    qps: str = Field(max_length=32, description="upper bound (MaxThroughput) or capacity (MinCost), queries per second")
+    qps: str = Field(
+        max_length=32,
+        description="queries/s: held in simulation; if not tried, upper bound (MaxThroughput) or capacity (MinCost)",
+    )
+    tried: bool | None = Field(
+        default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"
+    )
     planner: str = Field(max_length=64)
     runner_up: str | None = Field(default=None, max_length=2048)
     verdict: str = Field(default="", max_length=4096)

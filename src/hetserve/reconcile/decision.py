@@ -2,8 +2,8 @@
 
 The recorded plan carries a digest of its declared inputs (spec, types, prices, profiles; not the cluster). While the
 inputs are the same, another plan replaces it only if it no longer fits into the cluster, or if the other is better by
-SWITCH_GAIN: every bound pod changes the cluster, and two services that compete for a GPU must settle. "Better" compares
-evaluated rates if the planner evaluated both, as a higher bound may hold less.
+the switching gain: every bound pod changes the cluster, and two services that compete for a GPU must settle. A planner
+with a judge is asked what the recorded counts hold, and after a change of inputs too.
 
 A planner may answer later, or be stopped. Until it answers, the recorded plan of the same inputs is followed, and what
 the status says of planning stays.
@@ -14,25 +14,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.base.units import MicroDollarsPerHour, parse_money
+from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
-from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.planning.registry import has_judge
 from hetserve.reconcile.observed import read_service
-from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
+from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.reconcile.switching import SWITCH_GAIN, cost_of, is_allowed, is_better, nonzero
 from hetserve.reconcile.validity import stored_problem
 from hetserve.reconcile.world import World
-
-SWITCH_GAIN: Final = Decimal("0.05")
-"""Relative gain that justifies replacing a running plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force. fresh: it is not recorded yet. ideal: it is the plan for an empty cluster. follow:
+    record: the plan in force. fresh: it is not recorded yet. ideal: no plan for an empty cluster is better. follow:
     whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: no
     plan to follow until the planner answers, so nothing to do or to say.
     """
@@ -100,9 +98,9 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         assert isinstance(reason, Unplannable)  # noqa: S101
         return _unplannable(reason, recorded, service, offers)
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
-    problem = without_slack_caps(problem, declared)
+    problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
     try:
-        return _choose(_Case(service, offers, declared, problem, recorded, stored), planner)
+        return _choose(_Case(service, offers, declared, problem, recorded, stored, runs), planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
@@ -116,7 +114,7 @@ def inputs_digest(declared: Problem) -> str:
 class _Case:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning.
+    stored: what the status says of planning. runs: whether it has any Deployment or pod.
     """
 
     service: InferenceService
@@ -125,42 +123,106 @@ class _Case:
     problem: Problem
     recorded: PlanRecord | None
     stored: Mapping[ConditionType, Finding | None]
+    runs: bool
+
+    @property
+    def digest(self) -> str:
+        return inputs_digest(self.declared)
+
+
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    """The recorded plan, unless somebody edited it.
+
+    standing: it is of the same inputs; followed: and fits the cluster. rival: what a new plan has to beat: the followed
+    one, or one of other inputs whose counts these allow and a judge can try.
+    """
+
+    recorded: PlanRecord | None
+    standing: PlanRecord | None
+    followed: PlanRecord | None
+    rival: PlanRecord | None
 
 
 def _choose(case: _Case, planner: Planner) -> PlanDecision:
-    recorded, digest = case.recorded, inputs_digest(case.declared)
-    if recorded is not None and recorded.inputs == digest and not _is_priced_right(recorded, case.declared):
-        recorded = None  # same inputs, other price: somebody edited the record
-    standing = recorded if recorded is not None and recorded.inputs == digest else None
-    followed = standing if standing is not None and fits(standing.counts, case.problem) else None
-    if followed is not None:
-        ideal = planner(PlanQuestion(case.declared, case.declared, needed=False, exact=True))
-        if isinstance(ideal, PlanPending):
-            return _pending(case, standing)
-        if isinstance(ideal, Plan) and _is_ideal(followed, ideal):
-            return _planned(case.service, case.offers, followed, ideal=True)
-    answer = planner(PlanQuestion(case.problem, case.declared, needed=followed is None))
+    force = _in_force(case)
+    trial = None if force.rival is None else _checked(case, force, force.rival, planner)
+    if isinstance(trial, PlanDecision):
+        return trial
+    untried = has_judge(case.problem) and case.recorded is None and not case.runs
+    answer = planner(PlanQuestion(case.problem, case.declared, needed=force.followed is None, untried=untried))
     if isinstance(answer, PlanPending):
-        return _pending(case, standing)
-    if isinstance(answer, PlannerTimedOut):
-        stopped = f"planner {answer.planner} was stopped after {answer.after:g} s"
-        return _unanswered(case, Reason.PLANNER_TIMED_OUT, stopped, recorded, followed)
-    if answer.reason == Reason.PLANNER_FAILED:
-        return _unanswered(case, Reason.PLANNER_FAILED, answer.message, recorded, followed)
-    return _judged(case, answer, recorded, standing, followed)
+        return _pending(case, force.standing)
+    if not isinstance(answer, Plan) or answer.reason == Reason.PLANNER_FAILED:
+        return _unanswered(case, answer, force)
+    return _judged(case, answer, force, trial)
 
 
-def _judged(
-    case: _Case, answer: Plan, recorded: PlanRecord | None, standing: PlanRecord | None, followed: PlanRecord | None
-) -> PlanDecision:
-    """The new plan or the recorded one. standing: recorded for the same inputs; followed: it fits the cluster too."""
-    if followed is not None and not (answer.feasible and _better(answer, followed, case.problem)):
-        return _planned(case.service, case.offers, followed)
+def _in_force(case: _Case) -> _InForce:
+    recorded, same = case.recorded, case.recorded is not None and case.recorded.inputs == case.digest
+    if recorded is not None and same and not _is_priced_right(recorded, case.declared):
+        return _InForce(None, None, None, None)  # same inputs, other price: somebody edited the record
+    fitting = recorded if recorded is not None and fits(recorded.counts, case.problem) else None
+    if same:
+        return _InForce(recorded, recorded, fitting, fitting)
+    judged = fitting is not None and has_judge(case.problem) and is_allowed(fitting, case.problem)
+    return _InForce(recorded, None, None, fitting if judged else None)
+
+
+def _checked(case: _Case, force: _InForce, rival: PlanRecord, planner: Planner) -> PlanDecision | Trial | None:
+    """The decision if the plan for an empty cluster gives no reason to leave the rival; else what the rival holds."""
+    needed = force.followed is None
+    ideal = planner(PlanQuestion(case.declared, case.declared, needed, exact=True))
+    best = ideal if isinstance(ideal, Plan) and ideal.feasible else None
+    if best is not None and rival.nonzero == nonzero(best.counts):
+        return _ideal(case, rival, best)
+    counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in case.declared.types)
+    question = PlanQuestion(case.declared, case.declared, needed, exact=True, counts=counts)
+    asks = has_judge(case.declared) and not isinstance(ideal, PlanPending)
+    trial = planner(question) if asks else None
+    if isinstance(ideal, PlanPending) or isinstance(trial, PlanPending):
+        return _pending(case, force.standing)
+    if isinstance(trial, Trial):
+        stays = best is not None and not is_better(best, rival, case.declared, trial)
+        return _kept(case, rival, trial, best) if stays else trial
+    return None if trial is None or force.followed is None else _unanswered(case, trial, force)
+
+
+def _judged(case: _Case, answer: Plan, force: _InForce, trial: Trial | None) -> PlanDecision:
+    """The new plan or the one in force. trial: what the latter does, if a judge has tried it."""
+    rival = force.followed if trial is None else force.rival
     if not answer.feasible:
-        return _infeasible(case.service, case.offers, answer, recorded, follow=standing is not None)
-    record = plan_record(answer, inputs_digest(case.declared))
+        if force.followed is not None and (trial is None or trial.holds is not False):
+            return _kept(case, force.followed, trial)
+        return _infeasible(case.service, case.offers, answer, force.recorded, follow=force.standing is not None)
+    if rival is not None and not is_better(answer, rival, case.problem, trial):
+        return _kept(case, rival, trial)
+    return _recorded(case, plan_record(answer, case.digest))
+
+
+def _ideal(case: _Case, rival: PlanRecord, ideal: Plan) -> PlanDecision:
+    """What is in force is the plan for an empty cluster. It is recorded anew if only that one was tried."""
+    same = rival.inputs == case.digest and (rival.tried is not False or not ideal.tried)
+    return _recorded(case, rival if same else plan_record(ideal, case.digest), ideal=True)
+
+
+def _kept(case: _Case, rival: PlanRecord, trial: Trial | None, ideal: Plan | None = None) -> PlanDecision:
+    """What is in force stays, recorded anew if the trial says more of it. ideal: what is not better by enough."""
+    record = rival
+    tried = trial is not None and (trial.held, trial.holds) != (None, None)
+    if trial is not None and (rival.inputs != case.digest or (tried and rival.tried is False)):
+        cost = MicroDollarsPerHour(cost_of(rival, case.declared))
+        record = kept_record(rival, trial, case.declared, case.digest, cost)
+    decision = _recorded(case, record, ideal=ideal is not None)
+    if ideal is None:
+        return decision
+    other = f"{summary(ideal.counts)} at {format_money(ideal.cost)} $/h is not better by {SWITCH_GAIN:.0%}"
+    return replace(decision, planned=replace(decision.planned, message=f"{record.described}; {other}"))
+
+
+def _recorded(case: _Case, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
     fresh = case.recorded is None or record.raw != case.recorded.raw
-    return _planned(case.service, case.offers, record, fresh=fresh)
+    return _planned(case.service, case.offers, record, fresh=fresh, ideal=ideal)
 
 
 def _pending(case: _Case, standing: PlanRecord | None) -> PlanDecision:
@@ -174,14 +236,16 @@ def _pending(case: _Case, standing: PlanRecord | None) -> PlanDecision:
     return replace(decision, planned=planned, feasible=feasible)
 
 
-def _unanswered(
-    case: _Case, reason: Reason, words: str, recorded: PlanRecord | None, followed: PlanRecord | None
-) -> PlanDecision:
+def _unanswered(case: _Case, answer: Plan | Trial | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
-    if followed is None:
-        return _unplanned(reason, f"{words}; what runs stays", recorded, case.service, case.offers)
-    finding = Finding("True", reason, f"{followed.described}; the check for a better plan: {words}")
-    return replace(_planned(case.service, case.offers, followed), planned=finding)
+    if isinstance(answer, PlannerTimedOut):
+        reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
+    else:
+        reason, words = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
+    if force.followed is None:
+        return _unplanned(reason, f"{words}; what runs stays", force.recorded, case.service, case.offers)
+    finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
+    return replace(_planned(case.service, case.offers, force.followed), planned=finding)
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
@@ -191,38 +255,6 @@ def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
         return False
     cost = sum(prices[name] * n for name, n in record.counts)
     return cost == record.cost and (declared.budget is None or cost <= declared.budget)
-
-
-def _is_ideal(record: PlanRecord, ideal: Plan) -> bool:
-    """Whether the record is the plan for an empty cluster."""
-    return ideal.feasible and record.nonzero == _nonzero(ideal.counts)
-
-
-def _better(plan: Plan, record: PlanRecord, problem: Problem) -> bool:
-    if problem.objective == "MinCost":
-        prices = {option.name: option.price for option in problem.types}
-        cost = sum(prices[name] * n for name, n in record.counts if n > 0)
-        return plan.cost < cost * (1 - SWITCH_GAIN)
-    rates = _evaluated_rates(plan, record)
-    try:
-        new, standing = rates or (Decimal(plan.qps or 0), Decimal(record.qps))
-    except InvalidOperation:
-        return True
-    return new > standing * (1 + SWITCH_GAIN)
-
-
-def _evaluated_rates(plan: Plan, record: PlanRecord) -> tuple[Decimal, Decimal] | None:
-    """Rates [queries/s] that the new and the recorded counts held when the planner evaluated both; else None.
-
-    Evaluations of earlier problems are not recorded, as they used other queries.
-    """
-    held = {frozenset(_nonzero(one.candidate.counts).items()): one.held for one in plan.evaluated}
-    new, standing = (held.get(frozenset(counts.items())) for counts in (_nonzero(plan.counts), record.nonzero))
-    return None if new is None or standing is None else (Decimal(new), Decimal(standing))
-
-
-def _nonzero(counts: Counts) -> dict[str, int]:
-    return {name: n for name, n in counts if n > 0}
 
 
 def _planned(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
-from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.plan import Counts, Plan, Trial
+from hetserve.planning.problem import Problem
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
@@ -16,7 +17,7 @@ _LONG, _SHORT = 4096, 2048
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan in force. raw: status.plan as stored; counts: types with instances; cost: as recorded."""
+    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried: as recorded."""
 
     raw: Json
     counts: Counts
@@ -24,6 +25,7 @@ class PlanRecord:
     qps: str
     verdict: str
     cost: MicroDollarsPerHour
+    tried: bool | None = None
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -34,6 +36,7 @@ class PlanRecord:
         """One line for people: counts, price, figure, planner, and the runner-up."""
         raw = self.raw
         line = f"{raw['summary']} at {raw['hourlyCost']} $/h for {raw['qps']} q/s ({raw['planner']})"
+        line = f"{line}; not tried in simulation" if self.tried is False else line
         return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
 
 
@@ -49,17 +52,43 @@ def plan_record(plan: Plan, inputs: str) -> PlanRecord:
         "counts": [{"instanceType": name, "count": n} for name, n in plan.counts if n > 0],
         "summary": summary(plan.counts)[:_SHORT],
         "hourlyCost": format_money(plan.cost),
-        "qps": f"{plan.qps or 0.0:.1f}",
+        "qps": f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}",
         "planner": plan.planner,
         "verdict": verdict,
         "inputs": inputs,
+        **_tried(plan.tried),
     }
     if plan.runner_up is not None:
         rival = plan.runner_up
         text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
         raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
     counts = tuple((name, n) for name, n in plan.counts if n > 0)
-    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost)
+    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried)
+
+
+def kept_record(
+    record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour
+) -> PlanRecord:
+    """Record of counts that a trial has judged for a problem and that are kept; inputs: the problem's digest."""
+    rate, what = (trial.held, "holds") if problem.objective == "MaxThroughput" else (problem.load, "carries")
+    tried = (trial.held, trial.holds) != (None, None)
+    qps = f"{rate:.1f}" if tried and rate is not None else record.qps
+    verdict = f"{what} {qps} q/s in simulation" if tried else "more instances than a simulation can try"
+    verdict += "; kept, as no other plan is better by enough to move instances"
+    unchanged = {key: record.raw[key] for key in ("counts", "summary", "planner")}
+    raw: Json = {
+        **unchanged,
+        "hourlyCost": format_money(cost),
+        "qps": qps,
+        "verdict": verdict,
+        "inputs": inputs,
+        **_tried(tried),
+    }
+    return PlanRecord(raw, record.counts, inputs, qps, verdict, cost, tried)
+
+
+def _tried(tried: bool | None) -> Json:
+    return {} if tried is None else {"tried": tried}
 
 
 def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
@@ -76,4 +105,8 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], str(raw.get("verdict") or ""), cost)
+    tried = raw.get("tried")
+    verdict = str(raw.get("verdict") or "")
+    return PlanRecord(
+        dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried if isinstance(tried, bool) else None
+    )

@@ -6,22 +6,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hetserve.base.units import Seconds
-from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
 
 
 @dataclass(frozen=True, slots=True)
 class PlanQuestion:
-    """A problem to plan.
+    """A problem to plan, or to try counts for.
 
     declared: the same without facts of the cluster. needed: the service has no plan to follow until the answer; else it
-    checks for a better one. exact: a plan made for other facts of the cluster is no answer.
+    checks for a better one. exact: a plan made for other facts of the cluster is no answer. counts: asks what these
+    do. untried: nothing runs yet, so an untried plan is an answer if the tried one takes long.
     """
 
     problem: Problem
     declared: Problem
     needed: bool
     exact: bool = False
+    counts: Counts | None = None
+    untried: bool = False
+
+    @property
+    def work(self) -> Work:
+        return Work(self.problem, self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,8 @@ class PlannerTimedOut:
     after: Seconds
 
 
-PlannerAnswer = Plan | PlanPending | PlannerTimedOut
+PlannerAnswer = Plan | Trial | PlanPending | PlannerTimedOut
+"""A trial answers a question with counts; so does a plan that says that the planner failed."""
 Planner = Callable[[PlanQuestion], PlannerAnswer]
 
 

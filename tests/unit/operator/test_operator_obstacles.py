@@ -45,7 +45,10 @@ async def test_two_profiles_for_one_type_stop_planning_and_name_both() -> None:
 
 async def test_a_stored_spec_that_breaks_a_rule_is_named_and_the_other_services_go_on() -> None:
     sim = await converged()
-    sim.add(service("bad", {"spec.slo.latency": "soon"}), service("rm2", {"spec.budget.hourly": "1.0"}))
+    sim.add(
+        service("bad", {"spec.slo.latency": "soon"}),
+        service("rm2", {"spec.budget.hourly": "1.0", "spec.planner": "robust"}),
+    )
     await sim.converge()
     planned = sim.condition("Planned", "bad")
     assert (planned["status"], planned["reason"]) == ("False", "SpecInvalid")

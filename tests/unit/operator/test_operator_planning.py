@@ -159,7 +159,7 @@ async def test_a_deleted_service_ends_its_planner(scene: PlanningScene) -> None:
 
 def _rm2(name: str, cents: int) -> dict[str, object]:
     """A service with a budget of its own, so that its problem is."""
-    return service(name, {"spec.model.name": "rm2", "spec.budget.hourly": f"2.{cents:02d}"})
+    return service(name, {"spec.model.name": "rm2", "spec.planner": "robust", "spec.budget.hourly": f"2.{cents:02d}"})
 
 
 @in_scene
@@ -191,7 +191,9 @@ async def test_on_a_full_machine_a_plan_waits_for_a_processor_and_is_not_begun_a
 @in_scene
 async def test_a_process_that_dies_fails_its_problem_and_the_others_are_planned(scene: PlanningScene) -> None:
     scene.dead = {"other"}
-    scene.sim.add(*rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other"))
+    scene.sim.add(
+        *rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.planner": "robust"})
+    )
     await scene.converge()
     assert scene.sim.replicas() == PLANNED
     planned = scene.sim.condition("Planned", "other")

@@ -1,0 +1,316 @@
+"""Untried plans: only where nothing runs and the tried one takes long, and before everything that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS, Seconds
+from hetserve.planning.plan import Plan, Trial, infeasible
+from hetserve.planning.problem import Problem
+from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.testing.builders import service
+from hetserve.testing.planning import line, option, problem
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
+from hetserve_operator.plans.book import PATIENCE, Lane, PlanBook, Ticket
+from hetserve_operator.workqueue import Key
+from judged_plans import MEMBER, Script, plan_of, registered
+from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE
+from planning_scene import DEADLINE, PlanningScene, story
+
+A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")
+DECLARED = problem([option(GPU_TYPE, "0.5", line(20)), option(CPU_TYPE, "0.1", line(40))], planner=MEMBER.name)
+OTHER = replace(DECLARED, slo=replace(DECLARED.slo, latency=Seconds(DECLARED.slo.latency * 2)))
+TRIED, UNTRIED = plan_of(DECLARED, (2, 1), held=90.0), plan_of(DECLARED, (1, 5), tried=False)
+QUICK_MIX, TRIED_MIX = (3, 6), (4, 2)
+
+
+@pytest.fixture(autouse=True)
+def judged() -> Iterator[None]:
+    with registered():
+        yield
+
+
+class Bench:
+    """A plan book under a clock of the test."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.woken: list[Key] = []
+        self.book = PlanBook(lambda: self.now, self.woken.append)
+
+    def ask(self, key: Key, declared: Problem = DECLARED, cap: int | None = None, *, new: bool = True) -> PlannerAnswer:
+        """A look at a service of which nothing runs, or that only checks for a better plan."""
+        types = tuple(replace(one, max_instances=cap) for one in declared.types)
+        question = PlanQuestion(replace(declared, types=types), declared, needed=new, untried=new)
+        return self.book.look(key, lambda planner: planner(question))
+
+    def take(self, lane: Lane = Lane.QUICK) -> Ticket:
+        ticket = self.book.take(lane)
+        assert ticket is not None
+        return ticket
+
+    def settle(self, answer: Plan | PlannerTimedOut, lane: Lane = Lane.QUICK) -> Ticket:
+        ticket = self.take(lane)
+        self.book.settle(ticket, answer, lane)
+        return ticket
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_new_service_gets_an_untried_plan_when_its_patience_ends_and_still_waits_for_the_tried_one(
+    bench: Bench,
+) -> None:
+    bench.ask(A)
+    tried = bench.take()
+    assert bench.book.patience_ends() == PATIENCE
+    bench.now += PATIENCE - 0.1
+    assert bench.book.take(Lane.QUICK) is None
+    bench.now += 0.2
+    assert bench.settle(UNTRIED).work.quick
+    assert bench.woken == [A]
+    assert bench.ask(A) == UNTRIED
+    assert bench.book.is_planned(tried)
+    bench.book.settle(tried, TRIED, Lane.QUICK)
+    assert bench.ask(A) == TRIED
+    assert (bench.book.take(Lane.QUICK), bench.book.patience_ends()) == (None, None)
+
+
+def test_a_plan_that_comes_in_time_asks_for_no_untried_one(bench: Bench) -> None:
+    bench.ask(A)
+    bench.settle(TRIED)
+    assert bench.book.patience_ends() is None, "it is asked for if the service is looked at late"
+    bench.ask(A)
+    bench.now += 2 * PATIENCE
+    assert (bench.book.take(Lane.QUICK), bench.book.patience_ends()) == (None, None)
+
+
+def test_untried_plans_go_before_all_that_waits(bench: Bench) -> None:
+    for key in (A, B, C):
+        bench.ask(key, replace(DECLARED, load=QPS(ord(key.name))))
+    bench.now += PATIENCE
+    bench.ask(Key("ns", "later"), OTHER)
+    assert [(t.key, t.work.quick) for t in (bench.take() for _ in range(2))] == [(A, True), (B, True)]
+
+
+def test_a_service_that_runs_waits_for_the_tried_plan(bench: Bench) -> None:
+    bench.ask(A, new=False)
+    bench.now += 2 * PATIENCE
+    assert not bench.take().work.quick
+    assert bench.book.take(Lane.QUICK) is None
+
+
+def test_an_untried_plan_is_no_answer_to_a_service_that_runs(bench: Bench) -> None:
+    bench.ask(A)
+    bench.take()
+    bench.now += PATIENCE
+    bench.settle(UNTRIED)
+    assert bench.ask(A, new=False) == PlanPending()
+
+
+def test_changes_of_the_cluster_do_not_renew_the_patience_and_an_edit_does(bench: Bench) -> None:
+    bench.ask(A, cap=9)
+    bench.now += 6.0
+    bench.ask(A, cap=8)
+    assert bench.book.patience_ends() == PATIENCE - 6.0
+    bench.ask(A, OTHER)
+    assert bench.book.patience_ends() == PATIENCE
+
+
+def test_the_untried_plan_is_for_the_facts_of_the_last_look_and_asked_for_once(bench: Bench) -> None:
+    bench.ask(A, cap=9)
+    tried = bench.take()
+    bench.ask(A, cap=7)
+    bench.now += PATIENCE
+    ticket = bench.take()
+    assert [one.max_instances for one in ticket.work.problem.types] == [7, 7]
+    bench.ask(A, cap=7)
+    bench.now += PATIENCE
+    assert bench.book.take(Lane.QUICK) is None, "it is made again while it is made"
+    bench.book.settle(ticket, UNTRIED, Lane.QUICK)
+    bench.ask(A, cap=7)
+    bench.now += PATIENCE
+    assert bench.book.take(Lane.QUICK) is None
+    assert bench.book.is_planned(tried)
+
+
+def test_an_untried_plan_that_does_not_fit_any_more_is_no_answer_and_made_again(bench: Bench) -> None:
+    bench.ask(A)
+    bench.take()
+    bench.now += PATIENCE
+    bench.settle(UNTRIED)
+    assert bench.ask(A, cap=4) == PlanPending()
+    bench.now += PATIENCE
+    assert bench.take().work.quick
+
+
+def test_equal_services_share_an_untried_plan(bench: Bench) -> None:
+    for key in (A, B, C):
+        bench.ask(key, replace(DECLARED, service=key.name))
+    bench.take()
+    bench.now += PATIENCE
+    bench.settle(UNTRIED)
+    assert bench.book.take(Lane.SLOW) is None
+    assert bench.take().key == B, "all that is left is the tried plan of B"
+    assert bench.woken == [A, B, C]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [PlannerTimedOut("judged", Seconds(10.0)), infeasible(DECLARED, "judged", Reason.BUDGET_TOO_LOW, "too low")],
+    ids=["stopped", "infeasible"],
+)
+def test_what_an_untried_plan_cannot_say_is_left_to_the_tried_one(bench: Bench, answer: Plan | PlannerTimedOut) -> None:
+    bench.ask(A)
+    tried = bench.take()
+    bench.now += PATIENCE
+    bench.settle(answer)
+    assert bench.ask(A) == PlanPending()
+    assert bench.book.patience_ends() is None
+    bench.book.settle(tried, TRIED, Lane.QUICK)
+    assert bench.ask(A) == TRIED
+
+
+def test_a_planner_that_was_stopped_leaves_the_untried_plan_in_force(bench: Bench) -> None:
+    bench.ask(A)
+    bench.book.defer(bench.take())
+    slow = bench.take(Lane.SLOW)
+    stopped = PlannerTimedOut("judged", Seconds(30.0))
+    bench.book.settle(slow, stopped, Lane.SLOW)
+    assert bench.ask(A) == stopped
+    bench.now += PATIENCE
+    bench.settle(UNTRIED)
+    assert bench.ask(A) == UNTRIED
+
+
+@pytest.mark.parametrize("end", ["forgotten", "edited", "silent"])
+def test_what_is_not_wanted_any_more_is_not_made(bench: Bench, end: str) -> None:
+    dropped: list[Ticket] = []
+    bench.book.dropped = dropped.append
+    bench.ask(A)
+    tried = bench.take()
+    bench.now += PATIENCE
+    untried = bench.take()
+    if end == "forgotten":
+        bench.book.forget(A)
+    elif end == "edited":
+        bench.ask(A, OTHER)
+    else:
+        bench.book.look(A, lambda _: None)
+    assert dropped == [tried, untried]
+    bench.book.settle(untried, UNTRIED, Lane.QUICK)
+    assert bench.woken == []
+
+
+# In the whole operator.
+
+
+def in_scene(test: Callable[[PlanningScene], Awaitable[None]]) -> Callable[[], None]:
+    @wraps(test)
+    def run() -> None:
+        story(test)
+
+    del run.__dict__["__wrapped__"]  # else pytest looks for a fixture named scene
+    return run
+
+
+def scripted(scene: PlanningScene, script: Script, seconds: float) -> None:
+    """Tried plans by a script, each after so many seconds; untried ones at once."""
+    scene.plan, scene.judge, scene.seconds = script.planner, script.judge, lambda _: seconds
+    scene.quick = lambda asked: plan_of(asked, QUICK_MIX, tried=False)
+
+
+def judged_scene(*names: str) -> list[dict[str, Any]]:
+    """The cluster of rm2 with services of its model, each with a budget of its own."""
+    judged = {"spec.planner": MEMBER.name, "spec.model.name": "rm2"}
+    *cluster, _ = rm2_scene()
+    named = enumerate(names)
+    return [*cluster, *(service(name, {**judged, "spec.budget.hourly": f"2.{500 + n}"}) for n, name in named)]
+
+
+def plan_in(scene: PlanningScene, name: str = "rm2") -> dict[str, Any]:
+    status: dict[str, Any] = scene.sim.service(name).get("status", {})
+    found: dict[str, Any] = status.get("plan") or {}
+    return found
+
+
+@pytest.mark.parametrize(("held", "left"), [(100.0, True), (88.0, False)])
+def test_an_untried_plan_is_followed_and_left_only_for_a_gain(held: float, left: bool) -> None:
+    async def tell(scene: PlanningScene) -> None:
+        standing = Trial(held=QPS(84.0))
+        scripted(scene, Script(mix=TRIED_MIX, held=held, trials={QUICK_MIX: standing}), seconds=20.0)
+        scene.sim.add(*judged_scene("rm2"))
+        await scene.look()
+        await scene.planned(PATIENCE + 0.5)
+        assert (plan_in(scene)["tried"], scene.sim.replicas()) == (False, {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 6})
+        assert "not tried in simulation" in scene.sim.condition("Planned")["message"]
+        for _ in range(6):
+            await scene.planned(25.0)
+        await scene.converge()
+        assert plan_in(scene)["tried"] is True
+        assert scene.sim.replicas() == (
+            {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 2} if left else {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 6}
+        )
+        assert plan_in(scene)["qps"] == ("100.0" if left else "84.0")
+
+    story(tell)
+
+
+@in_scene
+async def test_an_untried_plan_that_turns_out_the_best_is_said_to_be_tried_and_moves_nothing(
+    scene: PlanningScene,
+) -> None:
+    scripted(scene, Script(mix=QUICK_MIX, held=90.0), seconds=20.0)
+    scene.sim.add(*judged_scene("rm2"))
+    await scene.look()
+    await scene.planned(PATIENCE + 0.5)
+    before = scene.sim.replicas()
+    for _ in range(3):
+        await scene.planned(25.0)
+    assert (plan_in(scene)["tried"], plan_in(scene)["qps"], scene.sim.replicas()) == (True, "90.0", before)
+    assert "not tried" not in scene.sim.condition("Planned")["message"]
+
+
+@in_scene
+async def test_a_service_whose_tried_plan_is_quick_starts_no_pod_for_an_untried_one(scene: PlanningScene) -> None:
+    scripted(scene, Script(mix=TRIED_MIX), seconds=PATIENCE - 2.0)
+    scene.busy = PATIENCE
+    scene.sim.add(*judged_scene("rm2"))
+    await scene.look()
+    await scene.planned(PATIENCE)
+    assert not any(work.quick for work in scene.begun)
+    assert scene.sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 2}
+
+
+@in_scene
+async def test_after_an_edit_what_runs_stays_until_the_tried_plan(scene: PlanningScene) -> None:
+    scripted(scene, Script(mix=TRIED_MIX), seconds=0.1)
+    scene.sim.add(*judged_scene("rm2"))
+    await scene.converge()
+    scene.seconds = lambda _: DEADLINE - 1.0
+    scene.sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.9"))
+    await scene.look()
+    await scene.planned(2 * PATIENCE)
+    assert scene.sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 2}
+    assert not any(work.quick for work in scene.begun)
+
+
+@in_scene
+async def test_many_new_services_do_not_wait_for_each_others_simulations(scene: PlanningScene) -> None:
+    names = [f"svc-{n:03d}" for n in range(100)]
+    scripted(scene, Script(mix=TRIED_MIX), seconds=8.0)
+    scene.busy = 10.0
+    scene.sim.add(*judged_scene(*names))
+    for name in names:
+        await scene.look(Key("default", name))
+    await scene.planned(PATIENCE + 8.0 + 100 * scene.quick_seconds)
+    assert all(plan_in(scene, name) for name in names), "the last one waits for a hundred simulations"
+    assert sum(not plan_in(scene, name)["tried"] for name in names) > 90
