@@ -120,6 +120,14 @@ BAD = {
         changed(SERVICE, "  template", "  objective: Fastest\n  template"),
         "spec.objective: 'Fastest' must be one of 'MaxThroughput' or 'MinCost'",
     ),
+    "an unknown planner": (
+        changed(SERVICE, "  template", "  planner: fastest\n  template"),
+        "spec.planner: 'fastest' must be one of ",
+    ),
+    "a planner for the other objective": (
+        changed(SERVICE, "  template", "  planner: ilp\n  template"),
+        "spec: planner: 'ilp' does not plan for MaxThroughput; choose one of ",
+    ),
     "a rule over two fields": (
         changed(SERVICE, '  budget: {hourly: "2.5"}', ""),
         "spec: budget.hourly is required for MaxThroughput",

@@ -37,21 +37,49 @@ def test_rm2_as_json() -> None:
 
 
 def test_the_next_step_says_what_it_costs_and_buys_and_what_would_run() -> None:
-    step = answer(RM2)["nextStep"]
+    step = answer(RM2, "--planner", "robust")["nextStep"]
     counts = {"c5n.2xlarge": 0, "g4dn.xlarge": 1, "r5n.large": 14, "t3.xlarge": 0}
     assert step == {"extra": "0.112", "gainQPS": pytest.approx(9.855, abs=1e-3), "cost": "2.612", "proven": True} | {
         "counts": counts
     }
-    richer = answer(RM2, "--budget", "2.612")
-    assert richer["boundQPS"] == pytest.approx(answer(RM2)["boundQPS"] + step["gainQPS"])
-    least_cost = answer(HETSEV, "--service", "transformer")
-    assert float(least_cost["nextStep"]["cost"]) == pytest.approx(
-        float(least_cost["cost"]) + float(least_cost["nextStep"]["extra"])
-    )
+    richer = answer(RM2, "--planner", "robust", "--budget", "2.612")
+    assert richer["boundQPS"] == pytest.approx(answer(RM2, "--planner", "robust")["boundQPS"] + step["gainQPS"])
+    for planner in ("flow", "ilp"):
+        least_cost = answer(HETSEV, "--service", "transformer", "--planner", planner)
+        assert float(least_cost["nextStep"]["cost"]) == pytest.approx(
+            float(least_cost["cost"]) + float(least_cost["nextStep"]["extra"])
+        )
+
+
+def test_a_flow_plan_says_what_it_proved_what_no_mix_exceeds_and_what_money_is_worth() -> None:
+    document = answer(RM2)
+    assert (document["planner"], document["tried"], document["counts"]["r5n.large"]) == ("flow", True, 13)
+    assert 125 < document["heldQPS"] < document["ceilingQPS"] < 144
+    assert sum(one["qps"] for one in document["flow"]) == pytest.approx(document["heldQPS"], rel=1e-5)
+    assert {one["type"] for one in document["flow"]} == {"g4dn.xlarge", "r5n.large"}
+    assert document["prices"]["bestType"] == "r5n.large"
+    assert document["prices"]["perDollarQPS"] == pytest.approx(66.1, abs=0.1)
+    assert document["prices"]["perInstanceQPS"]["g4dn.xlarge"] == pytest.approx(15.2, abs=0.1)
+    assert (document["nextStep"]["extra"], document["nextStep"]["counts"]["r5n.large"]) == ("0.112", 14)
+    assert float(document["cheaper"]["cost"]) < float(document["cost"])
+    assert "no mix within 2.5 $/h can hold more than 143.3 q/s" in document["verdict"]
+    assert {one["subject"]: one["reason"].partition(";")[0] for one in document["refusals"]} == {
+        "c5n.2xlarge": "too slow above batch 890 for 350 ms",
+        "t3.xlarge": "too slow above batch 390 for 350 ms",
+    }
+
+
+def test_a_least_cost_flow_plan_is_tried_and_says_what_no_mix_costs_less_than() -> None:
+    document = answer(HETSEV, "--service", "transformer")
+    assert (document["planner"], document["tried"]) == ("flow", True)
+    assert document["heldQPS"] == pytest.approx(28)
+    assert float(document["floorCost"]) <= float(document["cost"]) < 1.65, "HetSev's program pays 1.65 $/h"
+    assert "no mix that carries 28.0 q/s costs less than " in document["verdict"]
+    assert document["ceilingQPS"] is None
 
 
 def test_the_robust_planner_says_what_it_evaluated() -> None:
-    document = answer(RM2)
+    document = answer(RM2, "--planner", "robust")
     assert (document["planner"], document["counts"]["r5n.large"]) == ("robust", 13)
     assert "less throughput in simulation for 0.0174 $/h more" in document["runnerUp"]["why"]
     assert document["simulatedQPS"] == document["evaluated"][0]["simulatedQPS"] > 100
@@ -66,19 +94,35 @@ def test_a_planner_that_evaluates_can_do_so_under_the_policy_that_serves() -> No
     assert document["simulatedQPS"] > 125, "the quick simulation says less than the policy holds"
     refused = run(RM2, "--planner", "kairos", "--policy", "hetserve")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "planner kairos evaluates nothing; choose --planner from robust, kairos-plus" in refused.stderr
-    least_cost = run(HETSEV, "--service", "resnet50", "--policy", "hetserve")
+    assert "planner kairos evaluates nothing; choose --planner from flow, robust, kairos-plus" in refused.stderr
+    least_cost = run(HETSEV, "--service", "resnet50", "--planner", "ilp", "--policy", "hetserve")
     assert "planner ilp evaluates nothing" in least_cost.stderr
 
 
-def test_the_default_planner_evaluates_under_the_policy_that_is_named() -> None:
-    document = answer(RM2, "--policy", "hetserve", "--budget", "0.7")
+def test_flow_tries_under_the_policy_that_is_named() -> None:
+    served, queued = (answer(RM2, "--budget", "0.7", *policy) for policy in ((), ("--policy", "fcfs")))
+    assert "in simulation under policy hetserve (" in served["verdict"]
+    assert "in simulation under policy fcfs (" in queued["verdict"]
+    assert queued["heldQPS"] < served["heldQPS"], "the head of the queue waits behind large queries"
+
+
+def test_robust_evaluates_under_the_policy_that_is_named() -> None:
+    document = answer(RM2, "--planner", "robust", "--policy", "hetserve", "--budget", "0.7")
     assert document["planner"] == "robust"
     assert "(under the policy that serves;" in document["verdict"]
 
 
+def test_a_base_is_not_asked_of_flow() -> None:
+    result = run(RM2, "--budget", "0.7", "--base", "g4dn.xlarge")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "note: --base: planner flow has no base; it is of kairos, robust and kairos-plus\n",
+    )
+
+
 def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -> None:
-    default, other = answer(RM2), answer(RM2, "--seed", "7")
+    assert (answer(RM2, "--budget", "0.7")["seed"], answer(RM2, "--budget", "0.7", "--seed", "7")["seed"]) == (20261, 7)
+    default, other = answer(RM2, "--planner", "robust"), answer(RM2, "--planner", "robust", "--seed", "7")
     assert (default["seed"], other["seed"]) == (20231, 7)
     assert [one["simulatedQPS"] for one in default["evaluated"]] != [one["simulatedQPS"] for one in other["evaluated"]]
     assert "seed" not in answer(RM2, "--planner", "kairos", "--seed", "7"), "a seed of a planner that draws nothing"
@@ -87,12 +131,12 @@ def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -
 
 
 def test_the_seed_of_a_full_simulation_is_its_own() -> None:
-    served = ("--policy", "kairos", "--budget", "0.6")
+    served = ("--planner", "robust", "--policy", "kairos", "--budget", "0.6")
     assert (answer(RM2, *served)["seed"], answer(RM2, *served, "--seed", "5")["seed"]) == (11, 5)
 
 
 def test_hetsev_shares_gpus_and_uses_both_types() -> None:
-    plans = {plan["service"]: plan for plan in answer(HETSEV)["items"]}
+    plans = {plan["service"]: plan for plan in answer(HETSEV, "--planner", "ilp")["items"]}
     assert set(plans) == {"resnet50", "inception-v3", "ssd-resnet50", "transformer"}
     assert sum(sum(plan["counts"].values()) for plan in plans.values()) == 34
     assert any(all(plan["counts"].values()) for plan in plans.values())
@@ -106,10 +150,11 @@ def test_stdin() -> None:
 def test_flags_override_the_file() -> None:
     assert answer(RM2, "--budget", "1.052")["cost"] <= "1.052"
     assert answer(RM2, "--slo", "900ms")["counts"]["g4dn.xlarge"] == 0
-    assert answer(RM2, "--slo", "900ms", "--base", "g4dn.xlarge")["counts"]["g4dn.xlarge"] >= 1
-    full = answer(HETSEV, "--service", "resnet50", "--saturation-threshold", "1")
+    based = answer(RM2, "--slo", "900ms", "--planner", "kairos", "--base", "g4dn.xlarge")
+    assert based["counts"]["g4dn.xlarge"] >= 1
+    full = answer(HETSEV, "--service", "resnet50", "--planner", "ilp", "--saturation-threshold", "1")
     assert full["counts"]["hetsev-t4"] == 7
-    assert answer(HETSEV, "--service", "resnet50", "--launch-weight", "0")["planner"] == "ilp"
+    assert answer(HETSEV, "--service", "resnet50", "--launch-weight", "0")["planner"] == "flow"
 
 
 def test_wanted_instances_are_held_and_a_flag_overrides_the_types() -> None:
@@ -141,13 +186,24 @@ def test_version_and_help() -> None:
     assert "Exit code: 0" in text
 
 
+def test_no_solver_writes_to_the_standard_output_of_the_process() -> None:
+    command = [sys.executable, "-m", "hetserve.cli", "plan", HETSEV, "--service", "resnet50", "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["planner"] == "flow"
+    assert done.stderr == ""
+
+
 LIGHT = {"click", "yaml", "numpy", "pydantic", "pydantic_core", "annotated_types", "typing_extensions"}
 LIGHT |= {"typing_inspection"}
+TRYING = {"numba", "llvmlite", "highspy", "pulp", "scipy", "coverage", "charset_normalizer"}
+"""Trials are compiled; numba loads scipy, and what measures coverage where that is installed."""
 STARTS = {
-    "what robust answers, as JSON": (("rm2.yaml", "-o", "json"), LIGHT),
-    "what robust answers, as a table": (("rm2.yaml",), LIGHT | {"rich"}),
+    "what flow answers, as JSON": (("rm2.yaml", "-o", "json"), LIGHT | TRYING),
+    "what flow answers, as a table": (("hetsev.yaml", "--service", "resnet50"), LIGHT | TRYING | {"rich"}),
+    "what robust answers, as JSON": (("rm2.yaml", "--planner", "robust", "-o", "json"), LIGHT),
+    "what robust answers, as a table": (("rm2.yaml", "--planner", "robust"), LIGHT | {"rich"}),
     "what Kairos answers": (("rm2.yaml", "--planner", "kairos"), LIGHT | {"rich"}),
-    "what the integer program answers": (("hetsev.yaml",), LIGHT | {"rich", "pulp", "highspy"}),
+    "what the integer program answers": (("hetsev.yaml", "--planner", "ilp"), LIGHT | {"rich", "pulp", "highspy"}),
 }
 
 

@@ -16,27 +16,54 @@ from plan_command import HETSEV, RM2, answer, run
 
 BOTH = {"service", "model", "objective", "feasible", "reason", "message", "planner", "counts", "cost", "runnerUp"}
 BOTH |= {"ranking", "refusals", "verdict", "nextStep"}
+FLOW = {"tried", "heldQPS", "ceilingQPS", "floorCost", "flow", "prices", "cheaper"}
+FLOW |= {"simulatedQPS", "evaluated", "seed"}
 
 
 def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
     throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "transformer")
-    assert set(throughput) == BOTH | {"boundQPS", "simulatedQPS", "evaluated", "seed"}
-    assert set(least_cost) == BOTH | {"capacityQPS"}
+    assert set(throughput) == BOTH | FLOW | {"boundQPS"}
+    assert set(least_cost) == BOTH | FLOW | {"capacityQPS"}
+    by_robust, by_ilp = (
+        answer(RM2, "--planner", "robust"),
+        answer(HETSEV, "--service", "transformer", "--planner", "ilp"),
+    )
+    assert set(by_robust) == BOTH | {"boundQPS", "simulatedQPS", "evaluated", "seed"}
+    assert set(by_ilp) == BOTH | {"capacityQPS"}
     refused = json.loads(run(RM2, "--budget", "0.3", "-o", "json").stdout)
     assert set(refused) == BOTH | {"boundQPS"}
     assert (refused["boundQPS"], refused["nextStep"], refused["runnerUp"]) == (None, None, None)
     text = CliRunner().invoke(app, ["plan", "--help"]).output
     page = (REPOSITORY / "docs" / "how-to-plan-capacity.md").read_text(encoding="utf-8")
-    for key in BOTH | set(throughput) | set(least_cost) | set(throughput["nextStep"]) | set(throughput["runnerUp"]):
+    nested = (*(throughput[key] for key in ("nextStep", "runnerUp", "cheaper", "prices")), throughput["flow"][0])
+    keys = BOTH.union(throughput, least_cost, throughput["prices"]["binding"], *nested)
+    for key in keys:
         assert key in text, f"{key} is not in the help"
         assert f"`{key}`" in page, f"{key} is not in the manual"
 
 
 PICTURES = {
-    "the ranking, simulated": ((RM2,), ("held in simulation", "1xg4dn.xlarge+13xr5n.large", "143.2 / ", "seed 20231")),
+    "the ranking, tried": (
+        (RM2,),
+        ("held in simulation", "1xg4dn.xlarge+13xr5n.large", "143.3 / ", "seed 20261", "no mix holds more (dashed)"),
+    ),
+    "the ranking, simulated": (
+        (RM2, "--planner", "robust"),
+        ("held in simulation", "1xg4dn.xlarge+13xr5n.large", "143.2 / ", "seed 20231"),
+    ),
     "the ranking by bounds": ((RM2, "--planner", "kairos"), ("upper bound (pale)", "dashed: the budget")),
-    "the least cost": (
+    "the least cost, tried": (
         (HETSEV, "--service", "ssd-resnet50", "--budget", "5"),
+        (
+            "chosen: ",
+            "cheapest single type: ",
+            "load: 46.0 q/s",
+            "no mix that carries it costs less: ",
+            "budget: 5 $/h",
+        ),
+    ),
+    "the least cost": (
+        (HETSEV, "--service", "ssd-resnet50", "--planner", "ilp", "--budget", "5"),
         ("chosen: ", "runner-up: ", "cheapest single type: ", "next step: ", "at 80% saturation: ", "budget: 5 $/h"),
     ),
     "both objectives": (
@@ -95,7 +122,10 @@ def test_the_table_has_units_ranking_and_reasons() -> None:
     text = run(RM2).stdout
     for part in (
         "rm2: 1xg4dn.xlarge+13xr5n.large",
-        "2.463 $/h, upper bound 143.2 q/s",
+        "q/s, upper bound 143.3 q/s, by planner flow",
+        "serves 97 % of the queries: batches 10 to 770",
+        "prices",
+        "for less",
         "$/H EACH",
         "BOUND Q/S",
         "* 1  1xg4dn.xlarge+13xr5n.large",

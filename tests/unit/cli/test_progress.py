@@ -55,6 +55,12 @@ def test_a_step_that_compiles_says_so(terminal: Terminal) -> None:
     assert re.search(r"rm2: 1xa holds 5 q/s .*1 of at most 7", shown(terminal))
 
 
+def test_a_plan_says_on_a_terminal_that_it_tries(terminal: Terminal) -> None:
+    with redirect_stderr(terminal), pytest.raises(SystemExit):
+        app(["plan", SAMPLE, "--budget", "0.6", "-o", "json"], standalone_mode=False)
+    assert "rm2: trying" in shown(terminal)
+
+
 def test_names_in_progress_are_shown_as_written(terminal: Terminal) -> None:
     with redirect_stderr(terminal), steps("a\x1b[2Jb") as progress:
         progress.done("c\x9b2Jd")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetserve.base.files import shown_name
-from hetserve.base.units import MicroDollarsPerHour, Seconds
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.cli.output.messages import refuse
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Overrides:
 
     planner: str | None = None
     budget: MicroDollarsPerHour | None = None
+    load: QPS | None = None
     slo: Seconds | None = None
     percentile: float | None = None
     base: str | None = None
@@ -40,6 +41,8 @@ class Overrides:
     def upon(self, problem: Problem) -> Problem:
         if self.budget is not None:
             problem = dataclasses.replace(problem, budget=self.budget)
+        if self.load is not None:
+            problem = dataclasses.replace(problem, objective="MinCost", load=self.load)
         if self.mix is not None:
             problem = dataclasses.replace(problem, mix=self.mix)
         slo = dataclasses.replace(
@@ -49,7 +52,7 @@ class Overrides:
         )
         least = self.min_instances or {}
         types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
-        return dataclasses.replace(problem, slo=slo, types=tuple(types))
+        return dataclasses.replace(problem, slo=slo, types=tuple(types), planner=self.planner or problem.planner)
 
 
 def read(files: tuple[str, ...]) -> Manifests:

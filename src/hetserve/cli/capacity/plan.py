@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -15,7 +17,7 @@ from hetserve.cli.capacity.plan_options import plan_options
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse
-from hetserve.registry.planners import default_planner, evaluating
+from hetserve.registry.planners import PLANNERS, evaluating
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -43,6 +45,12 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
       simulatedQPS, evaluated and seed (planners that simulate), runnerUp {counts, cost, boundQPS, why},
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
+    \b
+    Only of planner flow: tried (in simulation), heldQPS (proved), ceilingQPS or floorCost (no mix holds more, or
+      costs less), flow [type, first, last (batches), qps], cheaper {counts, cost, simulatedQPS, breaksAtQPS},
+      prices {perInstanceQPS {type: q/s}, perDollarQPS, bestType, perQPS ($/h), binding {first, last, queries,
+      price, type}}.
+    With --frontier: frontier [budget, ceilingQPS, planners {name: {counts, cost, boundQPS, simulatedQPS}}].
     Several services: a list under items.
 
     \b
@@ -53,16 +61,20 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
       hetserve plan manifests/samples/rm2.yaml
       hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
       hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
+      hetserve plan manifests/samples/rm2.yaml --load 100
       hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2 --seed 7
       hetserve plan manifests/samples/hetsev.yaml --plot plans.png
+      hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png
       hetserve plan types.yaml profiles/ service.yaml --planner ilp
       cat *.yaml | hetserve plan - --service resnet50
     """
-    policy, seed = options.pop("policy"), options.pop("seed")
+    policy, seed, frontier = options.pop("policy"), options.pop("seed"), options.pop("frontier")
     asked, manifests = Overrides(**options), read(files)
     results = [_decide(one, manifests, asked, policy, seed) for one in choose(manifests, service, files)]
+    if frontier:
+        results = [_beside(result, seed) for result in results]
     if plot is not None and any(result.feasible for result in results):
-        draw_or_refuse(lambda: _draw(results, plot), plot)
+        draw_or_refuse(lambda: _draw(results, plot, frontier=frontier), plot)
     _answer(results, output, manifests.notes)
 
 
@@ -91,48 +103,73 @@ def _text(results: list[ServicePlan], output: str) -> str:
     return dump([document(result) for result in results], output)
 
 
-def _draw(results: list[ServicePlan], path: str) -> None:
-    from hetserve.cli.capacity.plan_plot import draw  # noqa: PLC0415
-
+def _draw(results: list[ServicePlan], path: str, *, frontier: bool) -> None:
+    if frontier:
+        from hetserve.cli.capacity.frontier_plot import draw  # noqa: PLC0415
+    else:
+        from hetserve.cli.capacity.plan_plot import draw  # noqa: PLC0415
     draw(results, path)
+
+
+def _beside(result: ServicePlan, seed: int | None) -> ServicePlan:
+    """With its frontier, if it is feasible."""
+    from hetserve.cli.capacity.frontier import compute  # noqa: PLC0415
+    from hetserve.planning import Plan  # noqa: PLC0415
+
+    if result.problem is None or not isinstance(result.plan, Plan) or not result.plan.feasible:
+        return result
+    return dataclasses.replace(result, frontier=compute(result.problem, result.plan, seed))
 
 
 def _decide(
     service: InferenceService, manifests: Manifests, overrides: Overrides, policy: str | None, seed: int | None
 ) -> ServicePlan:
     from hetserve.cli.capacity.plan_result import ServicePlan  # noqa: PLC0415
+    from hetserve.cli.output.progress import watched  # noqa: PLC0415
     from hetserve.planning import Unplannable  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 
     problem = problem_of(service, manifests, overrides)
     if isinstance(problem, Unplannable):
         return ServicePlan.of_unplannable(service, problem)
-    planner = overrides.planner
-    if policy is None:
-        made = decide(problem, planner, seed=seed)
+    planner = problem.planned_by
+    tries = PLANNERS[planner].tries
+    if policy is not None and not tries:
+        made = _evaluated(problem, policy, _seed(planner, policy, seed))
     else:
-        made = _evaluated(problem, planner, policy, _seed(policy, seed))
-    return ServicePlan(service, problem, made, _seed(policy, seed) if made.evaluated else None)
+        if tries and overrides.base is not None:
+            messages.note(f"--base: planner {planner} has no base; it is of kairos, robust and kairos-plus")
+        if policy is not None:
+            problem = dataclasses.replace(problem, policy=policy)
+        with watched(service.metadata.name) if tries else nullcontext():
+            made = decide(problem, seed=seed)
+    return ServicePlan(service, problem, made, _seed(planner, policy, seed) if made.evaluated else None)
 
 
-def _seed(policy: str | None, given: int | None) -> int:
-    """Seed of the full simulation if there is a policy, else of the quick one."""
-    if given is not None or policy is not None:
-        return _FIRST_SEED if given is None else given
+def _seed(planner: str, policy: str | None, given: int | None) -> int:
+    """First seed of what the planner simulates."""
+    if given is not None:
+        return given
+    if PLANNERS[planner].tries:
+        from hetserve.planning.flow.judge import SEED as TRIALS  # noqa: PLC0415
+
+        return TRIALS
+    if policy is not None:
+        return _FIRST_SEED
     from hetserve.planning.quick_simulation import SEED  # noqa: PLC0415
 
     return SEED
 
 
-def _evaluated(problem: Problem, planner: str | None, policy: str, seed: int) -> Plan:
+def _evaluated(problem: Problem, policy: str, seed: int) -> Plan:
     """Plans by the full simulation; exits if the planner does not simulate."""
     from hetserve.cli.capacity.serving import evaluator  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning import plan as decide  # noqa: PLC0415
 
-    planner = planner or default_planner(problem.objective)
+    planner = problem.planned_by
     if planner not in evaluating():
-        others = ", ".join(evaluating())
+        others = ", ".join(name for name in PLANNERS.names if name in evaluating() or PLANNERS[name].tries)
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {others}")
     effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
     with steps(problem.service) as shown:

@@ -8,10 +8,10 @@ from typing import Any, Final
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.simulation_options import batches_option, numbers, percentile_option, upon
+from hetserve.cli.capacity.simulation_options import batches_option, numbers, percentile_option, rate, upon
 from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.plots import plot_option
-from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, default_planner, evaluating
 
 
@@ -19,7 +19,9 @@ def _enumerated(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-_DEFAULTS: Final = ", ".join(f"{default_planner(objective)} for {objective}" for objective in OBJECTIVES)
+_DEFAULT: Final = {default_planner(objective): objective for objective in OBJECTIVES}
+_DEFAULTS: Final = ", ".join(name if len(_DEFAULT) == 1 else f"{name} for {of}" for name, of in _DEFAULT.items())
+_TRYING: Final = _enumerated(PLANNERS.names_of(lambda member: member.tries))
 _SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
 
 _OPTIONS = (
@@ -28,15 +30,22 @@ _OPTIONS = (
     click.option(
         "--planner",
         type=click.Choice(PLANNERS.names),
-        help=f"Default: {_DEFAULTS}, as in the operator.",
+        help=f"Overrides spec.planner; default: {_DEFAULTS}, as in the operator.",
     ),
     click.option(
         "--policy",
         type=click.Choice(DISPATCH_POLICIES.names),
-        help=f"{_enumerated(evaluating())}: evaluate by the full simulation under this dispatch policy "
+        help=f"{_TRYING}: try under this dispatch policy; default: {default_dispatch_policy()}. "
+        f"{_enumerated(evaluating())}: evaluate by the full simulation under it "
         "instead of the quick one (slower: about a second per configuration).",
     ),
     click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."),
+    click.option(
+        "--load",
+        metavar="Q/S",
+        callback=rate,
+        help="Plan the least cost of this load (MinCost) instead.",
+    ),
     click.option(
         "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
     ),
@@ -54,7 +63,7 @@ _OPTIONS = (
         "--saturation-threshold",
         metavar="SHARE",
         callback=values.threshold,
-        help="MinCost plans for load / SHARE; default: 0.8; 1 uses the whole capacity.",
+        help="ilp and greedy plan for load / SHARE; default: 0.8; 1 uses the whole capacity.",
     ),
     click.option(
         "--launch-weight",
@@ -66,7 +75,13 @@ _OPTIONS = (
         "--seed",
         type=click.IntRange(0, 2**32),
         help=f"Seed of the simulation by {_SEEDED}; with --policy the first of three seeds. Other "
-        "planners use no randomness. Default: 20231; with --policy: 11.",
+        f"planners use no randomness. Default: 20231, with --policy 11; {_TRYING}: 20261.",
+    ),
+    click.option(
+        "--frontier",
+        is_flag=True,
+        help="Also try what several budgets buy, beside HetSev's ILP, Kairos's pick and the best single type; --plot "
+        "draws that instead.",
     ),
     plot_option,
 )

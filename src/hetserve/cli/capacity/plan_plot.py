@@ -83,17 +83,22 @@ def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan
 
 
 def _draw_rates(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], plan: Plan) -> None:
-    held = {one.candidate.counts: one.held for one in plan.evaluated}
+    held = {one.candidate.counts: one for one in plan.evaluated}
     for place, (_, entry) in enumerate(entries):
         chosen = entry.counts == plan.counts
         axes.barh(place, entry.qps, 0.78, color=_CHOSEN_BOUND if chosen else _BOUND)
         text = f"{entry.qps:.4g}"
         if entry.counts in held:
-            axes.barh(place, held[entry.counts], 0.4, color=_CHOSEN if chosen else _HELD)
-            text += f" / {held[entry.counts]:.4g}"
-        axes.annotate(text, (entry.qps, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+            one = held[entry.counts]
+            axes.barh(place, one.held, 0.4, color=_CHOSEN if chosen else _HELD)
+            text += f" / {one.held:.4g}" if one.held or one.below is None else f" / less than {one.below:.4g}"
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        axes.annotate(text, (entry.qps, place), (4, 0), textcoords="offset points", va="center", fontsize=8, bbox=box)
+    if plan.ceiling_qps is not None:
+        axes.axvline(plan.ceiling_qps, color="black", linestyle="--", linewidth=1)
     axes.set_xlim(0, 1.17 * max(entry.qps for _, entry in entries))
-    axes.set_xlabel("queries/s: upper bound (pale)" + (" / held in simulation (dark)" if held else ""))
+    texts = ("upper bound (pale)", *(["held in simulation (dark)"] if held else []))
+    axes.set_xlabel(f"queries/s: {' / '.join((*texts, *(['no mix holds more (dashed)'] if plan.ceiling_qps else [])))}")
     _quiet(axes)
 
 
@@ -141,7 +146,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
         text = f"{label}: {configuration}\n{money_text(entry.cost)}, {qps_text(entry.qps)}"
         x, y, (marker, colour) = entry.cost / 1e6, entry.qps, _STYLES[role]
         axes.scatter(x, y, s=130 - 20 * place, marker=marker, color=colour, label=text, zorder=5 - 0.1 * place)
-    _limits(axes, problem)
+    _limits(axes, problem, plan)
     axes.margins(0.12)
     axes.set(xlabel="cost ($/h)", ylabel="capacity (queries/s)")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
@@ -171,12 +176,16 @@ def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfigura
     return list(merged.values())
 
 
-def _limits(axes: Axes, problem: Problem) -> None:
+def _limits(axes: Axes, problem: Problem, plan: Plan) -> None:
     if problem.load is not None:
         needed = problem.load / problem.saturation_threshold
         share = f"at {problem.saturation_threshold:.0%} saturation"
-        axes.axhline(needed, color="black", linestyle="--", linewidth=1, label=f"needed {share}: {qps_text(needed)}")
+        if plan.tried is None:
+            axes.axhline(needed, color="black", linestyle="--", lw=1, label=f"needed {share}: {qps_text(needed)}")
         axes.axhline(problem.load, color="black", linestyle=":", linewidth=1, label=f"load: {qps_text(problem.load)}")
+    if plan.floor_cost is not None:
+        text = f"no mix that carries it costs less: {money_text(plan.floor_cost)}"
+        axes.axvline(plan.floor_cost / 1e6, color=COLOURS[5], linestyle="--", linewidth=1, label=text)
     if problem.budget is not None:
         text = f"budget: {money_text(problem.budget)}"
         axes.axvline(problem.budget / 1e6, color="black", linestyle="-.", linewidth=1, label=text)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import format_money
+from hetserve.cli.capacity import frontier
+from hetserve.cli.capacity.plan_flow import flow_document
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
+from hetserve.planning.plan import EvaluatedConfiguration
+
+if TYPE_CHECKING:
+    from hetserve.planning.flow.frontier import FrontierPoint
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
     """A service's plan.
 
-    problem: None if unplannable. seed: of the simulation; None: nothing was simulated.
+    problem: None if unplannable. seed: of the simulation; None: nothing was simulated. frontier: None if not asked for.
     """
 
     declared: InferenceService
     problem: Problem | None
     plan: Plan | Unplannable
     seed: int | None = None
+    frontier: tuple[FrontierPoint, ...] | None = None
 
     @classmethod
     def of_unplannable(cls, declared: InferenceService, why: Unplannable) -> ServicePlan:
@@ -29,6 +36,10 @@ class ServicePlan:
     @property
     def service(self) -> str:
         return self.declared.metadata.name
+
+    @property
+    def objective(self) -> str:
+        return self.declared.spec.objective if self.problem is None else self.problem.objective
 
     @property
     def feasible(self) -> bool:
@@ -48,13 +59,13 @@ def document(result: ServicePlan) -> dict[str, Any]:
     head = {
         "service": result.service,
         "model": result.declared.spec.model.name,
-        "objective": result.declared.spec.objective,
+        "objective": result.objective,
         "feasible": result.feasible,
         "reason": result.reason,
         "message": result.message,
     }
     plan = result.plan
-    figure = "boundQPS" if result.declared.spec.objective == "MaxThroughput" else "capacityQPS"
+    figure = "boundQPS" if result.objective == "MaxThroughput" else "capacityQPS"
     if isinstance(plan, Unplannable):
         nothing: dict[str, Any] = {"runnerUp": None, "ranking": [], "refusals": []}
         verdict = f"not planned: {result.message}"
@@ -68,12 +79,14 @@ def document(result: ServicePlan) -> dict[str, Any]:
         **(_rate(plan, plan.qps) or {figure: None}),
         **({} if plan.scaled_qps is None else {"scaledQPS": round(plan.scaled_qps, 6)}),
         **_evaluated(plan),
+        **(flow_document(plan) if plan.tried is not None else {}),
         **({} if result.seed is None else {"seed": result.seed}),
         "runnerUp": _runner_up(plan),
         "ranking": [_candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
         "verdict": plan.verdict,
         "nextStep": _next_step(plan),
+        **({} if result.frontier is None else {"frontier": frontier.document(result.frontier)}),
     }
 
 
@@ -105,9 +118,17 @@ def _candidate(plan: Plan, entry: RankedConfiguration) -> dict[str, Any]:
 def _evaluated(plan: Plan) -> dict[str, Any]:
     if not plan.evaluated:
         return {}
-    entries = [{**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6)} for one in plan.evaluated]
+    entries = [
+        {**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6), **_broken(one)}
+        for one in plan.evaluated
+    ]
     held = next(one.held for one in plan.evaluated if one.candidate.counts == plan.counts)
     return {"simulatedQPS": round(held, 6), "evaluated": entries}
+
+
+def _broken(one: EvaluatedConfiguration) -> dict[str, float]:
+    """The rate at which it breaks the SLO, of what held nothing."""
+    return {} if one.held or one.below is None else {"breaksAtQPS": round(one.below, 6)}
 
 
 def _rate(plan: Plan, qps: float | None) -> dict[str, float]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
 from hetserve.base.units import format_money
+from hetserve.cli.capacity import frontier
+from hetserve.cli.capacity.plan_flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.terminal import drawn, line_of, styled
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.plan import EvaluatedConfiguration
+
+_MOST_FAILED: Final = 5
 
 
 def table(results: Sequence[ServicePlan]) -> str:
@@ -30,12 +36,18 @@ def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: P
     console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
     _line(console, "asked", _asked(result, problem))
     what = "upper bound" if plan.bound_qps is not None else "capacity"
-    _line(console, "plan", f"{money_text(plan.cost)}, {what} {qps_text(plan.qps or 0.0)}, by planner {plan.planner}")
+    held = "" if plan.held_qps is None else f", holds {qps_text(plan.held_qps)}"
+    rate = f"{what} {qps_text(plan.qps or 0.0)}"
+    _line(console, "plan", f"{money_text(plan.cost)}{held}, {rate}, by planner {plan.planner}")
     _line(console, "verdict", plan.verdict)
+    for label, text in flow_lines(plan):
+        _line(console, label, text)
     if plan.runner_up is not None:
         _line(console, "runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}")
     console.print(Padding(_types(problem, plan), (1, 0, 0, 2)))
     console.print(Padding(_ranking(plan), (1, 0, 0, 2)))
+    if result.frontier:
+        console.print(Padding(frontier.table(result.frontier, plan), (1, 0, 0, 2)))
 
 
 def _line(console: Console, label: str, text: str) -> None:
@@ -73,14 +85,18 @@ def _types(problem: Problem, plan: Plan) -> Table:
 def _served_by(plan: Plan, name: str) -> str:
     if not dict(plan.counts)[name]:
         return ""
+    if plan.tried is not None:
+        return served_batches(plan, name)
     return "base: serves every batch within the SLO" if plan.bound_qps is not None else "keeps the SLO at every batch"
 
 
 def _ranking(plan: Plan) -> Table:
-    """The ranking, then other evaluated configurations, best first."""
-    held = {one.candidate.counts: one.held for one in plan.evaluated}
+    """The ranking, then other evaluated configurations, best first: of cheaper ones that fail, the dearest."""
+    held = {one.candidate.counts: one for one in plan.evaluated}
     ranked = {entry.counts for entry in plan.ranking}
     others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]
+    if plan.tried:
+        others = sorted(others, key=lambda entry: -entry.cost)[:_MOST_FAILED]
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("RANK", justify="right")
     table.add_column("CONFIGURATION", overflow="fold")
@@ -93,6 +109,12 @@ def _ranking(plan: Plan) -> Table:
         rank = str(number) if number <= len(plan.ranking) else "-"
         cells = [f"{'* ' if chosen else ''}{rank}", summary(entry.counts), format_money(entry.cost), f"{entry.qps:.2f}"]
         if held:
-            cells.append(f"{held[entry.counts]:.2f}" if entry.counts in held else "")
+            cells.append(_simulated(held.get(entry.counts)))
         table.add_row(*cells, style="bold" if chosen else None)
     return table
+
+
+def _simulated(one: EvaluatedConfiguration | None) -> str:
+    if one is None:
+        return ""
+    return f"{one.held:.2f}" if one.held or one.below is None else f"< {one.below:.2f}"

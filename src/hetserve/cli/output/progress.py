@@ -30,6 +30,9 @@ class Steps:
     def tried(self, trial: RateTrial) -> None:
         """A trial within a step."""
 
+    def busy(self, text: str) -> None:
+        """What goes on, without a step."""
+
     def each_trial(self, trial: RateTrial) -> None:
         self.done(_trial_text(trial))
 
@@ -50,6 +53,9 @@ class _Shown(Steps):
 
     def tried(self, trial: RateTrial) -> None:
         self._say(_trial_text(trial))
+
+    def busy(self, text: str) -> None:
+        self._say(text)
 
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""
@@ -74,6 +80,14 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
             shown.at_most(most)
         with compilations(shown.compiling):
             yield shown
+
+
+@contextmanager
+def watched(label: str) -> Iterator[None]:
+    """Says on a terminal what work without steps does: it tries, or it compiles first."""
+    with steps(label) as shown:
+        shown.busy("trying")
+        yield
 
 
 def _trial_text(trial: RateTrial) -> str:
