@@ -1,0 +1,1 @@
+"""Planner flow on random pools, against simulation, search and the other planners."""

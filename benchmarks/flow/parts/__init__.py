@@ -1,0 +1,1 @@
+"""Sections of docs/results/flow.md, each from the kept records of the pools."""

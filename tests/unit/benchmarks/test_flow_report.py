@@ -1,0 +1,159 @@
+"""The arithmetic of the report on planner flow: ratios, what counts as late, which goals hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from benchmarks.flow.parts import kairos_models, least, most, policies, times
+from benchmarks.flow.parts.figures import ratios, summary
+
+
+def pool(
+    name: str, best: float, says: float | None = None, *, exhaustive: bool = False, **held: float
+) -> dict[str, Any]:
+    plans = {one: {"feasible": True, "counts": [1], "says": says} for one in held}
+    return {
+        "name": name,
+        "types": 3,
+        "percentile": 99.0,
+        "most": {
+            "plans": plans,
+            "held": held,
+            "best": {"qps": best, "counts": [1]},
+            "exhaustive": exhaustive,
+            "ceiling": best * 1.1,
+        },
+        "policies": {"own": {"kairos": 50.0, "hetserve": 40.0}} if best else {},
+        "least": [],
+    }
+
+
+def case(load: float = 10.0, best: int | None = 100, **plans: tuple[int, float, bool]) -> dict[str, Any]:
+    """plans: cost, late share, steady."""
+    return {
+        "share": 0.3,
+        "load": load,
+        "plans": {
+            name: {"feasible": cost > 0, "cost": cost, "reason": "LoadNotCarried"}
+            for name, (cost, _, _) in plans.items()
+        },
+        "tried": {
+            name: {"late": late, "steady": steady, "holds": steady and late <= 0.01}
+            for name, (cost, late, steady) in plans.items()
+            if cost > 0
+        },
+        "best": None if best is None else {"cost": best, "method": "program"},
+    }
+
+
+def rows_of(*cases: dict[str, Any]) -> list[dict[str, Any]]:
+    return least.collect([{"name": f"p{i}", "percentile": 99.0, "least": [one]} for i, one in enumerate(cases)])["rows"]  # type: ignore[no-any-return]
+
+
+def line_of(page: str, start: str) -> str:
+    return next(row for row in page.splitlines() if row.startswith(f"| {start}"))
+
+
+def test_pools_that_hold_nothing_are_in_no_ratio() -> None:
+    assert ratios([1.0, 0.0], [2.0, 0.0]) == [0.5]
+    assert summary([1.0, 0.9, 0.5], 0.95) == ["0.800", "0.900", "0.500", "2 of 3"]
+    assert summary([], 0.95) == ["-"] * 4
+
+
+def test_most_throughput_compares_with_the_best_known_and_names_who_is_ahead() -> None:
+    records = [
+        pool("a", 100.0, 99.0, flow=100.0, robust=50.0),
+        pool("b", 100.0, 99.0, exhaustive=True, flow=95.0, robust=99.0),
+        pool("c", 0.0, None, flow=0.0),
+    ]
+    page = most.describe(most.collect(records))
+    assert line_of(page, "`flow`").startswith("| `flow` | 0.975 | 0.975 | 0.950 | 0 of 2 | 0.950 | 0.950 | 0.950 |")
+    assert line_of(page, "`robust`").startswith("| `robust` | 0.745 | 0.745 | 0.500 | 1 of 2 |")
+    assert line_of(page, "held over the best known, mean").endswith("| >= 0.98 | 0.975 | **missed** |")
+    assert line_of(page, "held over the best known, worst").endswith("| 0.950 | held |")
+    assert line_of(page, "another planner's").endswith("| 1.042 (b) | **missed** |")
+    assert line_of(page, "`kairos` under its own policy").endswith("| above 1 on 2 pools, at most 1.250 |  |")
+    assert "1 pools on which nothing holds" in page
+
+
+def test_a_planner_without_a_plan_holds_nothing() -> None:
+    rows = most.collect([pool("a", 100.0, robust=80.0), pool("b", 100.0, flow=90.0)])["rows"]
+    assert most.of_best(rows, "flow") == [0.0, 0.9]
+
+
+def test_today_s_planners_can_be_reported_without_flow() -> None:
+    page = most.describe(most.collect([pool("a", 100.0, robust=80.0)]))
+    assert "flow" not in page
+    assert "0.800" in page
+
+
+def test_costs_are_compared_only_where_the_other_plan_holds() -> None:
+    rows = rows_of(
+        case(flow=(60, 0.005, True), ilp=(100, 0.005, True)),
+        case(flow=(90, 0.005, True), ilp=(100, 0.5, True)),
+        case(flow=(0, 0.0, True), ilp=(100, 0.001, True)),
+        case(flow=(50, 0.005, True), ilp=(0, 0.0, True)),
+    )
+    assert least.over_ilp(rows, "flow") == [0.6, math.inf]
+    assert least.over_least(rows, "flow") == [0.6, 0.9, 0.5]
+    assert least.worst_late([row for row in rows if "ilp" in row["plans"]], "ilp") == 0.5 / (1 - 0.99)
+
+
+def test_a_backlog_that_grows_is_late_for_ever() -> None:
+    rows = rows_of(case(flow=(60, 0.002, False), ilp=(100, 0.0, True)))
+    assert least.worst_late(rows, "flow") == math.inf
+    page = least.describe({"rows": rows})
+    assert line_of(page, "pools on which every plan").endswith("| 0.0% | **missed** |")
+    assert line_of(page, "late queries over those allowed").endswith("| inf | **missed** |")
+
+
+def test_least_cost_says_which_goals_hold_and_what_no_planner_found() -> None:
+    rows = rows_of(
+        case(flow=(70, 0.0101, True), ilp=(100, 0.005, True), greedy=(120, 0.0, True)),
+        *(case(flow=(66, 0.004, True), ilp=(100, 0.005, True), greedy=(110, 0.0, True), best=60) for _ in range(3)),
+        case(flow=(0, 0.0, True), ilp=(0, 0.0, True), greedy=(0, 0.0, True)),
+    )
+    page = least.describe({"rows": rows})
+    assert line_of(page, "`flow`").startswith(
+        "| `flow` | 4 | 3 | 1.01 | 0.660, 0.660, 0.700 (4) | 1.100, 1.100, 1.100 | 1 |"
+    )
+    assert line_of(page, "`greedy`").startswith("| `greedy` | 4 | 4 | 0.00 | 1.100, 1.100, 1.200 (4) |")
+    assert line_of(page, "cost over `ilp`'s where that holds, median").endswith("| 0.660 | held |")
+    assert line_of(page, "cost over the least found, median").endswith("| <= 1.08 | 1.100 | **missed** |")
+    assert line_of(page, "pools on which every plan").endswith("| 75.0% | **missed** |")
+    assert "program 5" in page
+    assert "no plan though one was found: p4 at 10 q/s (LoadNotCarried)." in page
+
+
+def test_kairos_models_may_lose_half_a_percent() -> None:
+    data = kairos_models.collect([pool("rm2", 100.0, flow=99.6, robust=100.0), pool("ncf", 10.0, flow=10, robust=9)])
+    assert line_of(kairos_models.describe(data), "q/s over `robust`'s").endswith("| 0.996 | held |")
+    data = kairos_models.collect([pool("rm2", 100.0, flow=99.4, robust=100.0)])
+    assert line_of(kairos_models.describe(data), "q/s over `robust`'s").endswith("| 0.994 | **missed** |")
+
+
+def test_policies_are_compared_with_the_best_of_each_pool() -> None:
+    records = [
+        {"name": "a", "policies": {"hetserve": 100.0, "above": {"kairos": None, "fcfs": None}}},
+        {"name": "b", "policies": {"hetserve": 92.0, "above": {"kairos": 100.0, "fcfs": None}}},
+        {"name": "d", "policies": {"hetserve": 0.0, "above": {"kairos": None, "fcfs": None}}},
+        {"name": "c", "policies": {}},
+    ]
+    page = policies.describe(policies.collect(records))
+    assert line_of(page, "`kairos`") == "| `kairos` | 1 of 3 | 1.087 |"
+    assert line_of(page, "`fcfs`") == "| `fcfs` | 0 of 3 | - |"
+    assert line_of(page, "`hetserve` over the best policy, mean").endswith("| 0.973 | **missed** |")
+    assert line_of(page, "`hetserve` over the best policy, worst").endswith("| 0.920 (b) | **missed** |")
+
+
+def test_times_are_medians_and_an_answer_must_be_one_document() -> None:
+    plan = {"name": "a", "objective": "MaxThroughput", "seconds": 1.0, "mib": 200.0, "processor": 0.9, "parses": True}
+    slow = {**plan, "seconds": 3.0, "parses": False}
+    program = {"MaxThroughput": [{"ms": 40.0, "gap": 0.0}, {"ms": 70.0, "gap": 0.1}, {"ms": 50.0, "gap": 0.001}]}
+    page = times.describe({"programs": {"5": program}, "plans": [plan, plan, slow], "largePlans": [slow]})
+    assert "median 50, most 70 ms; proven 2 of 3" in line_of(page, "program, 5 types, MaxThroughput")
+    assert line_of(page, "`hetserve plan`, 3 to 6 types").endswith(
+        "| median 1.00, most 3.00 s of 3; 0.90 s busy | held |"
+    )
+    assert line_of(page, "answers of `-o json`").endswith("| 0 | 2 | **missed** |")
