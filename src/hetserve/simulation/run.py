@@ -69,21 +69,22 @@ def run_trace(
     stop_after: int | None = None,
 ) -> RunTrace:
     """As `simulate`, with every query's outcome."""
-    queries, types = len(workload), system.workers(counts)
+    queries, present = len(workload), system.present(counts)
+    types = present.types
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
-    model, load = system.predicted.arrays, arrival_arrays(system, workload, rate)
+    load = arrival_arrays(system, workload, rate)
     outcome = QueryOutcomes(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
     floats, integers = policy.scratch(len(types), queries)
     asking = KernelArguments(
-        model,
+        present.model,
         np.array(policy.parameters, dtype=np.float64),
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
         AnswerArrays(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
     )
     status = loop.compiled_loop(policy.name, policy.kernel)(
         load,
-        ServiceTimeArrays(system.served.means, system.served.ratios),
+        ServiceTimeArrays(present.means, present.ratios),
         asking,
         new_state(types, queries),
         outcome,

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.dispatch import LatencyModel
+from hetserve.dispatch.kernel import ModelArrays
 from hetserve.dispatch.latency import fastest_first
 from hetserve.profiles import DenseLatency, LatencyProfile, dense
 
 FEASIBILITY_PERCENTILE: Final = 95.0
 """Quantile by which a policy judges whether a query will be in time."""
+
+
+class Present(NamedTuple):
+    """The instances of a run, and the types that have some: others only take time.
+
+    types: [instance], row of its type. model: as policies see them. means: [type, batch]. ratios: [type, batch, knot].
+    """
+
+    types: NDArray[np.int64]
+    model: ModelArrays
+    means: NDArray[np.float64]
+    ratios: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,3 +91,16 @@ class System:
         if not len(out):
             raise ValueError("the configuration has no instance")
         return out
+
+    def present(self, counts: Mapping[str, int]) -> Present:
+        """The arrays of a run with these counts; raises as `workers`."""
+        kinds, types = np.unique(self.workers(counts), return_inverse=True)
+        given = self.predicted.arrays
+        model = ModelArrays(
+            given.mean[kinds], given.safe[kinds], given.coefficients[kinds], given.largest[kinds], given.slo
+        )
+        means, ratios = self.served.means[kinds], self.served.ratios[kinds]
+        # As the whole tables are: the compiled loop knows one kind of array.
+        for array in (*model[:-1], means, ratios):
+            array.flags.writeable = False
+        return Present(types.astype(np.int64), model, means, ratios)
