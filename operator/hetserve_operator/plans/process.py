@@ -70,7 +70,12 @@ class PlanningProcess:
         """Ends the process and the solvers that it has started, whatever they do."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        await self._process.communicate()
+        ended = asyncio.ensure_future(self._process.communicate())
+        try:
+            await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            await ended  # at once, for it was killed: nobody else waits for it
+            raise
 
     async def _answer(self) -> Any:
         stream = self._process.stdout

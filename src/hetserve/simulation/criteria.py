@@ -35,8 +35,8 @@ class Criterion(Protocol):
         """Figure that must be at most 1 - percentile."""
         ...
 
-    def hopeless_above(self, allowed: float, seeds: int) -> float:
-        """Ratio of one seed above which the rate fails whatever the others."""
+    def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
+        """Ratio of the next seed above which the rate fails whatever the rest; before: the ratios so far."""
         ...
 
 
@@ -55,11 +55,12 @@ class Confident:
         spread = statistics.stdev(ratios) / math.sqrt(len(ratios))
         return statistics.fmean(ratios) + student_t95(len(ratios) - 1) * spread
 
-    def hopeless_above(self, allowed: float, seeds: int) -> float:
+    def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
         """With one ratio x and all others y <= x the limit is (x (1 + t) + y (n - 1 - t)) / n: least at y = 0, or at y
-        = x if t > n - 1.
+        = x if t > n - 1. Nor is it ever below the mean.
         """
-        return allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
+        alone = allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
+        return min(alone, allowed * seeds - sum(before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,12 @@ class PerSeed:
     def limit(self, ratios: Sequence[float]) -> float:
         return max(ratios)
 
-    def hopeless_above(self, allowed: float, seeds: int) -> float:  # noqa: ARG002  one seed at a time
+    def hopeless_above(
+        self,
+        allowed: float,
+        seeds: int,  # noqa: ARG002  one seed at a time
+        before: Sequence[float] = (),  # noqa: ARG002
+    ) -> float:
         return allowed
 
 
@@ -99,8 +105,8 @@ class Pooled:
     def limit(self, ratios: Sequence[float]) -> float:
         return statistics.fmean(ratios) / (1 - self.reserve)
 
-    def hopeless_above(self, allowed: float, seeds: int) -> float:
-        return allowed * min(seeds, 1.5) * (1 - self.reserve)
+    def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
+        return (1 - self.reserve) * min(allowed * min(seeds, 1.5), allowed * seeds - sum(before))
 
 
 def steady_per_seed() -> PerSeed:

@@ -53,8 +53,8 @@ class Trial:
         ratios: list[float] = []
         backlogs: list[Backlog] = []
         allowed = 1 - self.percentile / 100
-        hopeless = self.criterion.hopeless_above(allowed, len(works))
         for work in works:
+            hopeless = self.criterion.hopeless_above(allowed, len(works), ratios)
             counted = len(work) - self.warm_up
             trace = run_trace(
                 self.system,

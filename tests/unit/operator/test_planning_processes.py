@@ -123,6 +123,16 @@ async def test_a_process_that_is_killed_says_so() -> None:
     await process.end()
 
 
+async def test_a_call_that_is_cancelled_again_still_waits_for_the_end() -> None:
+    process = PlanningProcess(await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1, start_new_session=True))
+    ending = asyncio.create_task(process.end())
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert not process.alive
+
+
 async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> None:
     async with running() as pool:
         assert await pool.answer(SMALL) == plan(SMALL)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from hetserve.planning.flow.classes import COARSE, ClassTable, Values
 from hetserve.planning.flow.judge import Judge
 from hetserve.planning.flow.leading import allowed, cost_of, neighbours, pairs, splits
@@ -19,19 +21,26 @@ MARGINS: Final = ((0.0, 0.2), (0.0, 0.6), (0.1, 0.3), (0.25, 0.3))
 _PAIRED: Final = Margin(wait=0.1, late=0.3)
 _TRIMS: Final = 24
 _PER_TRIM: Final = 16
-_PROOFS: Final = 3
+_GAIN: Final = 0.005
+"""Of the objective: what saves less is not tried, for the more are tried, the more hold by luck."""
+_LUCK: Final = 0.02
+"""Of the objective: what is proved may cost so much more than what was chosen."""
 _ABOVE: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass(slots=True)
 class Climb:
-    """Counts by objective (cost and launch charges), as far as they are tried. holding: those that hold the load."""
+    """Counts by objective (cost and launch charges), as far as they are tried.
+
+    place: in SATURATIONS, of the last program whose counts held. holding: those that hold the load.
+    """
 
     table: ClassTable
     judge: Judge
     load: float
     budget: int | None
     charges: tuple[int, ...]
+    place: int = 0
     holding: dict[Values, int] = field(default_factory=dict)
     tried: dict[Values, bool] = field(default_factory=dict)
 
@@ -82,12 +91,29 @@ def climb(judge: Judge, load: float, budget: int | None, others: Iterable[Values
 
 
 def _descend(run: Climb, margin: Margin, only: tuple[int, ...] | None = None) -> None:
-    """Tries the program at falling saturations until its counts hold or cost more than the best."""
-    for saturation in SATURATIONS:
-        kept = dataclasses.replace(margin, saturation=saturation)
-        mix = least_cost(run.table, kept, run.load, budget=run.budget, only=only)
-        if mix is None or not run.beats(mix.counts) or run.try_(mix.counts):
+    """Tries the program at falling saturations until its counts hold or cost more than the best.
+
+    It starts where the last one held: higher saturations follow while theirs hold or are too dear.
+    """
+    place, held = run.place, _holds_at(run, run.place, margin, only)
+    while held is False and place + 1 < len(SATURATIONS):
+        place += 1
+        held = _holds_at(run, place, margin, only)
+        if held:
+            run.place = place
             return
+    while held is not False and place > 0:
+        place -= 1
+        held = _holds_at(run, place, margin, only)
+        if held:
+            run.place = place
+
+
+def _holds_at(run: Climb, place: int, margin: Margin, only: tuple[int, ...] | None) -> bool | None:
+    """Whether the program's counts at one of SATURATIONS hold the load; None: there are none, or they cost too much."""
+    kept = dataclasses.replace(margin, saturation=SATURATIONS[place])
+    mix = least_cost(run.table, kept, run.load, budget=run.budget, only=only)
+    return None if mix is None or not run.beats(mix.counts) else run.try_(mix.counts)
 
 
 def of_papers(table: ClassTable) -> tuple[Values, ...]:
@@ -108,20 +134,55 @@ def _trimmed(run: Climb) -> bool:
     if best is None:
         return False
     cheaper = {*neighbours(run.table, best, None), *splits(run.table, cost_of(run.table, best) - 1)}
-    near = [v for v in cheaper if v not in run.tried and run.beats(v) and run.judge.fluid(v) > run.load]
+    enough = (1 - _GAIN) * run.objective(best)
+    untried = [v for v in cheaper if v not in run.tried and run.objective(v) <= enough]
+    near = run.judge.fluid.highest(sorted(untried), best, _PER_TRIM, run.load)
     near.sort(key=lambda v: (-run.judge.fluid(v), run.key(v)))
-    return any(run.try_(values) for values in near[:_PER_TRIM])
+    for values in near[:_PER_TRIM]:
+        if run.try_(values):
+            _go_on(run, best, values)
+            return True
+    return False
+
+
+def _go_on(run: Climb, before: Values, after: Values) -> None:
+    """Makes a change that helped again, twice as far each time, while it helps."""
+    at, step = np.array(after), np.array(after) - before
+    while True:
+        step, further = 2 * step, tuple((at + step).tolist())
+        if not (allowed(run.table, further, run.budget) and run.beats(further) and run.try_(further)):
+            return
+        at = at + step
 
 
 def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple[Climb, Values | None]:
-    """The last climb, and the cheapest of its counts that hold the load in the trials that prove; None: none does.
+    """The last climb, and the cheapest counts found that hold the load in the trials that prove; None: none does.
 
     Where luck chose, the climb is made again for a little more than the load.
     """
-    others = of_papers(judge.table)
+    others, best = of_papers(judge.table), None
     for above in _ABOVE:
         run = climb(judge, load * (1 + above), budget, others)
-        for values in sorted(run.holding, key=run.key)[:_PROOFS]:
-            if proof.holds(values, load):
-                return run, values
-    return run, None
+        found = [values for values in (_cheapest_proved(run, proof, load), best) if values is not None]
+        best = min(found, key=run.key, default=None)
+        if best is not None and run.best and run.objective(best) <= (1 + _LUCK) * run.objective(run.best):
+            break
+    return run, best
+
+
+def _cheapest_proved(run: Climb, proof: Proof, load: float) -> Values | None:
+    """The cheapest of a climb's counts that hold, by halving: where one fails, the cheaper ones are taken to fail."""
+    ranked = sorted(run.holding, key=run.key)
+    failed, place, step = -1, 0, 1
+    while place < len(ranked) and not proof.holds(ranked[place], load):
+        failed, place, step = (
+            place,
+            min(place + step, len(ranked) - 1) if place + 1 < len(ranked) else place + 1,
+            2 * step,
+        )
+    if place >= len(ranked):
+        return None
+    while place - failed > 1:
+        middle = (place + failed) // 2
+        failed, place = (failed, middle) if proof.holds(ranked[middle], load) else (middle, place)
+    return ranked[place]

@@ -35,7 +35,7 @@ _RESERVE: Final = 0.12
 
 Least cost keeps half: what passes by luck fails the proof, and one more is tried.
 """
-_STEPS: Final = (0.08, 0.02, FINE)
+_STEP: Final = 0.08
 _CLOSE: Final = 0.95
 _PER_INSTANCE: Final = 40
 _FEW: Final = 8
@@ -100,6 +100,12 @@ class Judge:
         made = self._made.get((values, rate))
         return made is not None and not made.passed
 
+    def late(self, values: Values, rate: float) -> float:
+        """Mean share of late queries in the runs of a trial, at least `allowed`; that if no run was made."""
+        made = self._made.get((values, rate))
+        ratios = made.ratios if made is not None else ()
+        return max(sum(ratios) / max(len(ratios), 1), self.table.allowed)
+
     def undecided(self, values: Values, rate: float) -> bool:
         """Whether a trial that failed did so for want of queries: few enough were late, but not with confidence."""
         made = self._made.get((values, rate))
@@ -108,16 +114,32 @@ class Judge:
         return sum(made.ratios) / len(made.ratios) <= _CLOSE * self.table.allowed
 
     def highest(self, values: Values, top: float, floor: float = 0.0) -> float:
-        """Highest rate that holds, looked for downwards from `top` by 8, 2 and 0.5 % of it; `floor` if none above."""
-        low, high = floor, top
-        for step in _STEPS:
-            rate = high - step * top
-            while rate > max(low, LOWEST * top):
-                if self.holds(values, rate):
-                    low = rate
-                else:
-                    high, rate = rate, max(rate - step * top, rate * SLOWER)
+        """Highest rate that holds, to half a percent of `top`, which does not; 0: none.
+
+        floor: a rate that holds, from which steps grow upwards; 0: they go down from `top`.
+        """
+        low, high = self._upwards(values, top, floor) if floor else self._downwards(values, top)
+        while low and high - low > FINE * top:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.holds(values, middle) else (low, middle)
         return low
+
+    def _upwards(self, values: Values, top: float, low: float) -> tuple[float, float]:
+        """A rate that holds and a higher one that does not."""
+        step = FINE * top
+        while low + step < top and self.holds(values, low + step):
+            low, step = low + step, 2 * step
+        return low, min(low + step, top)
+
+    def _downwards(self, values: Values, top: float) -> tuple[float, float]:
+        """The same; 0 if not even the lowest one holds."""
+        high = top
+        while high > LOWEST * top:
+            rate = max(high - _STEP * top, high * SLOWER)
+            if self.holds(values, rate):
+                return rate, high
+            high = rate
+        return 0.0, high
 
     def _trial(self, values: Values) -> Trial:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late

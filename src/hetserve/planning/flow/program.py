@@ -13,7 +13,7 @@ flows have the size of R however rare a class is, and time is in units of a typi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
-from hetserve.planning.problem import TypeOption
+from hetserve.planning.flow.dominance import needless
+from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
 Floats = NDArray[np.float64]
 
 ENOUGH: Final = 100_000_000
 """More instances of one type than any plan here uses."""
+_ROUNDING: Final = 1e-6
 _TRICKLE: Final = 1e-3
 """Busy instances, of a typical type, below which a load needs no fewer: what is smaller is lost in tolerances."""
 
@@ -150,13 +152,17 @@ def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix 
 
 
 class FluidRates:
-    """Fluid rates of many counts under one margin; HiGHS goes on from the last answer."""
+    """Fluid rates of many counts under one margin; HiGHS goes on from the last answer.
+
+    A rate is concave in the counts: the duals of some counts bound the rates of all others.
+    """
 
     def __init__(self, table: ClassTable, margin: Margin) -> None:
         self._builder = _Builder(table, margin)
         model, _, rows = self._builder.fixed((0,) * len(table.types))
         self._highs, self._rows = loaded(model), rows.time
         self._known: dict[tuple[int, ...], float] = {}
+        self._prices: dict[tuple[int, ...], Floats] = {}
 
     @property
     def known(self) -> Mapping[tuple[int, ...], float]:
@@ -171,7 +177,35 @@ class FluidRates:
             run(self._highs)
             solved = read(self._highs, integral=False)
             self._known[counts] = 0.0 if solved is None else max(solved.objective / self._builder.unit, 0.0)
+            if solved is not None:
+                self._prices[counts] = np.abs(solved.duals[self._rows])
         return self._known[counts]
+
+    def highest(
+        self, many: Iterable[tuple[int, ...]], at: tuple[int, ...], most: int, above: float
+    ) -> list[tuple[int, ...]]:
+        """Those of the `most` highest rates among counts, and perhaps more, if above a rate [queries/s].
+
+        at: counts near which they are, whose duals say what need not be solved.
+        """
+        given, start = list(dict.fromkeys(many)), self(at)
+        if at in self._prices and start > 0:
+            scale = self._builder.margin.saturation / self._builder.unit
+            limits = start + (np.array(given).reshape(-1, len(at)) - at).dot(scale * self._prices[at])
+        else:
+            limits = np.full(len(given), np.inf)
+        limits *= 1 + _ROUNDING
+        rates: list[float] = []
+        found: list[tuple[int, ...]] = []
+        for place in np.argsort(-limits, kind="stable"):
+            least = sorted(rates)[-most] if len(rates) >= most else above
+            if limits[place] < least:
+                break
+            rate = self(given[place])
+            if rate > above:
+                rates.append(rate)
+                found.append(given[place])
+        return found
 
 
 def least_late(table: ClassTable) -> Floats:
@@ -202,7 +236,7 @@ class _Builder:
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load)."""
         model = Model(maximise=load is None)
-        columns = self._columns(model, load, budget)
+        columns = self._columns(model, load, budget, every=bool(cuts))
         self._flow_rows(model, columns)
         self._limit_rows(model, columns, budget)
         for cut in cuts:
@@ -219,26 +253,37 @@ class _Builder:
         size, kinds = len(self.table.shares), len(self.table.types)
         return model, columns, _Rows(first + np.arange(size), first + size + np.arange(kinds))
 
-    def _columns(self, model: Model, load: float | None, budget: int | None) -> _Columns:
-        """n of each type, a where launches matter, R, and the flows."""
-        columns, problem = _Columns(), self.table.problem
-        cheapest = min(option.price for option in self.table.types)
-        reachable = self._reachable(budget) if load is None else load
-        for i, option in enumerate(self.table.types):
+    def _columns(self, model: Model, load: float | None, budget: int | None, *, every: bool) -> _Columns:
+        """n of each type, a where launches matter, R, and the flows. every: even of types that are not needed."""
+        columns, problem, types = _Columns(), self.table.problem, self.table.types
+        cheapest = min(option.price for option in types)
+        charges = [0 if load is None else launch_charge(option, problem.launch_weight) for option in types]
+        limits = self._limits(self._reachable(budget) if load is None else load, budget, charges, every=every)
+        for option, most in zip(types, limits, strict=True):
             cost = option.price / cheapest if load is not None else 0.0
-            most = self._useful(i, reachable, budget)
             columns.counts.append(model.column(cost, option.min_instances, most, integral=True))
-        for i, option in enumerate(self.table.types):
-            charge = launch_charge(option, problem.launch_weight) / cheapest if load is not None else 0.0
-            if charge or (problem.pools and option.pool is not None):
-                columns.new[i] = model.column(charge)
+        for i, option in enumerate(types):
+            if charges[i] or (problem.pools and option.pool is not None):
+                columns.new[i] = model.column(charges[i] / cheapest)
         needed = None if load is None else max(load * self.unit, _TRICKLE)
         columns.rate = model.column(0.0 if load is not None else 1.0, needed or 0.0, needed or INFINITY)
-        self._flows(model, columns)
+        self._flows(model, columns, np.array(limits) > 0)
         return columns
 
-    def _flows(self, model: Model, columns: _Columns) -> None:
-        kinds, classes = np.nonzero(self.usable)
+    def _limits(self, rate: float, budget: int | None, charges: Sequence[int], *, every: bool) -> list[int]:
+        """[type] the most instances that serve something."""
+        useful = [self._useful(i, rate, budget) for i in range(len(self.table.types))]
+        if every:
+            return useful
+        means = np.where(self.usable, self.table.means, np.inf)
+        # A type that is not asked for replaces none: its limit is its own.
+        allowed = [n if i in self.only else MOST_REPLICAS for i, n in enumerate(useful)]
+        left_out = needless(self.table.problem, self.table.types, means, self.misses, allowed, charges)
+        return [self.table.types[i].min_instances if i in left_out else n for i, n in enumerate(useful)]
+
+    def _flows(self, model: Model, columns: _Columns, some: NDArray[np.bool_] | None = None) -> None:
+        """some: [type] whether a type can have instances; None: all can."""
+        kinds, classes = np.nonzero(self.usable if some is None else self.usable & some[:, None])
         columns.kinds, columns.classes, columns.first_flow = kinds, classes, len(model.costs)
         for _ in range(len(kinds)):
             model.column()

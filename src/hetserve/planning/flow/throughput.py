@@ -88,7 +88,8 @@ def _thin(run: Race) -> None:
 def _climbed(run: Race, budget: int) -> bool:
     """Whether a neighbour of the best took its place."""
     table = run.judge.table
-    near = [v for v in neighbours(table, run.best, budget) if run.judge.fluid(v) >= _NEAR * run.judge.fluid(run.best)]
+    least = _NEAR * run.judge.fluid(run.best)
+    near = run.judge.fluid.highest(neighbours(table, run.best, budget), run.best, _PER_ROUND, least)
     near.sort(key=lambda v: (-run.judge.fluid(v), cost_of(table, v), v))
     before = run.best
     for values in near[:_PER_ROUND]:
