@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.planning.flow.classes import ClassTable
-from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
 from hetserve.planning.flow.dominance import needless
+from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
 Floats = NDArray[np.float64]
