@@ -18,6 +18,7 @@ from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, Queue
 # Not literals: numba would compile for each.
 READY, STRONG_ONLY, CHANCE, HOPELESS, OVERFLOW, RISKY, TAKEN = cast("list[int]", list(np.arange(7)))
 ABSENT, ORDINARY, STRONG = cast("list[int]", list(np.arange(3)))
+_RUN = cast("int", np.int64(32))
 NONE, NO_RISK, RISK = cast("list[int]", list(np.arange(3)))
 
 
@@ -28,7 +29,8 @@ class Board(NamedTuple):
     by entry, latest start on the best ordinary and strong type. least: by entry, least time that an ordinary type needs
     before the deadline. gain: by entry, how many times faster a strong type serves it than an ordinary one. position:
     in the queue. order: entries sorted for planning. place: by entry, planned worker or -1. hopeless: positions of the
-    oldest hopeless queries. role: by type. first: by type, its instance to be considered next, -1: none.
+    oldest hopeless queries. heap: while planning, places in `order` that hold a worker, by `_gives_way_first`. role: by
+    type. first: by type, its instance to be considered next, -1: none.
     """
 
     free: Floats
@@ -42,19 +44,20 @@ class Board(NamedTuple):
     order: Integers
     place: Integers
     hopeless: Integers
+    heap: Integers
     role: Integers
     first: Integers
 
 
 def board_sizes(workers: int, window: int) -> tuple[int, int]:
     """(floats, integers) of a board, without one float and two integers per type."""
-    return workers + 4 * window, 4 * window + workers
+    return workers + 4 * window, 5 * window + workers
 
 
 @njit_inner
 def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Board:
     floats, integers = scratch.floats, scratch.integers
-    a, b, w = workers + types, 4 * window + workers, window
+    a, b, w = workers + types, 5 * window + workers, window
     return Board(
         floats[:workers],
         floats[workers:a],
@@ -66,7 +69,8 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
         integers[w : 2 * w],
         integers[2 * w : 3 * w],
         integers[3 * w : 4 * w],
-        integers[4 * w : b],
+        integers[4 * w : 4 * w + workers],
+        integers[4 * w + workers : b],
         integers[b : b + types],
         integers[b + types : b + 2 * types],
     )
@@ -188,15 +192,15 @@ def plan_queue(
     What does not fit on strong ones is tried on ordinary ones at the mean.
     """
     read_free_times(now, workers.busy, workers.free_at, board.free)
-    count = _sort_entries(live, READY, READY, board.latest, board.state, board.order)
+    count = _sort_entries(live, READY, READY, board, board.latest)
     _plan_group(now, count, ORDINARY, STRONG_ONLY, queue, workers, model, board)
     waiting = _risk(now, live, STRONG_ONLY, queue, model, board)
     if waiting == NONE or (waiting == NO_RISK and not strong_idle):
         return count
-    leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board.latest_strong, board.state, board.order)
+    leftover = _sort_entries(live, STRONG_ONLY, STRONG_ONLY, board, board.latest_strong)
     _plan_group(now, leftover, STRONG, OVERFLOW, queue, workers, model, board)
     risky = _risk(now, live, OVERFLOW, queue, model, board) == RISK
-    count = _sort_entries(live, READY, RISKY, board.latest, board.state, board.order)
+    count = _sort_entries(live, READY, RISKY, board, board.latest)
     if risky:
         read_free_times(now, workers.busy, workers.free_at, board.free)
         _plan_group(now, count, ORDINARY, OVERFLOW, queue, workers, model, board)
@@ -233,19 +237,46 @@ def _risk(now: float, live: int, state: int, queue: QueueArrays, model: ModelArr
 
 
 @njit_inner
-def _sort_entries(live: int, state: int, other: int, keys: Floats, states: Integers, order: Integers) -> int:
-    """Writes entries of two states into `order`, earliest key first, ties by arrival; returns their number."""
-    count = 0
+def _sort_entries(live: int, state: int, other: int, board: Board, keys: Floats) -> int:
+    """Writes entries of two states into `order`, earliest key first, ties by arrival; returns their number.
+
+    Merges sorted runs; each begins as one that insertion sorts fast.
+    """
+    count, order = 0, board.order
     for e in range(live):
-        if states[e] != state and states[e] != other:
+        if board.state[e] != state and board.state[e] != other:
             continue
-        k = count
-        while k > 0 and keys[order[k - 1]] > keys[e]:
+        k, first = count, count - count % _RUN
+        while k > first and keys[order[k - 1]] > keys[e]:
             order[k] = order[k - 1]
             k -= 1
         order[k] = e
         count += 1
+    width = _RUN
+    while width < count:
+        for low in range(0, count - width, 2 * width):
+            _merge(low, low + width, min(low + 2 * width, count), keys, order, board.heap)
+        width *= 2
     return count
+
+
+@njit_inner
+def _merge(low: int, middle: int, high: int, keys: Floats, order: Integers, spare: Integers) -> None:
+    """Merges two neighbouring runs of `order`."""
+    if keys[order[middle - 1]] <= keys[order[middle]]:
+        return
+    for k in range(low, middle):
+        spare[k] = order[k]
+    left, right = low, middle
+    for k in range(low, high):
+        if left == middle:
+            break
+        if right < high and keys[order[right]] < keys[spare[left]]:
+            order[k] = order[right]
+            right += 1
+        else:
+            order[k] = spare[left]
+            left += 1
 
 
 @njit_inner
@@ -265,6 +296,7 @@ def _plan_group(
     instances leave to the strong ones what those speed up most, and those leave what an idle ordinary one can risk.
     """
     some_idle = group == STRONG and _find_idle(workers, board)
+    by_gain, held = group == ORDINARY and left_out == STRONG_ONLY, 0
     for k in range(count):
         entry = board.order[k]
         i = board.position[entry]
@@ -279,10 +311,11 @@ def _plan_group(
             if worker >= 0:
                 board.place[entry] = worker
                 board.free[worker] += model.mean[workers.types[worker], size]
+                held = _push(k, held, by_gain, queue, board)
                 break
             victim = _least_risk(now, k, entry, queue, model, board) if some_idle else -1
             if victim < 0:
-                victim = _giving_way(k, entry, group == ORDINARY and left_out == STRONG_ONLY, queue, board)
+                victim, held = _giving_way(k, held, by_gain, queue, board)
             board.state[victim] = left_out
             if victim == entry:
                 break
@@ -301,16 +334,63 @@ def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
 
 
 @njit_inner
-def _giving_way(planned: int, entry: int, by_gain: bool, queue: QueueArrays, board: Board) -> int:
-    """Largest of the entry and those planned; ties: the entry, then the earliest. by_gain: first the greatest gain."""
-    victim = entry
-    most, largest = board.gain[entry] if by_gain else 0.0, queue.sizes[board.position[entry]]
-    for k in range(planned):
-        other = board.order[k]
-        gain, size = board.gain[other] if by_gain else 0.0, queue.sizes[board.position[other]]
-        if board.place[other] >= 0 and (gain > most or (gain == most and size > largest)):
-            victim, most, largest = other, gain, size
-    return victim
+def _giving_way(k: int, held: int, by_gain: bool, queue: QueueArrays, board: Board) -> tuple[int, int]:
+    """Entry at place k, or the planned one that gives way before it; and how many places the heap then has."""
+    while held > 0:
+        top = board.heap[0]
+        if board.place[board.order[top]] >= 0:
+            if not _is_before(top, k, by_gain, queue, board):
+                break
+            return board.order[top], _pop(held, by_gain, queue, board)
+        held = _pop(held, by_gain, queue, board)  # gave way by its risk
+    return board.order[k], held
+
+
+@njit_inner
+def _is_before(a: int, b: int, by_gain: bool, queue: QueueArrays, board: Board) -> bool:
+    """Whether the entry at place a gives way before that at b: the larger one. by_gain: first the greater gain."""
+    one, other = board.order[a], board.order[b]
+    if by_gain and board.gain[one] != board.gain[other]:
+        more: bool = board.gain[one] > board.gain[other]
+        return more
+    larger: bool = queue.sizes[board.position[one]] > queue.sizes[board.position[other]]
+    return larger
+
+
+@njit_inner
+def _gives_way_first(a: int, b: int, by_gain: bool, queue: QueueArrays, board: Board) -> bool:
+    """The heap's total order: of entries alike the one planned earlier."""
+    if _is_before(a, b, by_gain, queue, board):
+        return True
+    return a < b and not _is_before(b, a, by_gain, queue, board)
+
+
+@njit_inner
+def _push(k: int, held: int, by_gain: bool, queue: QueueArrays, board: Board) -> int:
+    """Adds a place to the heap; returns how many it has."""
+    heap, at = board.heap, held
+    while at > 0 and _gives_way_first(k, heap[(at - 1) // 2], by_gain, queue, board):
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = k
+    return held + 1
+
+
+@njit_inner
+def _pop(held: int, by_gain: bool, queue: QueueArrays, board: Board) -> int:
+    """Takes the first place off the heap; returns how many are left."""
+    heap, left, at = board.heap, held - 1, 0
+    last = heap[left]
+    while 2 * at + 1 < left:
+        child = 2 * at + 1
+        if child + 1 < left and _gives_way_first(heap[child + 1], heap[child], by_gain, queue, board):
+            child += 1
+        if not _gives_way_first(heap[child], last, by_gain, queue, board):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = last
+    return left
 
 
 @njit_inner

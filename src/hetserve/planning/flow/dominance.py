@@ -17,6 +17,7 @@ def needless(
     types: Sequence[TypeOption],
     means: Floats,
     misses: Floats,
+    *,
     most: Sequence[int],
     charge: Sequence[int],
 ) -> frozenset[int]:

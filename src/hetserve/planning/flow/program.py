@@ -278,7 +278,7 @@ class _Builder:
         means = np.where(self.usable, self.table.means, np.inf)
         # A type that is not asked for replaces none: its limit is its own.
         allowed = [n if i in self.only else MOST_REPLICAS for i, n in enumerate(useful)]
-        left_out = needless(self.table.problem, self.table.types, means, self.misses, allowed, charges)
+        left_out = needless(self.table.problem, self.table.types, means, self.misses, most=allowed, charge=charges)
         return [self.table.types[i].min_instances if i in left_out else n for i, n in enumerate(useful)]
 
     def _flows(self, model: Model, columns: _Columns, some: NDArray[np.bool_] | None = None) -> None:
