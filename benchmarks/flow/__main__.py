@@ -1,6 +1,7 @@
 """Measure planner flow and write docs/results/flow.md: `python -m benchmarks.flow [STEP...] [--jobs N] [--quick]`.
 
 Steps: pools (random ones), kairos (its five models), times. Without names all run. What is kept is not measured again.
+Step `again` measures flow alone anew, beside what the report has of the others.
 """
 
 from __future__ import annotations
@@ -9,22 +10,27 @@ import argparse
 import os
 import time
 
-from benchmarks.flow import report, workers
+from benchmarks.flow import again, report, workers
 from benchmarks.flow.parts import times
 from benchmarks.flow.pools import SEED, kairos_names, kairos_pools, pools, small_pools
 
 from hetserve.planning import Problem
 
 STEPS = ("pools", "kairos", "times")
+AGAIN = "again"
 
 
 def main() -> None:
     options = _parser().parse_args()
-    unknown = sorted(set(options.steps) - set(STEPS))
+    unknown = sorted(set(options.steps) - {*STEPS, AGAIN})
     if unknown:
-        raise SystemExit(f"unknown step {', '.join(unknown)}; there are: {', '.join(STEPS)}")
+        raise SystemExit(f"unknown step {', '.join(unknown)}; there are: {', '.join((*STEPS, AGAIN))}")
     steps = () if options.report else options.steps or STEPS
     random = _random(options)
+    if AGAIN in steps:
+        again.measure_all(random, options.jobs)
+        print(f"wrote {report.write()}")
+        return
     if "pools" in steps:
         workers.measure_all(random, options.jobs, of_any_code=options.keep)
     if "kairos" in steps:
@@ -39,7 +45,7 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join((*STEPS, AGAIN)))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     parser.add_argument("--pools", type=int, default=180, help="random pools (default: 180)")
     parser.add_argument("--small", type=int, default=40, help="small random pools (default: 40)")

@@ -66,4 +66,7 @@ def write() -> Path:
 
 def _facts(about: Json) -> str:
     mixed = ", planners of several versions" if about["versions"] > 1 else ""
-    return f"*`{about['command']}`: {about['seconds']} s of one processor{mixed}; {about['machine']}.*\n"
+    first = f"`{about['command']}`: {about['seconds']} s of one processor{mixed}; {about['machine']}."
+    if "again" not in about:
+        return f"*{first}*\n"
+    return f"*{first} Planner flow later again, `{about['again']['command']}`: {about['again']['machine']}.*\n"
