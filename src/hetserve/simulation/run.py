@@ -29,6 +29,11 @@ class PolicyContractError(RuntimeError):
     """A policy broke the contract of hetserve.dispatch.interface."""
 
 
+def contract_error(policy: str, status: int) -> PolicyContractError:
+    """Error for the fault (negative) that a loop returned."""
+    return PolicyContractError(f"policy {policy} {_FAULTS[status]}")
+
+
 @dataclass(frozen=True, slots=True)
 class RunTrace:
     """Outcome of every query, and whether the run ended early."""
@@ -92,7 +97,7 @@ def run_trace(
         queries if stop_after is None else stop_after,
     )
     if status < 0:
-        raise PolicyContractError(f"policy {policy.name} {_FAULTS[status]}")
+        raise contract_error(policy.name, status)
     return RunTrace(outcome, status == loop.STOPPED)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -88,8 +88,23 @@ def enqueue(query: int, load: ArrivalArrays, state: LoopState) -> None:
     state.ends[1] = tail + 1
 
 
+class Queued(Protocol):
+    """What holds a queue: a LoopState, or the queue of one service of several."""
+
+    @property
+    def ends(self) -> Integers: ...
+    @property
+    def ids(self) -> Integers: ...
+    @property
+    def sizes(self) -> Integers: ...
+    @property
+    def arrivals(self) -> Floats: ...
+    @property
+    def deadlines(self) -> Floats: ...
+
+
 @njit_inner
-def _move(source: int, target: int, state: LoopState) -> None:
+def _move(source: int, target: int, state: Queued) -> None:
     state.ids[target] = state.ids[source]
     state.sizes[target] = state.sizes[source]
     state.arrivals[target] = state.arrivals[source]
@@ -97,7 +112,7 @@ def _move(source: int, target: int, state: LoopState) -> None:
 
 
 @njit_inner
-def close_gaps(low: int, high: int, state: LoopState) -> None:
+def close_gaps(low: int, high: int, state: Queued) -> None:
     """Removes entries marked -1 within low..high by moving the shorter side."""
     head, tail = state.ends[0], state.ends[1]
     if high - head < tail - low:

@@ -36,9 +36,8 @@ class Workload:
         return len(self.sizes)
 
     def on_knots(self, probabilities: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Service draws [query] on rising probabilities: knot below, weight of the next."""
-        below = (np.searchsorted(probabilities, self.service_draws, side="right") - 1).clip(0, len(probabilities) - 2)
-        return below, (self.service_draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
+        """Service draws [query] as `on_knots`."""
+        return on_knots(self.service_draws, probabilities)
 
     def times(self, rate: float) -> NDArray[np.float64]:
         """Arrival times [query] in seconds at a mean rate [queries/s]."""
@@ -95,6 +94,14 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
         known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
         distinct = tuple(known.tolist())
     return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
+
+
+def on_knots(
+    draws: NDArray[np.float64], probabilities: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Uniform draws [query] on rising probabilities: knot below, weight of the next."""
+    below = (np.searchsorted(probabilities, draws, side="right") - 1).clip(0, len(probabilities) - 2)
+    return below, (draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
 
 
 def _streams(seed: int) -> list[np.random.Generator]:

@@ -1,0 +1,122 @@
+"""What a joint run shows of one service: whether its SLO holds, and what stretch it met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.simulation.shared.run import JointOutcome
+from hetserve.simulation.shared.services import SharedService
+from hetserve.simulation.stability import Backlog, backlog_of, grows
+from hetserve.simulation.state import DROPPED
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How much longer queries were served than alone; nan without queries.
+
+    mean, p99: over queries, each by its whole service time. most: at any moment.
+    """
+
+    mean: float
+    p99: float
+    most: float
+
+    def as_json(self) -> dict[str, float | None]:
+        return {"mean": _or_null(self.mean), "p99": _or_null(self.p99), "most": _or_null(self.most)}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedReport:
+    """One service of a joint run. Times in seconds; a query that was never served violates.
+
+    percentile: of the SLO. queries: after the warm-up. latencies: {percentile: latency}. backlog: over the whole run.
+    """
+
+    service: str
+    slo: float
+    percentile: float
+    queries: int
+    violations: int
+    unserved: int
+    latencies: Mapping[float, float]
+    stretch: Stretch
+    backlog: Backlog
+
+    @property
+    def violation_ratio(self) -> float:
+        return self.violations / self.queries
+
+    @property
+    def unstable(self) -> bool:
+        return grows([self.backlog])
+
+    @property
+    def holds(self) -> bool:
+        """Whether the percentile is within the latency, and the backlog does not grow."""
+        return self.violation_ratio <= 1 - self.percentile / 100 + 1e-12 and not self.unstable
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "service": self.service,
+            "sloSeconds": self.slo,
+            "percentile": self.percentile,
+            "holds": self.holds,
+            "queries": self.queries,
+            "violations": self.violations,
+            "violationRatio": self.violation_ratio,
+            "unserved": self.unserved,
+            "backlogGrows": self.unstable,
+            "latencySeconds": {f"p{p:g}": _or_null(v) for p, v in self.latencies.items()},
+            "stretch": self.stretch.as_json(),
+        }
+
+
+def report_of(
+    service: SharedService, outcome: JointOutcome, ids: range, percentile: float, warm_up: int = 0
+) -> SharedReport:
+    """Report on a service's queries, given in order of arrival. warm_up: first queries, which do not count.
+
+    Raises ValueError for a warm-up that leaves no query.
+    """
+    if not 0 <= warm_up < len(ids):
+        raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {len(ids)} queries")
+    mine = JointOutcome._make(array[ids.start : ids.stop] for array in outcome)
+    counted = JointOutcome._make(array[warm_up:] for array in mine)
+    delays = counted.finish - counted.arrival
+    served = np.isfinite(delays)
+    # As the loops compare: the deadline is a sum too.
+    late = ~served | (counted.finish > counted.arrival + service.system.slo)
+    return SharedReport(
+        service=service.name,
+        slo=service.system.slo,
+        percentile=percentile,
+        queries=len(delays),
+        violations=int(late.sum()),
+        unserved=int((~served).sum()),
+        latencies={p: percentile_of(delays[served], p) for p in (*PERCENTILES, percentile)},
+        stretch=_stretch(counted, served),
+        backlog=backlog_of(mine.arrival - mine.arrival[0], mine.finish - mine.arrival[0], mine.instance == DROPPED),
+    )
+
+
+def _stretch(counted: JointOutcome, served: NDArray[np.bool_]) -> Stretch:
+    each = ((counted.finish - counted.start) / counted.work)[served]
+    if not len(each):
+        return Stretch(math.nan, math.nan, math.nan)
+    return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))
+
+
+def percentile_of(values: NDArray[np.float64], percentile: float) -> float:
+    """nan without values."""
+    return float(np.percentile(values, percentile)) if len(values) else math.nan
+
+
+def _or_null(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,101 @@
+"""What is simulated together: services, their instances on GPUs, and what these take of a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hetserve.dispatch import LatencyModel, Policy
+from hetserve.simulation.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeUse:
+    """What a busy instance takes of its GPU, and does to its neighbours.
+
+    share: of the GPU's compute, above 0 and at most 1. inflicts: {service: c}, the coefficient by which it slows that
+    service's instances (`hetserve.simulation.shared.stretch`). otherwise: c for services that `inflicts` leaves out.
+    """
+
+    share: float = 1.0
+    inflicts: Mapping[str, float] = field(default_factory=dict)
+    otherwise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share {self.share}: must be above 0 and at most 1")
+        for name, c in (*self.inflicts.items(), ("others", self.otherwise)):
+            if not (math.isfinite(c) and c >= 0):
+                raise ValueError(f"interference {c} with {name}: must be at least 0")
+
+    def on(self, service: str) -> float:
+        """Coefficient c toward instances of a service."""
+        return self.inflicts.get(service, self.otherwise)
+
+
+UNMEASURED = ComputeUse()
+"""One busy instance uses the whole GPU; copies share its time and do each other no other harm."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedService:
+    """One service: instance types that serve its model, its dispatch policy, and what its instances take by type.
+
+    uses: types that are left out are UNMEASURED. expected: factor on the service times that the policy predicts, for
+    example the greatest slow-down that sharing may cause; the policy sees no neighbours.
+    """
+
+    name: str
+    system: System
+    policy: Policy
+    uses: Mapping[str, ComputeUse] = field(default_factory=dict)
+    expected: float = 1.0
+
+    def __post_init__(self) -> None:
+        for unknown in sorted(self.uses.keys() - set(self.system.types)):
+            raise ValueError(f"{self.name}: no instance type {unknown}; there are: {', '.join(self.system.types)}")
+        if not (math.isfinite(self.expected) and self.expected >= 1):
+            raise ValueError(f"{self.name}: expected slow-down {self.expected}: must be at least 1")
+
+    def use(self, type_name: str) -> ComputeUse:
+        return self.uses.get(type_name, UNMEASURED)
+
+    @property
+    def predicted(self) -> LatencyModel:
+        """Service times as the policy sees them."""
+        given = self.system.predicted
+        if self.expected == 1:
+            return given
+        mean, safe = given.arrays.mean * self.expected, given.arrays.safe * self.expected
+        return LatencyModel.of(given.types, given.batches.tolist(), mean, self.system.slo, safe, given.base)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """An instance of a service. gpu: any name; instances with the same one share it."""
+
+    service: str
+    type: str
+    gpu: str
+
+
+def one_kernel(services: Sequence[SharedService]) -> Policy:
+    """The policy whose kernel all services use; their parameters may differ.
+
+    The loop is compiled for one kernel: a switch over policies would compile all of them for the first use of one.
+    Raises ValueError for no service, a repeated name, or policies with different kernels.
+    """
+    if not services:
+        raise ValueError("no service given: at least one is needed")
+    names = [service.name for service in services]
+    if len(set(names)) < len(names):
+        raise ValueError(f"services need names of their own, got {', '.join(sorted(names))}")
+    first = services[0].policy
+    for service in services:
+        if service.policy.kernel is not first.kernel:
+            raise ValueError(
+                f"{service.name} uses policy {service.policy.name} and {services[0].name} {first.name}: "
+                "services that are simulated together need the same policy; its settings may differ"
+            )
+    return first

@@ -1,0 +1,105 @@
+"""Processor sharing on GPUs: what is being served goes on at the new speed when a neighbour starts or ends.
+
+Starts and ends only mark the GPU; `refresh` gives its instances their speeds once, when the instant is over. So the
+order of what happens at one instant, and of the services, makes no difference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit_inner
+from hetserve.simulation.shared.state import ENDED, TOUCHED, World
+from hetserve.simulation.shared.stretch import stretch_of
+
+
+@njit_inner
+def _touch(gpu: int, world: World) -> None:
+    gpus, counts = world.gpus, world.course.counts
+    if not gpus.is_touched[gpu]:
+        gpus.is_touched[gpu] = True
+        gpus.touched[counts[TOUCHED]] = gpu
+        counts[TOUCHED] += 1
+
+
+@njit_inner
+def cell_of(slot: int, size: int, world: World) -> int:
+    """Place of an instance's service times at a batch size."""
+    tables, instances = world.tables, world.instances
+    service = instances.service[slot]
+    cell: int = tables.cells[service] + instances.type[slot] * tables.sizes[service] + size
+    return cell
+
+
+@njit_inner
+def begin(now: float, query: int, slot: int, world: World) -> None:
+    """Starts serving a query on an idle instance."""
+    tables, queries, instances = world.tables, world.queries, world.instances
+    cell, knot = cell_of(slot, queries.size[query], world), queries.knot[query]
+    low, high = tables.ratios[cell, knot], tables.ratios[cell, knot + 1]
+    work = tables.means[cell] * (low + (high - low) * queries.weight[query])
+    queries.start[query] = now
+    queries.instance[query] = instances.id[slot]
+    queries.work[query] = work
+    instances.busy[slot] = True
+    instances.query[slot] = query
+    instances.batch[slot] = tables.batches[cell]
+    instances.remaining[slot] = work
+    instances.since[slot] = now
+    instances.stretch[slot] = 0.0
+    instances.done_at[slot] = math.inf
+    _touch(instances.gpu[slot], world)
+
+
+@njit_inner
+def end(now: float, slot: int, world: World) -> None:
+    """Ends what an instance serves; it is idle then."""
+    queries, instances = world.queries, world.instances
+    query = instances.query[slot]
+    queries.finish[query] = now
+    if now > instances.since[slot]:
+        queries.peak[query] = max(queries.peak[query], instances.stretch[slot])
+    log_end(query, world)
+    instances.busy[slot] = False
+    instances.query[slot] = -1
+    instances.done_at[slot] = math.inf
+    _touch(instances.gpu[slot], world)
+
+
+@njit_inner
+def log_end(query: int, world: World) -> None:
+    """Notes that a query is served or dropped."""
+    course = world.course
+    course.ended[course.counts[ENDED]] = query
+    course.counts[ENDED] += 1
+
+
+@njit_inner
+def refresh(now: float, world: World) -> None:
+    """Gives the busy instances of touched GPUs their speeds from now on; a speed that stays is left alone."""
+    gpus, instances, counts = world.gpus, world.instances, world.course.counts
+    for k in range(counts[TOUCHED]):
+        gpu = gpus.touched[k]
+        gpus.is_touched[gpu] = False
+        first, last = gpus.ends[gpu], gpus.ends[gpu + 1]
+        for m in range(first, last):
+            slot = gpus.members[m]
+            if instances.busy[slot]:
+                _set_speed(now, slot, stretch_of(slot, first, last, world), world)
+    counts[TOUCHED] = 0
+
+
+@njit_inner
+def _set_speed(now: float, slot: int, stretch: float, world: World) -> None:
+    instances = world.instances
+    before = instances.stretch[slot]
+    if stretch == before:
+        return
+    since = instances.since[slot]
+    if before > 0.0 and now > since:
+        peak, query = world.queries.peak, instances.query[slot]
+        peak[query] = max(peak[query], before)
+        instances.remaining[slot] = max(instances.remaining[slot] - (now - since) / before, 0.0)
+    instances.since[slot] = now
+    instances.stretch[slot] = stretch
+    instances.done_at[slot] = now + instances.remaining[slot] * stretch

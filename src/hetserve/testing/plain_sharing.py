@@ -1,0 +1,191 @@
+"""Services on shared GPUs in plain Python: the reference of `hetserve.simulation.shared`.
+
+At every event the work of every busy instance is brought up to date, and every speed is worked out anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetserve.dispatch import Dispatch, DispatchSnapshot, Query, Worker
+from hetserve.simulation.shared import GpuInstance, SharedService
+
+
+@dataclass(slots=True)
+class SharedFate:
+    """One query; times in seconds, nan and -1 if it has not come to that, instance -2 if dropped."""
+
+    start: float = math.nan
+    finish: float = math.nan
+    instance: int = -1
+    work: float = math.nan
+    peak: float = 0.0
+
+
+@dataclass(slots=True)
+class _Serving:
+    """An instance; `query` is what it serves, `remaining` what is left of it in seconds alone."""
+
+    number: int
+    seat: GpuInstance
+    type: int
+    query: Query | None = None
+    remaining: float = 0.0
+    free_at: float = 0.0
+    pending: float = 0.0
+    line: list[Query] = field(default_factory=list)
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """A service with its queue, and its uniform draws by query."""
+
+    service: SharedService
+    queue: list[Query] = field(default_factory=list)
+    wake_at: float = math.inf
+    draws: dict[int, float] = field(default_factory=dict)
+
+
+class PlainSharing:
+    """As `JointRun`, with lists of fates."""
+
+    def __init__(self, services: Sequence[SharedService]) -> None:
+        self.now = 0.0
+        self.fates: list[SharedFate] = []
+        self._tenants = {service.name: _Tenant(service) for service in services}
+        self._instances: list[_Serving] = []
+        self._upcoming: list[tuple[float, str, Query]] = []
+
+    def join(self, instance: GpuInstance) -> int:
+        tenant = self._tenants[instance.service]
+        number = len(self._instances)
+        self._instances.append(_Serving(number, instance, tenant.service.system.types.index(instance.type)))
+        if tenant.queue:
+            tenant.wake_at = self.now
+        return number
+
+    def drain(self, number: int) -> None:
+        self._instances[number].leaving = True
+
+    def arrive(self, service: str, times: Sequence[float], sizes: Sequence[int], draws: Sequence[float]) -> None:
+        tenant = self._tenants[service]
+        system = tenant.service.system
+        for at, size, draw in zip(times, sizes, draws, strict=True):
+            query = Query(len(self.fates), int(system.served.batches[size]), float(at), float(at) + system.slo)
+            tenant.draws[query.id] = float(draw)
+            self.fates.append(SharedFate())
+            self._upcoming.append((query.arrival, service, query))
+        self._upcoming.sort(key=lambda entry: (entry[0], entry[2].id))
+
+    def until(self, time: float = math.inf) -> None:
+        """Runs all that comes before `time` [s]."""
+        while True:
+            done_at, number = min(((self._done_at(one), one.number) for one in self._instances), default=(math.inf, -1))
+            arrives_at = self._upcoming[0][0] if self._upcoming else math.inf
+            wake_at = min(tenant.wake_at for tenant in self._tenants.values())
+            at = min(done_at, arrives_at, wake_at)
+            if at >= time or math.isinf(at):
+                self._pass(time if math.isfinite(time) else self.now)
+                return
+            self._pass(at)
+            if done_at == at:
+                self._ask(self._complete(self._instances[number]))
+            elif arrives_at == at:
+                _, service, query = self._upcoming.pop(0)
+                self._tenants[service].queue.append(query)
+                self._ask(self._tenants[service])
+            else:
+                self._ask(next(tenant for tenant in self._tenants.values() if tenant.wake_at == at))
+
+    def _pass(self, at: float) -> None:
+        """Lets time pass, in which nobody starts or ends."""
+        if at > self.now:
+            speeds = {one.number: self._stretch(one) for one in self._instances if one.query is not None}
+            for number, stretch in speeds.items():
+                one = self._instances[number]
+                assert one.query is not None  # noqa: S101
+                one.remaining -= (at - self.now) / stretch
+                fate = self.fates[one.query.id]
+                fate.peak = max(fate.peak, stretch)
+        self.now = at
+
+    def _done_at(self, one: _Serving) -> float:
+        return math.inf if one.query is None else max(self.now + one.remaining * self._stretch(one), self.now)
+
+    def _stretch(self, one: _Serving) -> float:
+        """The note's formula: max(1 + sum of c_ij sqrt(b_i b_j) / 8, sum of u) over the busy instances of the GPU."""
+        busy = [other for other in self._instances if other.query is not None and other.seat.gpu == one.seat.gpu]
+        assert one.query is not None  # noqa: S101
+        slowed, used = 1.0, 0.0
+        for other in busy:
+            use = self._tenants[other.seat.service].service.use(other.seat.type)
+            used += use.share
+            if other is not one:
+                assert other.query is not None  # noqa: S101
+                slowed += use.on(one.seat.service) * math.sqrt(one.query.batch * other.query.batch) / 8
+        return max(slowed, used)
+
+    def _active(self, tenant: _Tenant) -> list[_Serving]:
+        """Instances that take queries, in the order of the policies."""
+        rank = np.argsort(tenant.service.system.order).tolist()
+        mine = [one for one in self._instances if one.seat.service == tenant.service.name and not one.leaving]
+        return sorted(mine, key=lambda one: (rank[one.type], one.number))
+
+    def _ask(self, tenant: _Tenant) -> None:
+        tenant.wake_at = math.inf
+        policy, instances = tenant.service.policy, self._active(tenant)
+        while tenant.queue and instances:
+            workers = tuple(Worker(one.type, one.query is not None, one.free_at) for one in instances)
+            snapshot = DispatchSnapshot(self.now, tuple(tenant.queue), workers, tenant.service.predicted)
+            decision = policy.reference(snapshot, policy.parameters)
+            if not decision.dispatches and not decision.drops:
+                tenant.wake_at = decision.wake_at if decision.wake_at > self.now else math.inf
+                return
+            for dispatch in decision.dispatches:
+                self._hand_over(tenant, instances, dispatch)
+            for dropped in decision.drops:
+                self.fates[dropped].instance = -2
+                tenant.queue = [query for query in tenant.queue if query.id != dropped]
+
+    def _hand_over(self, tenant: _Tenant, instances: Sequence[_Serving], dispatch: Dispatch) -> None:
+        query = next(query for query in tenant.queue if query.id == dispatch.query)
+        tenant.queue.remove(query)
+        one = instances[dispatch.worker]
+        predicted = _predicted(tenant, one, query)
+        if one.query is None:
+            one.free_at = self.now + predicted
+            self._begin(tenant, one, query)
+        else:
+            one.free_at = max(one.free_at, self.now) + predicted
+            one.pending += predicted
+            one.line.append(query)
+
+    def _begin(self, tenant: _Tenant, one: _Serving, query: Query) -> None:
+        served = tenant.service.system.served
+        size = served.batches.tolist().index(query.batch)
+        ratio = float(np.interp(tenant.draws[query.id], served.probabilities, served.ratios[one.type, size]))
+        one.query, one.remaining = query, float(served.means[one.type, size]) * ratio
+        fate = self.fates[query.id]
+        fate.start, fate.instance, fate.work = self.now, one.number, one.remaining
+
+    def _complete(self, one: _Serving) -> _Tenant:
+        tenant = self._tenants[one.seat.service]
+        assert one.query is not None  # noqa: S101
+        self.fates[one.query.id].finish = self.now
+        one.query = None
+        if one.line:
+            query = one.line.pop(0)
+            one.free_at = self.now + one.pending
+            one.pending = one.pending - _predicted(tenant, one, query) if one.line else 0.0
+            self._begin(tenant, one, query)
+        return tenant
+
+
+def _predicted(tenant: _Tenant, one: _Serving, query: Query) -> float:
+    model = tenant.service.predicted
+    return float(model.arrays.mean[one.type, model.size_of(query.batch)])
