@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve.dispatch import make_policy
-from hetserve.simulation.shared import GpuInstance
+from hetserve.dispatch import Policy, make_policy
+from hetserve.simulation.shared import GpuInstance, JointRun
+from hetserve.testing.plain_sharing import PlainSharing
 from hetserve.testing.sharing import SharingScene, assert_same_fates, sharing_scenes
 
 PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
@@ -40,14 +43,29 @@ def _assert_same(scene: SharingScene) -> None:
     assert_same_fates(run, plain.fates)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happens `wait` seconds after the last change: an instance joins or drains, or queries are announced."""
+
+    wait: float
+    what: str
+    number: int
+    type: str
+    gpu: str
+    queries: int
+    seed: int
+
+
 _changes = st.lists(
-    st.tuples(
-        st.floats(0.01, 5.0),
-        st.one_of(
-            st.tuples(st.just("join"), st.integers(0, 2), st.sampled_from("ab"), st.sampled_from(("g0", "g1", "new"))),
-            st.tuples(st.just("drain"), st.integers(0, 11)),
-            st.tuples(st.just("arrive"), st.integers(0, 2), st.integers(1, 20), st.integers(0, 999)),
-        ),
+    st.builds(
+        Change,
+        wait=st.floats(0.01, 5.0),
+        what=st.sampled_from(("join", "drain", "arrive")),
+        number=st.integers(0, 11),
+        type=st.sampled_from("ab"),
+        gpu=st.sampled_from(("g0", "g1", "new")),
+        queries=st.integers(1, 20),
+        seed=st.integers(0, 999),
     ),
     max_size=6,
 )
@@ -56,27 +74,30 @@ _changes = st.lists(
 @settings(max_examples=150)
 @pytest.mark.parametrize("policy", [PULL, LINES], ids=lambda policy: policy.name)
 @given(data=st.data())
-def test_instances_and_queries_that_come_and_go_change_both_alike(policy: object, data: st.DataObject) -> None:
-    scene = data.draw(sharing_scenes(PULL if policy is PULL else LINES))
+def test_instances_and_queries_that_come_and_go_change_both_alike(policy: Policy, data: st.DataObject) -> None:
+    scene = data.draw(sharing_scenes(policy))
     run, plain = scene.run(), scene.plain()
-    for wait, (what, *arguments) in data.draw(_changes):
-        at = run.now + wait
+    for change in data.draw(_changes):
+        at = run.now + change.wait
         run.until(at)
         plain.until(at)
-        name = scene.loads[arguments[0] % len(scene.loads)].service.name
-        if what == "join":
-            seat = GpuInstance(name, *arguments[1:])
-            assert run.join(seat) == plain.join(seat)
-        elif what == "drain":
-            number = arguments[0] % len(scene.seats)
-            run.drain(number)
-            plain.drain(number)
-        else:
-            source = np.random.default_rng(arguments[2])
-            times = at + np.sort(source.exponential(1.0, arguments[1]))
-            sizes, draws = source.integers(0, 4, arguments[1]), source.random(arguments[1])
-            run.arrive(name, times, sizes, draws)
-            plain.arrive(name, times, sizes, draws)
+        _change(change, scene, run, plain)
     run.until()
     plain.until()
     assert_same_fates(run, plain.fates)
+
+
+def _change(change: Change, scene: SharingScene, run: JointRun, plain: PlainSharing) -> None:
+    name = scene.loads[change.number % len(scene.loads)].service.name
+    if change.what == "join":
+        seat = GpuInstance(name, change.type, change.gpu)
+        assert run.join(seat) == plain.join(seat)
+    elif change.what == "drain":
+        run.drain(change.number % len(scene.seats))
+        plain.drain(change.number % len(scene.seats))
+    else:
+        source = np.random.default_rng(change.seed)
+        times = run.now + np.sort(source.exponential(1.0, change.queries))
+        sizes, draws = source.integers(0, 4, change.queries), source.random(change.queries)
+        run.arrive(name, times, sizes, draws)
+        plain.arrive(name, times, sizes, draws)

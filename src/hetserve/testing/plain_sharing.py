@@ -6,7 +6,7 @@ At every event the work of every busy instance is brought up to date, and every 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,7 +72,7 @@ class PlainSharing:
     def drain(self, number: int) -> None:
         self._instances[number].leaving = True
 
-    def arrive(self, service: str, times: Sequence[float], sizes: Sequence[int], draws: Sequence[float]) -> None:
+    def arrive(self, service: str, times: Iterable[float], sizes: Iterable[int], draws: Iterable[float]) -> None:
         tenant = self._tenants[service]
         system = tenant.service.system
         for at, size, draw in zip(times, sizes, draws, strict=True):

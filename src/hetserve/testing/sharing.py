@@ -18,16 +18,21 @@ from hetserve.testing.plain_sharing import PlainSharing, SharedFate
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A service and what arrives at it: rate [queries/s], number of queries, seed."""
+    """A service and what arrives at it: rate [queries/s], number of queries, seed.
+
+    only: index of the one batch size of all its queries.
+    """
 
     service: SharedService
     rate: float
     queries: int
     seed: int
+    only: int | None = None
 
     @property
     def workload(self) -> Workload:
-        return draw_workload(EVEN_MIX, self.queries, self.seed)
+        drawn = draw_workload(EVEN_MIX, self.queries, self.seed)
+        return drawn if self.only is None else replace(drawn, sizes=np.full(len(drawn), self.only))
 
 
 @dataclass(frozen=True, slots=True)

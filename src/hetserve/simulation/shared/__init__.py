@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
 
 if TYPE_CHECKING:
-    from hetserve.simulation.shared.play import ServiceLoad, play
+    from hetserve.simulation.shared.loads import ServiceLoad, play
     from hetserve.simulation.shared.report import SharedReport, Stretch, report_of
     from hetserve.simulation.shared.run import JointOutcome, JointRun
 
 _LATE = {
     "JointOutcome": "run",
     "JointRun": "run",
-    "ServiceLoad": "play",
+    "ServiceLoad": "loads",
     "SharedReport": "report",
     "Stretch": "report",
-    "play": "play",
+    "play": "loads",
     "report_of": "report",
 }
 
