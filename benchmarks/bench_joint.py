@@ -77,7 +77,7 @@ def lines() -> Iterator[str]:
         for load in (0.5, 0.75):
             together, single = speed(joint, policy, load), speed(alone, policy, load)
             yield (
-                f"{name} at {load:.0%} of what they carry alone: {together:,.0f} queries/s with 32 instances on 16 GPUs "
+                f"{name} at {load:.0%} of what they carry alone: {together:,.0f} queries/s, 32 instances on 16 GPUs "
                 f"(goal {GOAL:,}: {'held' if together >= GOAL else 'MISSED'}); one service with 4 instances alone "
                 f"{single:,.0f}"
             )
