@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from hetserve.cli.capacity.effort import Effort, effort_options, take
-from hetserve.cli.capacity.inputs import choose, problem_of, read
-from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
+from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, answers, each, finish, planned
 from hetserve.cli.capacity.simulation_options import counts, manifests_options, policy_option, rate
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse
@@ -16,6 +16,7 @@ from hetserve.cli.output.plots import draw_or_refuse
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.cli.capacity.simulate_result import Simulated
+    from hetserve.cli.capacity.together import PlayedService
     from hetserve.planning import Problem, Unplannable
 
 _SEEDS_TO_FIND = 3
@@ -34,6 +35,10 @@ _SEEDS_TO_FIND = 3
     "--rate", metavar="Q/S", callback=rate, help="Load to offer; default with recorded arrivals: as recorded."
 )
 @click.option("--find-allowable", is_flag=True, help="Find the highest load at which the SLO holds.")
+@click.option(
+    "--together", is_flag=True, help="Place the plans of all services on --nodes and play their loads at once."
+)
+@click.option("--nodes", metavar="FILE", help="Kubernetes Nodes for --together, as kubectl get nodes -o yaml writes.")
 @effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
 def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> None:
     """Simulate a configuration for every InferenceService in FILE..., at one load or at the highest that holds.
@@ -46,6 +51,10 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
     grow without end. Runs last at least 20 times the SLO; --queries is raised if necessary. Recorded arrivals are
     replayed as recorded, or stretched to --rate; for them only late queries count.
 
+    With --together, instances that share a GPU slow each other, by spec.computeShare and spec.interference of the
+    profiles; without them each is taken to use the whole GPU. Each service gets its declared load, or what its plan
+    states; --queries counts per service on average.
+
     \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
 
@@ -56,10 +65,15 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
       hetserve simulate manifests/samples/rm2.yaml --find-allowable --policy kairos --counts g4dn.xlarge=4
       hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
       hetserve simulate manifests/samples/rm2.yaml --arrivals queries.csv --warm-up 1000
+      hetserve simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml
     """
     offered, find = options.pop("rate"), options.pop("find_allowable")
     held, policy = options.pop("counts"), options.pop("policy")
     overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
+    shared, nodes = options.pop("together"), options.pop("nodes")
+    if shared or nodes is not None:
+        _refuse_beside_together(shared and nodes is not None, offered, find, held, effort)
+        _together(files, service, str(nodes), policy, overrides, effort, output, plot)
     if offered is None and not find and effort.recording is not None:
         offered = effort.recording.rate
     if (offered is None) != find:
@@ -71,6 +85,57 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
     )
     _write(found, output, plot)
     finish(found, holds=all(result.holds for result in answered(found)))
+
+
+def _refuse_beside_together(
+    both: bool, offered: float | None, find: bool, held: dict[str, int] | None, effort: Effort
+) -> None:
+    if not both:
+        refuse("--together needs --nodes FILE, the nodes to place the plans on, and --nodes needs --together")
+    for given, option in ((offered, "--rate"), (find or None, "--find-allowable"), (held, "--counts")):
+        if given is not None:
+            refuse(f"{option} does not go with --together, which plays the plans at their loads")
+    if effort.recording is not None:
+        refuse("--arrivals FILE does not go with --together: a recording is of one service")
+
+
+def _together(  # noqa: PLR0917
+    files: tuple[str, ...],
+    service: str | None,
+    nodes_file: str,
+    policy: str,
+    overrides: Overrides,
+    effort: Effort,
+    output: str,
+    plot: str | None,
+) -> NoReturn:
+    from hetserve.cli.capacity.together import planned_service, together  # noqa: PLC0415
+    from hetserve.cli.capacity.together_places import place, read_nodes  # noqa: PLC0415
+    from hetserve.cli.capacity.together_result import document, table  # noqa: PLC0415
+
+    nodes, manifests = read_nodes(nodes_file), read(files)
+    found = each(
+        choose(manifests, service, files),
+        lambda one: planned_service(one, planned(problem_of(one, manifests, overrides)), manifests, policy),
+    )
+    services = answered(found)
+    placed = place([wanted for one in services for wanted in one.instances], nodes)
+    try:
+        results = together(services, placed, effort) if services else []
+    except NotPlannedError as error:
+        refuse(error.message)
+    if plot is not None and results:
+        draw_or_refuse(lambda: _draw_together(results, plot), plot)
+    played = iter(results)
+    shown = [one if isinstance(one, NotPlanned) else next(played) for one in found]
+    click.echo(answers(shown, output, document, table), nl=False)
+    finish(shown, holds=all(result.holds for result in results))
+
+
+def _draw_together(results: list[PlayedService], path: str) -> None:
+    from hetserve.cli.capacity.together_plot import draw  # noqa: PLC0415
+
+    draw(results, path)
 
 
 def _simulate(  # noqa: PLR0917
@@ -123,7 +188,6 @@ def _draw(results: list[Simulated], path: str) -> None:
 
 
 def _write(found: list[Simulated | NotPlanned], output: str, plot: str | None) -> None:
-    from hetserve.cli.capacity.not_planned import answers  # noqa: PLC0415
     from hetserve.cli.capacity.simulate_result import document, table  # noqa: PLC0415
 
     results = answered(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.shared.services import UNMEASURED, ComputeUse, GpuInstance, SharedService, coefficient
 
 if TYPE_CHECKING:
     from hetserve.simulation.shared.loads import ServiceLoad, play
@@ -34,6 +34,7 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "UNMEASURED",
     "ComputeUse",
     "GpuInstance",
     "JointOutcome",
@@ -42,6 +43,7 @@ __all__ = [
     "SharedReport",
     "SharedService",
     "Stretch",
+    "coefficient",
     "play",
     "report_of",
 ]

@@ -107,8 +107,8 @@ def report_of(
 
 
 def _stretch(counted: JointOutcome, served: NDArray[np.bool_]) -> Stretch:
-    # Never above the greatest: late in a run the difference of two times is rounded.
-    each = np.minimum((counted.finish - counted.start) / counted.work, counted.peak)[served]
+    # Between 1 and the greatest: late in a run the difference of two times is rounded.
+    each = np.clip((counted.finish - counted.start) / counted.work, 1.0, counted.peak)[served]
     if not len(each):
         return Stretch(math.nan, math.nan, math.nan)
     return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))

@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.simulation.system import System
 
+MEASURED_AT = 8.0
+"""Batch of both neighbours at which a coefficient c counts in full [items]."""
+
+
+def coefficient(factor: float, batch: int) -> float:
+    """Coefficient c of a factor (at least 1) on a neighbour's latency, measured with both at this batch."""
+    return (factor - 1) * MEASURED_AT / batch
+
 
 @dataclass(frozen=True, slots=True)
 class ComputeUse:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
+from hetserve.simulation.shared.services import MEASURED_AT
 from hetserve.simulation.shared.state import World
-
-MEASURED_AT = 8.0
-"""Batch of both neighbours at which a coefficient c counts in full [items]."""
 
 
 @njit_inner

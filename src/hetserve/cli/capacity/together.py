@@ -1,0 +1,181 @@
+"""Plays the loads of several services on shared GPUs: `hetserve simulate --together`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from hetserve.cli.capacity import serving
+from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
+from hetserve.planning import Problem, plan
+from hetserve.planning.offers import Offer, instance_gpu_memory, namespace_of, resolve_offers
+from hetserve.registry.choices import Arrivals
+from hetserve.simulation.shared import (
+    UNMEASURED,
+    ComputeUse,
+    GpuInstance,
+    ServiceLoad,
+    SharedReport,
+    SharedService,
+    coefficient,
+    play,
+)
+from hetserve.simulation.stability import SLOS
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
+    from hetserve.api.model_profile import ModelProfile
+
+FEWEST = 1_000
+"""Queries of the service with the least load: a percentile of fewer says little."""
+MOST = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedService:
+    """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves."""
+
+    service: InferenceService
+    problem: Problem
+    counts: Mapping[str, int]
+    rate: float
+    offers: Mapping[str, Offer]
+    policy: str
+
+    @property
+    def name(self) -> str:
+        return f"{namespace_of(self.service)}/{self.service.metadata.name}"
+
+    @property
+    def instances(self) -> list[WantedInstance]:
+        return [self._instance(kind, k) for kind, count in self.counts.items() for k in range(count)]
+
+    def _instance(self, kind: str, number: int) -> WantedInstance:
+        offer = self.offers[kind]
+        gpu, model = offer.type.spec.gpu, self.service.spec.model.name
+        memory = instance_gpu_memory(offer.type, offer.profile)
+        return WantedInstance(
+            self.name,
+            namespace_of(self.service),
+            model,
+            kind,
+            number,
+            memory,
+            None if gpu is None else gpu.product,
+            offer.type.spec.node_selector,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedService:
+    """What one service met: its instances, and a report by seed."""
+
+    planned: PlannedService
+    instances: tuple[PlacedInstance, ...]
+    reports: tuple[SharedReport, ...]
+    unmeasured: tuple[str, ...]
+    effort: Effort
+
+    @property
+    def placed(self) -> bool:
+        return all(one.reason is None for one in self.instances)
+
+    @property
+    def holds(self) -> bool:
+        return self.placed and all(report.holds for report in self.reports)
+
+
+def planned_service(service: InferenceService, problem: Problem, manifests: Manifests, policy: str) -> PlannedService:
+    """The service with its default plan and its load: the declared one, else what the plan states.
+
+    Raises NotPlannedError.
+    """
+    decided = plan(problem)
+    if not decided.feasible or not decided.qps:
+        raise NotPlannedError(str(decided.reason), decided.message)
+    declared = service.spec.load and service.spec.load.expected_qps
+    offers = resolve_offers(service, manifests.types, manifests.profiles)
+    by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
+    return PlannedService(
+        service, problem, dict(decided.counts), float(problem.load or declared or decided.qps), by_name, policy
+    )
+
+
+def together(
+    services: Sequence[PlannedService], placed: Sequence[PlacedInstance], effort: Effort
+) -> list[PlayedService]:
+    """Plays all loads at once, for each seed. Raises NotPlannedError for a load that takes too long to judge."""
+    assert isinstance(effort.arrivals, Arrivals)  # noqa: S101  recordings are refused before
+    seconds = length(services, effort)
+    shared = [_shared(one, services) for one in services]
+    loads = [
+        ServiceLoad(each, one.rate, one.problem.mix, one.problem.slo.percentile, k, effort.arrivals)
+        for k, (one, each) in enumerate(zip(services, shared, strict=True))
+    ]
+    seats = [GpuInstance(one.wanted.service, one.wanted.type, one.place) for one in placed if one.reason is None]
+    warm_up = seconds * effort.warm_up / effort.queries
+    runs = [play(loads, seats, seconds, seed, warm_up) for seed in effort.seeds]
+    return [
+        PlayedService(
+            one,
+            tuple(seat for seat in placed if seat.wanted.service == one.name),
+            tuple(run[k] for run in runs),
+            tuple(
+                kind for kind, count in one.counts.items() if count and _on_gpu(one, kind) and not _measured(one, kind)
+            ),
+            effort,
+        )
+        for k, one in enumerate(services)
+    ]
+
+
+def length(services: Sequence[PlannedService], effort: Effort) -> float:
+    """Seconds to play: `queries` per service on average, enough of the rarest, and 20 SLOs of each."""
+    rates, slos = [one.rate for one in services], [one.problem.slo.latency for one in services]
+    total = sum(rates)
+    seconds = max(effort.queries * len(services) / total, SLOS * max(slos), FEWEST / min(rates))
+    if seconds * total > MOST:
+        raise NotPlannedError("SpecInvalid", f"the loads differ too much: {seconds * total:.3g} queries to judge all")
+    return seconds
+
+
+def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedService:
+    uses = {
+        kind: compute_use(offer.profile, one, services) or UNMEASURED
+        for kind, offer in one.offers.items()
+        if kind in one.counts
+    }
+    return SharedService(
+        one.name, serving.system_of(one.problem), serving.policy_for(one.policy, one.problem, one.counts), uses
+    )
+
+
+def compute_use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse | None:
+    """What the profile says of sharing: `spec.computeShare` and `spec.interference`; None: not measured.
+
+    A factor is read as measured with both neighbours at its batch; of several for one model the worst counts. Models
+    that are not named, and those of other namespaces, get the greatest.
+    """
+    share = getattr(profile.spec, "compute_share", None)
+    if share is None:
+        return None
+    toward: dict[str, float] = {}
+    for entry in getattr(profile.spec, "interference", None) or ():
+        c = coefficient(float(Decimal(entry.factor)), entry.batch)
+        toward[entry.model] = max(c, toward.get(entry.model, 0.0))
+    near = [other for other in services if namespace_of(other.service) == namespace_of(one.service)]
+    named = {other.name: toward[m] for other in near if (m := other.service.spec.model.name) in toward}
+    return ComputeUse(float(Decimal(share)), named, max(toward.values(), default=0.0))
+
+
+def _on_gpu(one: PlannedService, kind: str) -> bool:
+    return one.offers[kind].type.spec.gpu is not None
+
+
+def _measured(one: PlannedService, kind: str) -> bool:
+    return getattr(one.offers[kind].profile.spec, "compute_share", None) is not None

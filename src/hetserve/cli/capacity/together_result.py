@@ -1,0 +1,97 @@
+"""The answer of `hetserve simulate --together`; keys are part of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from hetserve.cli.capacity.together import PlayedService
+from hetserve.cli.output.terminal import Block, text_of
+from hetserve.planning import summary
+from hetserve.planning.formatting import latency_text, qps_text
+
+
+def late_share(result: PlayedService) -> float:
+    """Share of late queries over all seeds."""
+    return sum(r.violations for r in result.reports) / sum(r.queries for r in result.reports)
+
+
+def stretch(result: PlayedService) -> dict[str, float | None]:
+    """Stretch over all seeds: the mean of the means, the greatest p99 and the greatest of all; null: nothing served."""
+    each = [report.stretch for report in result.reports]
+    figures = {
+        "mean": float(np.mean([one.mean for one in each])),
+        "p99": float(np.max([one.p99 for one in each])),
+        "most": float(np.max([one.most for one in each])),
+    }
+    return {name: value if np.isfinite(value) else None for name, value in figures.items()}
+
+
+def document(result: PlayedService) -> dict[str, Any]:
+    planned = result.planned
+    return {
+        "service": planned.service.metadata.name,
+        "namespace": planned.name.partition("/")[0],
+        "model": planned.service.spec.model.name,
+        "counts": dict(planned.counts),
+        "offeredQPS": planned.rate,
+        "sloSeconds": planned.problem.slo.latency,
+        "percentile": planned.problem.slo.percentile,
+        "holds": result.holds,
+        "violationRatio": late_share(result),
+        "stretch": stretch(result),
+        "unmeasuredShares": list(result.unmeasured),
+        "instances": [
+            {"type": one.wanted.type, "node": one.node, "gpu": one.gpu, "notPlaced": one.reason}
+            for one in result.instances
+        ],
+        "seeds": list(result.effort.seeds),
+        "runs": [report.as_json() for report in result.reports],
+    }
+
+
+def table(results: Sequence[PlayedService]) -> str:
+    return text_of([_block(result) for result in results] + [Block("together", (), (_gpus(results),))])
+
+
+def _block(result: PlayedService) -> Block:
+    planned, slo = result.planned, result.planned.problem.slo
+    met = {name: "-" if value is None else f"{value:.3f}" for name, value in stretch(result).items()}
+    lines = [
+        ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)} at {qps_text(planned.rate)}"),
+        ("answer", f"the SLO {'holds' if result.holds else 'does not hold'}{_why(result)}"),
+        ("late", f"{late_share(result):.2%} of queries"),
+        ("stretch", f"{met['mean']} on average, {met['p99']} at 99 %, {met['most']} at most"),
+    ]
+    if result.unmeasured:
+        kinds = ", ".join(result.unmeasured)
+        lines.append(("assumed", f"share of compute unmeasured on {kinds}: 1, without interference"))
+    reasons = dict.fromkeys(one.reason for one in result.instances if one.reason is not None)
+    lines += [("not placed", reason) for reason in reasons]
+    title = f"{planned.service.metadata.name}: {summary(tuple(planned.counts.items()))} under {planned.policy}"
+    return Block(title, tuple(lines))
+
+
+def _why(result: PlayedService) -> str:
+    if not result.placed:
+        placed = sum(one.reason is None for one in result.instances)
+        return f": {placed} of {len(result.instances)} instances could be placed"
+    return ": the backlog grows" if any(report.unstable for report in result.reports) else ""
+
+
+def _gpus(results: Sequence[PlayedService]) -> Table:
+    """Who is on which GPU."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    grid.add_column("GPU")
+    grid.add_column("INSTANCES OF")
+    tenants: dict[str, list[str]] = {}
+    for result in results:
+        for one in result.instances:
+            if one.gpu is not None:
+                tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
+    for gpu in sorted(tenants):
+        grid.add_row(gpu, ", ".join(tenants[gpu]))
+    return grid

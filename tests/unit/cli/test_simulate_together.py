@@ -1,0 +1,168 @@
+"""`hetserve simulate --together`: services placed on nodes and played at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetserve.cli.app import app
+from hetserve.testing import builders
+
+PRODUCT = "Tesla-T4"
+
+
+def _service(name: str, qps: int, latency: str = "600ms") -> dict[str, Any]:
+    return builders.service(
+        name,
+        {
+            "spec.objective": "MinCost",
+            "spec.planner": "ilp",
+            "spec.slo": {"latency": latency, "percentile": "98"},
+            "spec.budget": builders.REMOVED,
+            "spec.load": {"expectedQPS": qps, "batchSizes": [{"batch": 4, "weight": 1}, {"batch": 8, "weight": 1}]},
+        },
+    )
+
+
+def _profile(model: str) -> dict[str, Any]:
+    table = [{"batch": b, "mean": f"{5 * b}ms", "coefficientOfVariation": "0.05"} for b in (4, 8)]
+    fields = {"spec.model": model, "spec.latency": {"table": table}, "spec.gpuMemory": "4Gi"}
+    return builders.model_profile(f"{model}-t4", fields)
+
+
+def _node(name: str, gpus: int = 2) -> dict[str, Any]:
+    labels = {
+        "node.kubernetes.io/instance-type": "g4dn.xlarge",
+        "nvidia.com/gpu.product": PRODUCT,
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.memory": "15360",
+    }
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """Two services on T4s priced by GiB, and a node with two GPUs."""
+    kind = builders.instance_type(overrides={"spec.price": {"hourly": "0.024", "per": "GiB"}})
+    manifests = [kind, _profile("one"), _profile("two"), _service("one", 30), _service("two", 30, "70ms")]
+    return _written(tmp_path / "services.yaml", manifests), _written(tmp_path / "nodes.yaml", [_node("n0")])
+
+
+def _written(path: Path, documents: list[Any]) -> str:
+    path.write_text(yaml.safe_dump_all(documents))
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", *arguments], catch_exceptions=False)
+
+
+def answer(services: str, nodes: str, *arguments: str, code: int = 0) -> Any:
+    result = run(services, "--together", "--nodes", nodes, "--queries", "2000", *arguments, "-o", "json")
+    assert result.exit_code == code, result.stderr
+    document = json.loads(result.stdout)
+    return document.get("items", document)
+
+
+def test_each_service_is_judged_beside_the_others(files: tuple[str, str]) -> None:
+    one, two = answer(*files, code=3)
+    assert [one["holds"], two["holds"]] == [True, False]
+    assert one["offeredQPS"] == 30
+    for service in (one, two):
+        assert 1 < service["stretch"]["mean"] <= service["stretch"]["p99"] <= service["stretch"]["most"] == 2.0
+        assert service["unmeasuredShares"] == ["g4dn.xlarge"]
+        assert len(service["instances"]) == sum(service["counts"].values())
+        assert {seat["node"] for seat in service["instances"]} == {"n0"}
+
+
+def test_a_service_alone_meets_no_stretch(files: tuple[str, str]) -> None:
+    answered = answer(*files, "--service", "one")
+    assert answered["stretch"] == {"mean": 1.0, "p99": 1.0, "most": 1.0}
+
+
+def test_the_same_seed_gives_the_same_answer_and_more_seeds_more_runs(files: tuple[str, str]) -> None:
+    first, again = (answer(*files, "--seeds", "2", "--seed", "5", code=3) for _ in range(2))
+    assert first == again
+    assert [len(service["runs"]) for service in first] == [2, 2]
+
+
+def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str], tmp_path: Path) -> None:
+    small = _written(tmp_path / "small.yaml", [_node("n0", 1)])
+    one = answer(files[0], small, code=3)[0]
+    assert one["holds"] is False
+    missing = [seat["notPlaced"] for seat in one["instances"] if seat["notPlaced"]]
+    assert missing
+    table = run(files[0], "--together", "--nodes", small, "--queries", "2000")
+    assert "1 of 2 instances could be placed" in table.stdout
+    assert "not placed" in table.stdout
+
+
+def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
+    answer(*files, "--plot", str(tmp_path / "together.png"), code=3)
+    assert (tmp_path / "together.png").stat().st_size > 5000
+
+
+def test_a_table_says_what_is_assumed_and_who_is_where(files: tuple[str, str]) -> None:
+    shown = run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
+    assert "share of compute unmeasured on g4dn.xlarge: 1, without interference" in shown
+    assert "one, two" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--together",), "--together needs --nodes FILE"),
+        (("--nodes", "NODES"), "--nodes needs --together"),
+        (("--together", "--nodes", "NODES", "--rate", "9"), "--rate does not go with --together"),
+        (("--together", "--nodes", "NODES", "--find-allowable"), "--find-allowable does not go with --together"),
+        (("--together", "--nodes", "NODES", "--counts", "g4dn.xlarge=1"), "--counts does not go with --together"),
+        (("--together", "--nodes", "SERVICES"), "item 1 is a 'InstanceType'; only nodes are wanted"),
+        (("--together", "--nodes", "absent.yaml"), "--nodes absent.yaml"),
+        (("--together", "--nodes", "EMPTY"), "no nodes; write them with: kubectl get nodes -o yaml"),
+        (("--together", "--nodes", "TWICE"), "node n0 is there twice"),
+    ],
+)
+def test_bad_input_is_exit_2_with_what_to_do(
+    files: tuple[str, str], tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    places = {
+        "NODES": files[1],
+        "SERVICES": files[0],
+        "EMPTY": _written(tmp_path / "empty.yaml", []),
+        "TWICE": _written(tmp_path / "twice.yaml", [_node("n0"), _node("n0")]),
+    }
+    result = run(files[0], *(places.get(argument, argument) for argument in arguments))
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+
+
+def test_shares_and_factors_come_from_the_profile() -> None:
+    from hetserve.cli.capacity.together import compute_use
+
+    def named(namespace: str, model: str) -> Any:
+        service = SimpleNamespace(
+            metadata=SimpleNamespace(name=model, namespace=namespace),
+            spec=SimpleNamespace(model=SimpleNamespace(name=model)),
+        )
+        return SimpleNamespace(service=service, name=f"{namespace}/{model}")
+
+    entries = [
+        SimpleNamespace(model="two", batch=16, factor="1.2"),
+        SimpleNamespace(model="two", batch=8, factor="1.05"),
+        SimpleNamespace(model="three", batch=8, factor="1.15"),
+    ]
+    profile: Any = SimpleNamespace(spec=SimpleNamespace(compute_share="0.55", interference=entries))
+    one, others = named("a", "one"), [named("a", "two"), named("b", "three")]
+    use = compute_use(profile, one, [one, *others])
+    assert use is not None
+    assert use.share == 0.55
+    # 0.2 at batch 16 is 0.1 at batch 8; a model of another namespace is not the one that is named.
+    assert use.on("a/two") == pytest.approx(0.1)
+    assert use.on("b/three") == pytest.approx(0.15)
+    assert set(use.inflicts) == {"a/two"}
+    assert compute_use(SimpleNamespace(spec=SimpleNamespace()), one, []) is None  # type: ignore[arg-type]
