@@ -237,7 +237,7 @@ class _Builder:
         Counts beyond it are left out, with all that have no fewer of any type.
         """
         types, unit = self.table.types, self.unit
-        model, columns = self._build(load, budget, cuts)
+        model, columns = self.build(load, budget, cuts)
         while (solved := solve(model)) is not None:
             counts = tuple(round(solved.values[place]) for place in columns.counts)
             cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
@@ -250,7 +250,7 @@ class _Builder:
         scale = 1 / unit if model.maximise else min(option.price for option in types)
         return Mix(counts, rate, solved.bound * scale, _flow(self.table, solved, columns, unit))
 
-    def _build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
+    def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load)."""
         model = Model(maximise=load is None)
         columns = self._columns(model, load, budget, every=bool(cuts))
