@@ -112,8 +112,7 @@ def most_load(
 
     only: types that may have more than their least instances, by index; None: all.
     """
-    model, columns = _Builder(table, margin, only).build(None, budget, cuts)
-    return _answer(table, model, columns)
+    return _Builder(table, margin, only).answer(None, budget, cuts)
 
 
 def least_cost(
@@ -129,8 +128,7 @@ def least_cost(
 
     only: as in `most_load`.
     """
-    model, columns = _Builder(table, margin, only).build(load, budget, cuts)
-    return _answer(table, model, columns)
+    return _Builder(table, margin, only).answer(load, budget, cuts)
 
 
 def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:
@@ -232,6 +230,25 @@ class _Builder:
         self.misses = table.misses(table.problem.slo.latency * (1 - margin.wait))
         self.usable = np.isfinite(table.means) & (self.misses <= margin.most_late)
         self.unit = table.typical
+
+    def answer(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> Mix | None:
+        """Solves, and holds the answer against the budget: the solver's tolerance is micro-dollars of a dear type.
+
+        Counts beyond it are left out, with all that have no fewer of any type.
+        """
+        types, unit = self.table.types, self.unit
+        model, columns = self.build(load, budget, cuts)
+        while (solved := solve(model)) is not None:
+            counts = tuple(round(solved.values[place]) for place in columns.counts)
+            cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
+            if budget is None or cost <= budget:
+                break
+            self._cut_rows(model, columns, Cut(counts), upwards=False)
+        rate = 0.0 if solved is None else float(solved.values[columns.rate]) / unit
+        if solved is None or rate <= 0:
+            return None
+        scale = 1 / unit if model.maximise else min(option.price for option in types)
+        return Mix(counts, rate, solved.bound * scale, _flow(self.table, solved, columns, unit))
 
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load)."""
@@ -360,19 +377,6 @@ class _Builder:
             else:
                 model.row([place, z], [1.0, most - (count - 1)], -INFINITY, most)
         model.row(chosen, [1.0] * len(chosen), 1.0, INFINITY)
-
-
-def _answer(table: ClassTable, model: Model, columns: _Columns) -> Mix | None:
-    """Solves, and holds the answer against the exact limits: the solver's tolerance is not theirs."""
-    unit, solved = table.typical, solve(model)
-    if solved is None:
-        return None
-    counts = tuple(round(solved.values[place]) for place in columns.counts)
-    rate = float(solved.values[columns.rate]) / unit
-    if rate <= 0:
-        return None
-    scale = 1 / unit if model.maximise else min(option.price for option in table.types)
-    return Mix(counts, rate, solved.bound * scale, _flow(table, solved, columns, unit))
 
 
 def _flow(table: ClassTable, solved: Solved, columns: _Columns, unit: float) -> Floats:
