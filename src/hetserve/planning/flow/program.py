@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.dominance import needless
-from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
+from hetserve.planning.flow.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
 Floats = NDArray[np.float64]
@@ -41,15 +41,17 @@ class Margin:
 
     saturation: share of an instance's time that is planned. wait: share of the SLO kept for waiting. late: share of the
     queries that may be late, as a part of what the SLO allows. most_late: no class goes where more of it is late.
+    nodes: of the search, at most.
     """
 
     saturation: float = 1.0
     wait: float = 0.0
     late: float = 1.0
     most_late: float = 0.1
+    nodes: int = FEW_NODES
 
 
-CEILING: Final = Margin(most_late=1.0)
+CEILING: Final = Margin(most_late=1.0, nodes=NODES)
 """Nothing in hand: no dispatcher that serves every query holds more."""
 
 
@@ -252,7 +254,7 @@ class _Builder:
 
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load)."""
-        model = Model(maximise=load is None)
+        model = Model(load is None, self.margin.nodes)
         columns = self._columns(model, load, budget, every=bool(cuts))
         self._flow_rows(model, columns)
         self._limit_rows(model, columns, budget)
