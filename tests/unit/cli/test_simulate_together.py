@@ -110,7 +110,7 @@ def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
 
 def test_a_table_says_what_is_assumed_and_who_is_where(files: tuple[str, str]) -> None:
     shown = run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
-    assert "share of compute unmeasured on g4dn.xlarge: 1, without interference" in shown
+    assert "compute share unmeasured on g4dn.xlarge: 1, without interference" in shown
     assert "one, two" in shown
 
 
@@ -144,25 +144,25 @@ def test_bad_input_is_exit_2_with_what_to_do(
 def test_shares_and_factors_come_from_the_profile() -> None:
     from hetserve.cli.capacity.together import compute_use
 
-    def named(namespace: str, model: str) -> Any:
+    def named(namespace: str, model: str, largest: int) -> Any:
         service = SimpleNamespace(
             metadata=SimpleNamespace(name=model, namespace=namespace),
             spec=SimpleNamespace(model=SimpleNamespace(name=model)),
         )
-        return SimpleNamespace(service=service, name=f"{namespace}/{model}")
+        problem = SimpleNamespace(mix=SimpleNamespace(batches=(1, largest)))
+        return SimpleNamespace(service=service, name=f"{namespace}/{model}", problem=problem)
 
     entries = [
-        SimpleNamespace(model="two", batch=16, factor="1.2"),
-        SimpleNamespace(model="two", batch=8, factor="1.05"),
+        SimpleNamespace(model="two", batch=16, factor="1.1"),
+        SimpleNamespace(model="two", batch=4, factor="1.1"),
         SimpleNamespace(model="three", batch=8, factor="1.15"),
     ]
     profile: Any = SimpleNamespace(spec=SimpleNamespace(compute_share="0.55", interference=entries))
-    one, others = named("a", "one"), [named("a", "two"), named("b", "three")]
-    use = compute_use(profile, one, [one, *others])
+    one, two, far = named("a", "one", 4), named("a", "two", 16), named("b", "three", 64)
+    use = compute_use(profile, one, [one, two, far])
     assert use is not None
     assert use.share == 0.55
-    # 0.2 at batch 16 is 0.1 at batch 8; a model of another namespace is not the one that is named.
-    assert use.on("a/two") == pytest.approx(0.1)
-    assert use.on("b/three") == pytest.approx(0.15)
-    assert set(use.inflicts) == {"a/two"}
+    # At batches 4 and 4 the scaling is 0.5; a model of another namespace is not the one that is named.
+    assert use.on("a/two") == pytest.approx(0.1 / 0.5)
+    assert use.on("b/three") == pytest.approx(0.15 / 2)
     assert compute_use(SimpleNamespace(spec=SimpleNamespace()), one, []) is None  # type: ignore[arg-type]

@@ -158,19 +158,23 @@ def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedSe
 def compute_use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse | None:
     """What the profile says of sharing: `spec.computeShare` and `spec.interference`; None: not measured.
 
-    A factor is read as measured with both neighbours at its batch; of several for one model the worst counts. Models
-    that are not named, and those of other namespaces, get the greatest.
+    A factor was measured at the mix's largest batch and the entry's batch of the other. Of several for one model the
+    worst counts; models of other namespaces, and those without an entry, get the greatest, at their largest batch.
     """
     share = getattr(profile.spec, "compute_share", None)
     if share is None:
         return None
-    toward: dict[str, float] = {}
-    for entry in getattr(profile.spec, "interference", None) or ():
-        c = coefficient(float(Decimal(entry.factor)), entry.batch)
-        toward[entry.model] = max(c, toward.get(entry.model, 0.0))
-    near = [other for other in services if namespace_of(other.service) == namespace_of(one.service)]
-    named = {other.name: toward[m] for other in near if (m := other.service.spec.model.name) in toward}
-    return ComputeUse(float(Decimal(share)), named, max(toward.values(), default=0.0))
+    entries = [(e.model, e.batch, float(Decimal(e.factor))) for e in getattr(profile.spec, "interference", None) or ()]
+    own, greatest = max(one.problem.mix.batches), max((factor for _, _, factor in entries), default=1.0)
+
+    def toward(other: PlannedService) -> float:
+        near = namespace_of(other.service) == namespace_of(one.service)
+        named = [entry for entry in entries if near and entry[0] == other.service.spec.model.name]
+        if not named:
+            return coefficient(greatest, own, max(other.problem.mix.batches))
+        return max(coefficient(factor, own, batch) for _, batch, factor in named)
+
+    return ComputeUse(float(Decimal(share)), {other.name: toward(other) for other in services})
 
 
 def _on_gpu(one: PlannedService, kind: str) -> bool:

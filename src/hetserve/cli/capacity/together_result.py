@@ -68,7 +68,7 @@ def _block(result: PlayedService) -> Block:
     ]
     if result.unmeasured:
         kinds = ", ".join(result.unmeasured)
-        lines.append(("assumed", f"share of compute unmeasured on {kinds}: 1, without interference"))
+        lines.append(("assumed", f"compute share unmeasured on {kinds}: 1, without interference"))
     reasons = dict.fromkeys(one.reason for one in result.instances if one.reason is not None)
     lines += [("not placed", reason) for reason in reasons]
     title = f"{planned.service.metadata.name}: {summary(tuple(planned.counts.items()))} under {planned.policy}"

@@ -13,9 +13,9 @@ MEASURED_AT = 8.0
 """Batch of both neighbours at which a coefficient c counts in full [items]."""
 
 
-def coefficient(factor: float, batch: int) -> float:
-    """Coefficient c of a factor (at least 1) on a neighbour's latency, measured with both at this batch."""
-    return (factor - 1) * MEASURED_AT / batch
+def coefficient(factor: float, own: int, other: int) -> float:
+    """Coefficient c of a factor (at least 1) on a neighbour's latency, measured at these batches of both."""
+    return (factor - 1) * MEASURED_AT / math.sqrt(own * other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def test_with_a_fixed_assignment_of_queries_neighbours_speed_nobody_up(scene: Sh
 def test_nor_does_one_more_neighbour_where_each_service_has_one_batch_size(
     scene: SharingScene, sizes: list[int]
 ) -> None:
-    """With mixed sizes it may, by holding up a third: see test_sharing_attacks."""
+    """With mixed sizes it may, by holding up a third: see test_joint_attacks."""
     loads = tuple(replace(load, only=size) for load, size in zip(scene.loads, sizes, strict=False))
     scene = replace(scene, loads=loads)
     for more, name in itertools.permutations([load.service.name for load in loads], 2):
