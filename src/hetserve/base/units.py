@@ -16,6 +16,7 @@ MiB = NewType("MiB", int)
 MilliCPU = NewType("MilliCPU", int)
 QPS = NewType("QPS", float)
 Millionths = NewType("Millionths", int)
+Percent = NewType("Percent", int)
 
 DURATION_PATTERN: Final = r"^([0-9]{1,9}(\.[0-9]{1,9})?(us|ms|s|m|h))+$"
 MONEY_PATTERN: Final = r"^[0-9]{1,6}(\.[0-9]{1,6})?$"
