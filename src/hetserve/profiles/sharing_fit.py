@@ -189,14 +189,13 @@ def _from_counter(
         raise CsvError([f"{name}: no run of copies of {measured.model}: measure 2 and 3 copies (column copies)"])
     there = sorted({b for by_batch in counters.values() for b in by_batch})
     batch = there[-1] if batch is None else batch
-    guesses = {by_batch[batch]: counter for counter, by_batch in counters.items() if batch in by_batch}
+    guesses = [(by_batch[batch], counter) for counter, by_batch in counters.items() if batch in by_batch]
     if not guesses:
         at = ", ".join(map(str, there))
         raise CsvError([f"{name}: no counter of {measured.model} at batch {batch}; measure it; there are: {at}"])
-    guess = max(guesses)
+    guess, counter = max(guesses, key=lambda pair: pair[0])
     if guess == 0:
-        raise CsvError([f"{name}: {guesses[guess]} is 0 at batch {batch}: the GPU did nothing; measure copies"])
-    counter = guesses[guess]
+        raise CsvError([f"{name}: {counter} is 0 at batch {batch}: the GPU did nothing; measure copies"])
     notes.append(f"computeShare {guess:.4g} is a first guess from {counter}: {_COUNTER_TELLS}. Measure copies")
     return ShareFit(batch, Estimate(guess, guess, guess), counter=counter)
 
