@@ -30,7 +30,7 @@ _STUDENT: Final = 2.262
 _NOTABLE: Final = 1.05
 _DIGITS: Final = 10_000
 _COUNTER_TELLS: Final = (
-    "a counter tells for how long a GPU had work, not how much of it a copy needs, and is often far below the share: "
+    "a counter tells for how long a GPU had work, not how much of it a copy needs, and can be far below the share: "
     "an instance that shows 0.36 can need 0.57, and of three such instances all queues grow without end"
 )
 
