@@ -5,7 +5,6 @@ For a change of the planner alone: minutes, where the search for the best known 
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +21,7 @@ COMMAND: Final = "make bench-flow FLAGS=again"
 
 
 def measure_all(asked: Sequence[Problem], jobs: int) -> None:
-    """Of the pools that the report has; its rows of flow are replaced."""
+    """Of the pools that the report has."""
     most, least = (report.KEPT.load(part) for part in ("most", "least"))
     if most is None or least is None:
         raise SystemExit("nothing is kept in docs/results/flow: measure the pools first")
@@ -30,14 +29,14 @@ def measure_all(asked: Sequence[Problem], jobs: int) -> None:
     cases = {name: [row for row in least[1]["rows"] if row["name"] == name] for name in rows}
     known = [given for given in asked if given.service in rows]
     found = workers.run(measured, [(given, rows[given.service], cases[given.service]) for given in known], jobs)
-    seconds = [second for one in found.values() for second in one["seconds"]]
-    print(f"a plan takes {statistics.median(seconds):.2f} s of a processor in the median, {max(seconds):.1f} at most")
-    fresh = {name: found[name]["most"] if name in found else row for name, row in rows.items()}
-    for part, (about, _), data in (
-        ("most", most, [*fresh.values()]),
-        ("least", least, [row for name in rows for row in (found[name]["least"] if name in found else cases[name])]),
-    ):
-        report.KEPT.save(part, {**about, "again": report.about(COMMAND, sum(seconds))}, {"rows": data})
+    names = [given.service for given in known]
+    data = {
+        "most": [found[name]["most"] for name in names],
+        "least": [row for name in names for row in found[name]["least"]],
+        "before": {"most": [rows[name] for name in names], "least": [row for name in names for row in cases[name]]},
+        "seconds": [second for name in names for second in found[name]["seconds"]],
+    }
+    report.KEPT.save("again", report.about(COMMAND, sum(data["seconds"])), data)
 
 
 def measured(given: Problem, most: Json, least: list[Json]) -> Json:

@@ -12,7 +12,7 @@ from benchmarks.flow.parts.figures import OURS
 from benchmarks.reporting import Json, Kept, machine
 
 KEPT: Final = Kept("flow", "flow.parts")
-PARTS: Final = ("most", "least", "kairos_models", "policies", "times")
+PARTS: Final = ("most", "least", "again", "kairos_models", "policies", "times")
 LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
 
 _HEAD: Final = """# Planner flow, measured
@@ -66,7 +66,4 @@ def write() -> Path:
 
 def _facts(about: Json) -> str:
     mixed = ", planners of several versions" if about["versions"] > 1 else ""
-    first = f"`{about['command']}`: {about['seconds']} s of one processor{mixed}; {about['machine']}."
-    if "again" not in about:
-        return f"*{first}*\n"
-    return f"*{first} Planner flow later again, `{about['again']['command']}`: {about['again']['machine']}.*\n"
+    return f"*`{about['command']}`: {about['seconds']} s of one processor{mixed}; {about['machine']}.*\n"

@@ -69,6 +69,16 @@ def test_a_class_that_fits_no_type_is_named_however_rare_it_is(share: float) -> 
         said = refused(given, "NoTypeMeetsSLO")
         assert "no type serves batch 16" in said
         assert "it cannot serve batch 16 (largest: 10)" in said
+        assert said.endswith(
+            "; profile larger batches (maxBatch, or the table, of a ModelProfile) or add a type that serves them"
+        )
+
+
+def test_types_too_slow_and_profiles_too_short_each_have_their_remedy() -> None:
+    types = [option("short", "1", noisy(20, 2, 0.05, 10)), CHEAP]
+    said = refused(problem(types, mix=MIX, slo_ms=40, budget="4"), "NoTypeMeetsSLO")
+    assert "raise spec.slo.latency, lower spec.slo.percentile, profile larger batches" in said
+    assert said.endswith("or add a faster type")
 
 
 def test_a_class_whose_only_fast_type_cannot_be_had_is_named_with_it() -> None:

@@ -55,7 +55,7 @@ def describe(data: Json) -> str:
     )
     parts = [_WORDS.format(cases=len(rows)), table(head, lines), _methods(rows), _refused(rows)]
     if any(OURS in row["asked"] for row in rows):
-        parts.append(goals(_goals(rows)))
+        parts.append(goals(found(rows)))
     return "\n".join(parts)
 
 
@@ -103,8 +103,8 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def _methods(rows: Sequence[Json]) -> str:
-    found = [row["method"] for row in rows if row["method"]]
-    each = ", ".join(f"{name} {found.count(name)}" for name in sorted(set(found), key=lambda name: -found.count(name)))
+    by = [row["method"] for row in rows if row["method"]]
+    each = ", ".join(f"{name} {by.count(name)}" for name in sorted(set(by), key=lambda name: -by.count(name)))
     return f"The least cost was found by: {each}.\n"
 
 
@@ -116,7 +116,8 @@ def _refused(rows: Sequence[Json]) -> str:
     return f"`{OURS}` has no plan though one was found: {', '.join(each)}{more}.\n" if missed else ""
 
 
-def _goals(rows: Sequence[Json]) -> list[tuple[str, str, str, bool | None]]:
+def found(rows: Sequence[Json]) -> list[tuple[str, str, str, bool | None]]:
+    """What was asked, the goal, the figure, and whether it is held."""
     claims = [row for row in rows if OURS in row["plans"]]
     pools = {row["name"] for row in claims}
     broken = {row["name"] for row in claims if not row["tried"][OURS]["holds"]}

@@ -47,15 +47,15 @@ def describe(data: Json) -> str:
     lines = []
     for planner in PLANNERS:
         if any(planner in row["plans"] for row in rows):
-            found = of_best(held, planner)
+            shares = of_best(held, planner)
             small = of_best([row for row in held if row["exhaustive"]], planner)
-            lines.append((f"`{planner}`", *summary(found, 0.95), *summary(small, 0.95), _SPIKE.get(planner, "")))
+            lines.append((f"`{planner}`", *summary(shares, 0.95), *summary(small, 0.95), _SPIKE.get(planner, "")))
     head = ("planner", "mean", "median", "worst", "below 0.95")
     searched = tuple(f"searched: {name}" for name in head[1:])
     words = _WORDS.format(exhaustive=sum(row["exhaustive"] for row in rows), nothing=len(rows) - len(held))
     parts = [f"{len(rows)} pools.\n", words, table((*head, *searched, "the spike's mean, worst"), lines)]
     if any(OURS in row["plans"] for row in rows):
-        parts.append(goals(_goals(held)))
+        parts.append(goals(found(held)))
     return "\n".join(parts)
 
 
@@ -64,9 +64,10 @@ def of_best(rows: Sequence[Json], planner: str) -> list[float]:
     return ratios([row["held"].get(planner, 0.0) for row in rows], [row["best"] for row in rows])
 
 
-def _goals(rows: Sequence[Json]) -> list[tuple[str, str, str, bool | None]]:
-    found, searched = of_best(rows, OURS), of_best([row for row in rows if row["exhaustive"]], OURS)
-    mean, worst = sum(found) / len(found), min(found)
+def found(rows: Sequence[Json]) -> list[tuple[str, str, str, bool | None]]:
+    """What was asked, the goal, the figure, and whether it is held."""
+    shares, searched = of_best(rows, OURS), of_best([row for row in rows if row["exhaustive"]], OURS)
+    mean, worst = sum(shares) / len(shares), min(shares)
     ahead = {row["name"]: _ahead(row) for row in rows}
     behind = max(ahead, key=lambda name: ahead[name])
     own = [row["own"]["kairos"] / row["own"]["hetserve"] for row in rows if row["own"]["kairos"]]

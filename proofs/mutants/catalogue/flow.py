@@ -10,6 +10,7 @@ from mutants.mutant import Mutant
 _PROGRAM: Final = "hetserve.planning.flow.program"
 _CHECK: Final = "hetserve.planning.check"
 _LAWS: Final = "tests/properties/test_flow_program_laws.py"
+_SEARCH: Final = "tests/properties/test_flow_search_laws.py"
 _BY_HAND: Final = "tests/unit/planning/test_flow_program.py"
 _CHECKED: Final = "tests/unit/planning/test_flow_check.py"
 _PROOF: Final = "tests/unit/planning/test_flow_proof.py"
@@ -43,7 +44,7 @@ FLOW: Final = (
         "flow forgets what launches weigh",
         _PROGRAM,
         "_Builder._columns",
-        Replace("launch_charge($option, problem.launch_weight) / cheapest", "0.0"),
+        Replace("launch_charge(option, problem.launch_weight)", "0"),
         _BY_HAND,
         "test_running_instances_are_kept_where_launching_is_dear",
     ),
@@ -80,12 +81,28 @@ FLOW: Final = (
         "test_a_cut_gives_the_next_counts_and_never_more",
     ),
     Mutant(
-        "flow drops the budget",
+        "flow takes the solver's tolerance for money",
         _PROGRAM,
-        "_Builder._limit_rows",
-        DropStatement("model.row(columns.counts, prices, ...)"),
-        _LAWS,
-        "test_the_most_load_is_that_of_all_counts",
+        "_Builder.answer",
+        always("cost <= budget"),
+        _SEARCH,
+        "test_a_budget_is_kept_to_the_last_micro_dollar",
+    ),
+    Mutant(
+        "flow leaves out a type for one that has reached its limit",
+        "hetserve.planning.flow.dominance",
+        "needless",
+        always("$n < $o.most"),
+        _SEARCH,
+        "test_a_type_is_needless_where_another_is_no_slower_no_dearer_and_without_limit",
+    ),
+    Mutant(
+        "flow ranks by what the nearest counts hold",
+        _PROGRAM,
+        "FluidRates.highest",
+        Replace("scale * self._prices[at]", "0 * scale * self._prices[at]"),
+        _SEARCH,
+        "test_the_highest_rates_are_those_of_sorting_all",
     ),
     Mutant(
         "flow drops the pools",
@@ -114,8 +131,8 @@ FLOW: Final = (
     Mutant(
         "flow says a least cost that nobody proved",
         "hetserve.planning.flow.cost",
-        "proved",
-        always("proof.holds($values, load)"),
+        "_cheapest_proved",
+        always("proof.holds(ranked[place], load)"),
         _PROOF,
         "test_a_least_cost_found_by_luck_is_not_the_plan",
     ),
@@ -138,8 +155,8 @@ FLOW: Final = (
     Mutant(
         "flow prefers types by name",
         "hetserve.planning.flow.classes",
-        "ordered_types",
-        Replace("tuple(sorted($types, key=$key))", "tuple(sorted($types, key=lambda o: o.name))"),
+        "_ordered",
+        Replace("sorted(range(len(known)), key=key)", "sorted(range(len(known)), key=lambda i: problem.types[i].name)"),
         "tests/properties/test_flow_plan_laws.py",
         "test_renamed_types_give_the_renamed_plan",
     ),

@@ -58,7 +58,9 @@ def parse_money(text: str) -> MicroDollarsPerHour:
     Raises ValueError.
     """
     if not re.fullmatch(MONEY_PATTERN, text):
-        raise ValueError(f"{text!r} is not a price in $/h; write for example 0.526, with at most 6 decimals")
+        raise ValueError(
+            f"{text!r} is not a price in $/h; write for example 0.526, below 1000000, with at most 6 decimals"
+        )
     return MicroDollarsPerHour(int(Decimal(text) * _MICRO))
 
 

@@ -51,6 +51,6 @@ def step_text(step: NextStep | None, known: bool = True) -> str:
     if step is None:
         return f"no more money buys {NOTICEABLE:.0%} more within the limits"
     extra = f"{'-' if step.extra < 0 else '+'}{money_text(abs(step.extra))}"
-    of = " of upper bound" if step.figure == "bound" else ""
+    of = {"bound": " of upper bound", "ceiling": " of ceiling", "capacity": ""}[step.figure]
     gain = f"+{qps_text(step.gain)}{of} ({summary(step.counts)})"
     return f"next: {extra} buys {gain}" if step.proven else f"next: at most {extra} buys at least {gain}"

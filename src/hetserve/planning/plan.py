@@ -124,7 +124,7 @@ class NextStep:
     counts: Counts
     cost: MicroDollarsPerHour
     proven: bool = True
-    figure: Literal["bound", "capacity"] = "bound"
+    figure: Literal["bound", "capacity", "ceiling"] = "bound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> 
     batch, latency = worst_latency(option.profile, problem.mix, percentile)
     if latency is None:
         return f"it cannot serve batch {batch} (largest: {option.profile.max_batch})"
-    kind = "mean" if percentile is None else f"p{percentile:g}"
+    kind = "mean" if percentile is None else f"p{percentile:.10g}"
     limit = latency_text(problem.slo.latency)
     return f"{latency_text(latency)} ({kind}) at batch {batch} is over the SLO of {limit}"
 

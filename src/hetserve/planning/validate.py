@@ -28,7 +28,7 @@ def _errors(problem: Problem) -> Iterator[str]:
     if not (math.isfinite(problem.slo.latency) and problem.slo.latency > 0):
         yield f"SLO latency {problem.slo.latency} s: must be positive"
     if not 50 < problem.slo.percentile < 100:
-        yield f"SLO percentile {problem.slo.percentile:g}: must be above 50 and below 100, for example 99"
+        yield f"SLO percentile {problem.slo.percentile:.10g}: must be above 50 and below 100, for example 99"
     yield from _demand_errors(problem)
     for option in problem.types:
         yield from _type_errors(option, problem)

@@ -106,7 +106,8 @@ class Pooled:
         return statistics.fmean(ratios) / (1 - self.reserve)
 
     def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
-        return (1 - self.reserve) * min(allowed * min(seeds, 1.5), allowed * seeds - sum(before))
+        allowed = (1 - self.reserve) * allowed
+        return min(allowed * min(seeds, 1.5), allowed * seeds - sum(before))
 
 
 def steady_per_seed() -> PerSeed:

@@ -120,6 +120,36 @@ def test_a_base_is_not_asked_of_flow() -> None:
     )
 
 
+def test_a_saturation_is_not_asked_of_flow() -> None:
+    result = run(RM2, "--budget", "0.7", "--saturation-threshold", "0.5")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "note: --saturation-threshold: planner flow tries its margins; it is of ilp and greedy\n",
+    )
+
+
+def test_a_planner_that_ignores_the_load_says_so() -> None:
+    result = run(RM2, "--planner", "kairos", "--load", "1000")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "note: --planner kairos plans the most throughput and ignores the load; "
+        "for its least cost choose from flow, ilp, greedy, homogeneous, exhaustive\n"
+    )
+    assert run(RM2, "--planner", "kairos").stderr == ""
+
+
+def test_a_percentile_is_shown_in_full() -> None:
+    result = run(RM2, "--planner", "kairos", "--percentile", "99.99999")
+    assert "99.99999 % within 350 ms" in result.stdout
+    assert "(p99.99999)" in result.stdout
+
+
+def test_a_load_so_small_that_a_share_says_nothing_has_its_rate_alone() -> None:
+    verdict = answer(RM2, "--load", "0.001")["verdict"]
+    assert "held up to" in verdict
+    assert "% more" not in verdict
+
+
 def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -> None:
     assert (answer(RM2, "--budget", "0.7")["seed"], answer(RM2, "--budget", "0.7", "--seed", "7")["seed"]) == (20261, 7)
     default, other = answer(RM2, "--planner", "robust"), answer(RM2, "--planner", "robust", "--seed", "7")

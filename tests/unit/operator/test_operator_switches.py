@@ -64,6 +64,7 @@ MOST = {
     "less bound, holds more": Most(80.0, 90.0, left=True, bound=95.0),
     "the standing one holds nothing": Most(0.0, 1.0, left=True),
     "only the standing one was tried": Most(1.0, None, left=False, bound=300.0),
+    "it holds nothing, the new one was not tried": Most(0.0, None, left=True),
     "only the new one was tried": Most(None, 300.0, left=False),
     "too many to try, more bound": Most(None, None, left=True, bound=120.0),
     "too many to try, hardly more": Most(None, None, left=False, bound=103.0),

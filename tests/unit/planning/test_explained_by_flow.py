@@ -72,7 +72,7 @@ def test_the_next_step_is_the_least_money_that_raises_the_ceiling_by_a_percent(t
     assert throughput.ceiling_qps is not None
     useful = [cost for cost, rate in wanted.items() if rate >= throughput.ceiling_qps * (1 + NOTICEABLE)]
     assert min(useful) == step.cost
-    assert step.gain == pytest.approx(wanted[step.cost] - (throughput.bound_qps or 0), rel=1e-3)
+    assert step.gain == pytest.approx(wanted[step.cost] - throughput.ceiling_qps, rel=1e-3)
 
 
 def test_the_next_step_of_a_load_costs_more_than_the_plan_and_carries_a_percent_more(cheapest: Plan) -> None:

@@ -18,7 +18,7 @@ from hetserve.simulation import (
     draw_workload,
     simulate,
 )
-from hetserve.simulation.criteria import student_t95
+from hetserve.simulation.criteria import Pooled, student_t95
 from hetserve.testing.dispatching import EVEN_MIX, system
 
 FCFS = make_policy("fcfs")
@@ -101,6 +101,16 @@ class TestConfidence:
     def test_the_limit_is_above_the_mean_by_the_spread_of_the_seeds(self) -> None:
         assert Confident().limit([0.01, 0.01, 0.01]) == pytest.approx(0.01)
         assert Confident().limit([0.008, 0.01, 0.012]) == pytest.approx(0.01 + 2.92 * 0.002 / math.sqrt(3))
+
+    @pytest.mark.parametrize("reserve", [0.0, 0.12, 0.5])
+    def test_a_pooled_run_is_stopped_once_the_mean_is_too_high_whatever_the_last_seed_says(
+        self, reserve: float
+    ) -> None:
+        before, judged = [0.012 * (1 - reserve), 0.01 * (1 - reserve)], Pooled(reserve)
+        last = judged.hopeless_above(0.01, 3, before)
+        assert judged.limit([*before, last * 0.999]) < 0.01
+        assert judged.limit([*before, last * 1.001]) > 0.01
+        assert judged.hopeless_above(0.01, 3) == pytest.approx(0.015 * (1 - reserve))
 
     @pytest.mark.parametrize("seeds", [3, 4, 6, 12])
     def test_a_run_is_stopped_only_where_no_other_seeds_could_save_the_rate(self, seeds: int) -> None:

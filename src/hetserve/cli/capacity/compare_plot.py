@@ -43,7 +43,7 @@ def _panel(result: Compared, axes: Axes) -> None:
     slo = result.problem.slo
     seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     axes.set_title(
-        f"{result.service}: highest load with {slo.percentile:g} % within {latency_text(slo.latency)}\n"
+        f"{result.service}: highest load with {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
         f"{result.effort.queries} queries per run, seeds {seeds}",
         fontsize=10,
         loc="left",

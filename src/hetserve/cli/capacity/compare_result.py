@@ -114,7 +114,7 @@ def _block(result: Compared) -> Block:
     slo, best = result.problem.slo, result.best
     budget = "" if result.problem.budget is None else f", at most {money_text(result.problem.budget)}"
     lines = [
-        ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)}{budget}"),
+        ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}{budget}"),
         ("best", "nothing: no plan is feasible" if best is None else _best(best)),
         ("simulated", result.effort.text),
     ]

@@ -43,7 +43,7 @@ def _panel(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem) -> Non
         axes.axvline(problem.budget / 1e6, color="black", ls="-.", lw=1, label=f"budget: {money_text(problem.budget)}")
     axes.set_title(
         f"{result.service}: what a budget holds in simulation under {problem.policy}\n"
-        f"{problem.slo.percentile:g} % within {latency_text(problem.slo.latency)}",
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}",
         fontsize=10,
         loc="left",
     )

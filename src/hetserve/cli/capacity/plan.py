@@ -17,7 +17,7 @@ from hetserve.cli.capacity.plan_options import plan_options
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse
-from hetserve.registry.planners import PLANNERS, evaluating
+from hetserve.registry.planners import PLANNERS, evaluating, made_for
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -134,16 +134,31 @@ def _decide(
         return ServicePlan.of_unplannable(service, problem)
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
+    _note_unused(problem, overrides)
     if policy is not None and not tries:
         made = _evaluated(problem, policy, _seed(planner, policy, seed))
     else:
-        if tries and overrides.base is not None:
-            messages.note(f"--base: planner {planner} has no base; it is of kairos, robust and kairos-plus")
         if policy is not None:
             problem = dataclasses.replace(problem, policy=policy)
         with watched(service.metadata.name) if tries else nullcontext():
             made = decide(problem, seed=seed)
     return ServicePlan(service, problem, made, _seed(planner, policy, seed) if made.evaluated else None)
+
+
+def _note_unused(problem: Problem, overrides: Overrides) -> None:
+    """Notes what was asked for and the planner does not use."""
+    planner = problem.planned_by
+    tries = PLANNERS[planner].tries
+    if tries and overrides.base is not None:
+        messages.note(f"--base: planner {planner} has no base; it is of kairos, robust and kairos-plus")
+    if tries and overrides.saturation_threshold is not None:
+        messages.note(f"--saturation-threshold: planner {planner} tries its margins; it is of ilp and greedy")
+    if problem.objective == "MinCost" and "MinCost" not in PLANNERS[planner].objectives:
+        others = ", ".join(made_for("MinCost"))
+        messages.note(
+            f"--planner {planner} plans the most throughput and ignores the load; "
+            f"for its least cost choose from {others}"
+        )
 
 
 def _seed(planner: str, policy: str | None, given: int | None) -> int:

@@ -74,7 +74,7 @@ def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan
     seed = "" if result.seed is None else f", seed {result.seed}"
     figure.suptitle(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}{seed}\n"
-        f"{problem.slo.percentile:g} % within {latency_text(problem.slo.latency)}"
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
         f"{'' if problem.budget is None else f', at most {money_text(problem.budget)}'}",
         fontsize=10,
         x=0.01,
@@ -152,7 +152,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
     axes.set_title(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}\n"
-        f"{problem.slo.percentile:g} % within {latency_text(problem.slo.latency)}",
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}",
         fontsize=10,
         loc="left",
     )

@@ -58,7 +58,7 @@ def _asked(result: ServicePlan, problem: Problem) -> str:
     budget = "" if problem.budget is None else f", at most {money_text(problem.budget)}"
     load = "" if problem.load is None else f", load {qps_text(problem.load)}"
     return (
-        f"{problem.objective} for model {result.declared.spec.model.name}, {problem.slo.percentile:g} % within "
+        f"{problem.objective} for model {result.declared.spec.model.name}, {problem.slo.percentile:.10g} % within "
         f"{latency_text(problem.slo.latency)}{budget}{load}"
     )
 

@@ -31,7 +31,7 @@ def _panel(result: Searched, axes: Axes) -> None:
         axes.plot(trace.best + 1, best[trace.best], "o", color=colour, markersize=7)
     slo = result.problem.slo
     axes.set_title(
-        f"{result.service} under {result.policy}: {slo.percentile:g} % within {latency_text(slo.latency)}\n"
+        f"{result.service} under {result.policy}: {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
         f"lines: best so far, dots: each configuration tried",
         fontsize=10,
         loc="left",

@@ -85,7 +85,7 @@ def table(results: Sequence[Searched]) -> str:
 
 def _block(result: Searched) -> Block:
     slo, budget = result.problem.slo, result.problem.budget or 0
-    asked = f"{slo.percentile:g} % within {latency_text(slo.latency)}, at most {money_text(budget)}"
+    asked = f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, at most {money_text(budget)}"
     lines = [
         ("asked", f"{asked}, policy {result.policy}"),
         ("simulated", f"{result.effort.text}; search seed {result.seed}"),

@@ -145,7 +145,7 @@ def _block(result: Simulated) -> Block:
     slo = result.problem.slo
     title = f"{result.service}: {summary(tuple(result.counts.items()))} under {result.policy.name}"
     lines = [
-        ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)}, {money_text(result.cost)}"),
+        ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, {money_text(result.cost)}"),
         ("answer", _answer(result)),
         ("late", _late(result)),
         ("simulated", result.effort.text),

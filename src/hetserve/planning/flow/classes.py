@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -90,8 +90,10 @@ class ClassTable:
 
 def class_table(problem: Problem, merge: Merge = "mean", most: int = MOST_CLASSES) -> ClassTable:
     """Table of a problem, with at most `most` classes of neighbouring batches."""
-    types = ordered_types(problem)
-    return _table(problem, types, dense([option.profile for option in types], problem.mix.batches), merge, most)
+    given = dense([option.profile for option in problem.types], problem.mix.batches)
+    order = _ordered(problem, given)
+    latency = replace(given, means=given.means[order], ratios=given.ratios[order])
+    return _table(problem, tuple(problem.types[i] for i in order), latency, merge, most)
 
 
 def _table(
@@ -114,18 +116,31 @@ def _table(
     )
 
 
-def ordered_types(problem: Problem) -> tuple[TypeOption, ...]:
-    """The types by price, service times and limits; a name decides only between types equal in all of them."""
+def _ordered(problem: Problem, latency: DenseLatency) -> list[int]:
+    """The types, by index, by price, service times, limits and pools; a name decides only between types that are alike.
 
-    def key(option: TypeOption) -> tuple[object, ...]:
-        ends = (problem.mix.batches[0], problem.mix.largest)
-        times = [option.profile.mean(b) or np.inf for b in problem.mix.batches]
-        slow = [option.profile.quantile(b, problem.slo.percentile) or np.inf for b in ends]
-        demand = option.demand
+    latency: in the problem's order. Types alike in two pools that are alike come pool by pool: then it does not matter
+    which pool is first.
+    """
+    slow = latency.quantiles(problem.slo.percentile)[:, [0, -1]]
+
+    def figures(i: int) -> tuple[object, ...]:
+        option, demand = problem.types[i], problem.types[i].demand
         limits = (option.most, option.min_instances, option.running, option.launch_time)
-        return option.price, times, slow, limits, (demand.cpu, demand.memory, demand.gpu_memory), option.name
+        needs = (demand.cpu, demand.memory, demand.gpu_memory)
+        times = latency.means[i].tolist(), slow[i].tolist()
+        return option.price, *times, limits, needs, latency.ratios[i].tobytes()
 
-    return tuple(sorted(problem.types, key=key))
+    known = [figures(i) for i in range(len(problem.types))]
+    pools: dict[str | None, tuple[object, ...]] = {}
+    for pool in problem.pools:
+        drawing = sorted(one for one, option in zip(known, problem.types, strict=True) if option.pool == pool.name)
+        pools[pool.name] = (pool.free.cpu, pool.free.memory, pool.free.gpu_memory), drawing, pool.name
+
+    def key(i: int) -> tuple[object, ...]:
+        return known[i], pools.get(problem.types[i].pool, ()), problem.types[i].name
+
+    return sorted(range(len(known)), key=key)
 
 
 def _starts(times: Floats, shares: Floats, most: int) -> tuple[int, ...]:

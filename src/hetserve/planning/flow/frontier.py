@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -91,25 +91,30 @@ class _Frontier:
 
     def point(self, budget: int) -> FrontierPoint:
         ceiling = most_load(self.table.upper, CEILING, budget=budget)
-        beside = tuple((name, self._judged(self._planned_by(name, budget))) for name in BESIDE)
+        planned = {name: self._planned_by(name, budget) for name in BESIDE}
+        beside = tuple((name, self._judged(values)) for name, values in planned.items())
         return FrontierPoint(
             MicroDollarsPerHour(budget),
             QPS(0.0 if ceiling is None else ceiling.objective_bound),
-            (("flow", self._flow(budget)), *beside),
+            (("flow", self._flow(budget, planned.values())), *beside),
         )
 
-    def _flow(self, budget: int) -> EvaluatedConfiguration | None:
-        """The best of the programs, the plan and what a smaller budget bought."""
+    def _flow(self, budget: int, others: Iterable[Values | None]) -> EvaluatedConfiguration | None:
+        """The best of the programs, the plan, the other planners' counts and what a smaller budget bought."""
         mixes = [most_load(self.table, margin, budget=budget) for margin in _MARGINS]
         found = {mix.counts for mix in mixes if mix is not None} | {self.planned}
+        known = {values for values in others if values is not None and allowed(self.table, values, budget)}
         within = [values for values in found if allowed(self.table, values, budget)]
         run = Race(self.judge, *self.best)
         for values in sorted(within, key=lambda v: (-self.judge.fluid(v), v)):
             run.enter(values)
         if run.best:
-            self.best = run.best, run.rate
-            self.held[run.best] = run.rate
-            return self._judged(run.best)
+            known.add(run.best)
+            self.held[run.best] = max(run.rate, self.held.get(run.best, 0.0))
+        most = max(known, key=lambda v: (self.held.get(v, 0.0), v), default=())
+        if most and self.held.get(most):
+            self.best = most, self.held[most]
+            return self._judged(most)
         return self._judged(max(within, key=lambda v: (self.judge.fluid(v), v), default=None))
 
     def _planned_by(self, name: str, budget: int) -> Values | None:

@@ -18,8 +18,10 @@ Floats = NDArray[np.float64]
 
 GAP: Final = 1e-3
 """Relative gap at which a program counts as solved."""
-NODES: Final = 20_000
-"""Most nodes of a search: a limit that no clock decides."""
+NODES: Final = 2_000
+"""Most nodes of a search for a bound: a limit that no clock decides."""
+FEW_NODES: Final = 200
+"""The same for an answer that is tried anyway."""
 INFINITY: Final = highspy.kHighsInf
 
 
@@ -29,9 +31,10 @@ class FlowSolverError(Exception):
 
 @dataclass(slots=True)
 class Model:
-    """Columns and rows as they are added; `maximise` or minimise."""
+    """Columns and rows as they are added; `maximise` or minimise. nodes: of the search, at most."""
 
     maximise: bool
+    nodes: int = NODES
     costs: list[float] = field(default_factory=list)
     lower: list[float] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
@@ -72,7 +75,7 @@ class Solved:
 
 
 def solve(model: Model) -> Solved | None:
-    """Answer within the gap, or the best one after NODES nodes; None: infeasible. Raises FlowSolverError."""
+    """Answer within the gap, or the best one after its most nodes; None: infeasible. Raises FlowSolverError."""
     highs = loaded(model)
     run(highs)
     return read(highs, any(model.integral))
@@ -95,7 +98,7 @@ def loaded(model: Model) -> Any:
         ("output_flag", False),
         ("threads", 1),
         ("mip_rel_gap", GAP),
-        ("mip_max_nodes", NODES),
+        ("mip_max_nodes", model.nodes),
         ("mip_feasibility_tolerance", 1e-8),
         ("primal_feasibility_tolerance", 1e-8),
     ):

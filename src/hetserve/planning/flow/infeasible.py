@@ -44,11 +44,18 @@ def nothing_serves(table: ClassTable) -> Plan | None:
     batches = batches_text(table.first[worst[0]], table.last[worst[-1]])
     types = sorted(problem.types, key=lambda option: option.name)
     each = "; ".join(f"{option.name}: {slo_miss(option, problem, problem.slo.percentile)}" for option in types)
-    message = (
-        f"no type serves {batches} within {latency_text(problem.slo.latency)} (p{problem.slo.percentile:g}): {each}; "
-        "raise spec.slo.latency, lower spec.slo.percentile or add a faster type"
-    )
+    within = f"{latency_text(problem.slo.latency)} (p{problem.slo.percentile:.10g})"
+    message = f"no type serves {batches} within {within}: {each}; {_remedies(problem)}"
     return infeasible(problem, NAME, Reason.NO_TYPE_MEETS_SLO, message)
+
+
+def _remedies(problem: Problem) -> str:
+    """What helps types that are too slow, and those whose profile ends below the largest batch."""
+    largest = max(problem.mix.batches)
+    ends = [option.profile.max_batch is not None and option.profile.max_batch < largest for option in problem.types]
+    slow = [] if all(ends) else ["raise spec.slo.latency", "lower spec.slo.percentile"]
+    short = ["profile larger batches (maxBatch, or the table, of a ModelProfile)"] if any(ends) else []
+    return f"{', '.join(slow + short)} or add a {'faster type' if slow else 'type that serves them'}"
 
 
 def _few_enough(table: ClassTable, late: Floats) -> bool:
@@ -103,8 +110,8 @@ def no_load_carried(table: ClassTable, tried: int, load: float | None) -> Plan:
     within = "" if table.problem.budget is None else f" within {money_text(table.problem.budget)}"
     message = (
         f"{_none_of(tried)}{within} keeps {latency_text(table.problem.slo.latency)} for "
-        f"{table.problem.slo.percentile:g} % of the queries {rate} in simulation: the latencies vary too much, or the "
-        "load leaves no time to wait"
+        f"{table.problem.slo.percentile:.10g} % of the queries {rate} in simulation: the latencies vary too much, or "
+        "the load leaves no time to wait"
     )
     limit = Reason.CAPACITY_TOO_LOW if table.problem.budget is None else Reason.BUDGET_TOO_LOW
     return infeasible(table.problem, NAME, Reason.NO_TYPE_MEETS_SLO if load is None else limit, message)

@@ -25,6 +25,8 @@ SEED: Final = 20_261
 """First seed of a plan's trials."""
 MOST_INSTANCES: Final = 400
 """Beyond that many instances a trial takes too long, and a plan says so."""
+RAREST: Final = 1e-5
+"""Share of late queries below which a proof would need millions of queries."""
 
 FINE: Final = 0.005
 LOWEST: Final = 0.005
@@ -83,7 +85,8 @@ class Judge:
 
     def can_try(self, values: Values) -> bool:
         """Whether trials of these counts, long enough to show overload, end in a reasonable time."""
-        return 0 < sum(values) <= MOST_INSTANCES and self._shows_overload(values) <= _MOST_QUERIES
+        few_enough = 0 < sum(values) <= MOST_INSTANCES and self.table.allowed >= RAREST
+        return few_enough and self._shows_overload(values) <= _MOST_QUERIES
 
     def holds(self, values: Values, rate: float) -> bool:
         """Whether these counts keep the SLO at a rate [queries/s]."""

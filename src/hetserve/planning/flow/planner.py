@@ -10,7 +10,7 @@ from hetserve.planning.flow.classes import ClassTable, class_table
 from hetserve.planning.flow.cost import proved
 from hetserve.planning.flow.explain import explain
 from hetserve.planning.flow.infeasible import no_budget, no_load_carried, nothing_serves, too_little
-from hetserve.planning.flow.judge import MOST_INSTANCES, SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.outcome import of_climb, of_race
 from hetserve.planning.flow.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
 from hetserve.planning.flow.proof import Proof
@@ -49,7 +49,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
     judge = Judge(table, choosing_rate(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
         mix = untried_throughput(table, budget) or ceiling
-        held, untried = mix.rate * saturation_for(table, mix.counts), _why(quick, ceiling)
+        held, untried = mix.rate * saturation_for(table, mix.counts), _why(quick, ceiling, judge)
         return explain(
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
@@ -71,7 +71,9 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
         mix = untried_cost(table, load, budget) or ceiling
-        return explain(Choice(table, mix.counts, load, fluid, floor, untried=_why(quick, ceiling), steps=not quick))
+        return explain(
+            Choice(table, mix.counts, load, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)
+        )
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
@@ -90,8 +92,10 @@ def _floor(table: ClassTable, load: float, budget: int | None, ceiling: Mix) -> 
     return 0.0 if least is None else least.objective_bound
 
 
-def _why(quick: bool, ceiling: Mix) -> str:
+def _why(quick: bool, ceiling: Mix, judge: Judge) -> str:
     if quick:
         return "a quick answer was asked for"
+    if judge.table.allowed < RAREST:
+        return "trials that show so few late queries take too long"
     of = "so many instances" if sum(ceiling.counts) > MOST_INSTANCES else "an SLO so much longer than service"
     return f"trials of {of} take too long"

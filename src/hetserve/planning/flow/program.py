@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.dominance import needless
-from hetserve.planning.flow.highs import INFINITY, Model, Solved, loaded, read, run, solve
+from hetserve.planning.flow.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
 Floats = NDArray[np.float64]
@@ -41,15 +41,17 @@ class Margin:
 
     saturation: share of an instance's time that is planned. wait: share of the SLO kept for waiting. late: share of the
     queries that may be late, as a part of what the SLO allows. most_late: no class goes where more of it is late.
+    nodes: of the search, at most.
     """
 
     saturation: float = 1.0
     wait: float = 0.0
     late: float = 1.0
     most_late: float = 0.1
+    nodes: int = FEW_NODES
 
 
-CEILING: Final = Margin(most_late=1.0)
+CEILING: Final = Margin(most_late=1.0, nodes=NODES)
 """Nothing in hand: no dispatcher that serves every query holds more."""
 
 
@@ -112,8 +114,7 @@ def most_load(
 
     only: types that may have more than their least instances, by index; None: all.
     """
-    model, columns = _Builder(table, margin, only).build(None, budget, cuts)
-    return _answer(table, model, columns)
+    return _Builder(table, margin, only).answer(None, budget, cuts)
 
 
 def least_cost(
@@ -129,8 +130,7 @@ def least_cost(
 
     only: as in `most_load`.
     """
-    model, columns = _Builder(table, margin, only).build(load, budget, cuts)
-    return _answer(table, model, columns)
+    return _Builder(table, margin, only).answer(load, budget, cuts)
 
 
 def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:
@@ -233,9 +233,28 @@ class _Builder:
         self.usable = np.isfinite(table.means) & (self.misses <= margin.most_late)
         self.unit = table.typical
 
+    def answer(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> Mix | None:
+        """Solves, and holds the answer against the budget: the solver's tolerance is micro-dollars of a dear type.
+
+        Counts beyond it are left out, with all that have no fewer of any type.
+        """
+        types, unit = self.table.types, self.unit
+        model, columns = self.build(load, budget, cuts)
+        while (solved := solve(model)) is not None:
+            counts = tuple(round(solved.values[place]) for place in columns.counts)
+            cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
+            if budget is None or cost <= budget:
+                break
+            self._cut_rows(model, columns, Cut(counts), upwards=False)
+        rate = 0.0 if solved is None else float(solved.values[columns.rate]) / unit
+        if solved is None or rate <= 0:
+            return None
+        scale = 1 / unit if model.maximise else min(option.price for option in types)
+        return Mix(counts, rate, solved.bound * scale, _flow(self.table, solved, columns, unit))
+
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load)."""
-        model = Model(maximise=load is None)
+        model = Model(load is None, self.margin.nodes)
         columns = self._columns(model, load, budget, every=bool(cuts))
         self._flow_rows(model, columns)
         self._limit_rows(model, columns, budget)
@@ -360,19 +379,6 @@ class _Builder:
             else:
                 model.row([place, z], [1.0, most - (count - 1)], -INFINITY, most)
         model.row(chosen, [1.0] * len(chosen), 1.0, INFINITY)
-
-
-def _answer(table: ClassTable, model: Model, columns: _Columns) -> Mix | None:
-    """Solves, and holds the answer against the exact limits: the solver's tolerance is not theirs."""
-    unit, solved = table.typical, solve(model)
-    if solved is None:
-        return None
-    counts = tuple(round(solved.values[place]) for place in columns.counts)
-    rate = float(solved.values[columns.rate]) / unit
-    if rate <= 0:
-        return None
-    scale = 1 / unit if model.maximise else min(option.price for option in table.types)
-    return Mix(counts, rate, solved.bound * scale, _flow(table, solved, columns, unit))
 
 
 def _flow(table: ClassTable, solved: Solved, columns: _Columns, unit: float) -> Floats:

@@ -42,7 +42,7 @@ class Proof:
         return self._short.broke(values, rate)
 
     def near(self, values: Values, start: float) -> float:
-        """A rate that holds in short trials, 1.5 % below one that does not; `start` if that holds; 0: none.
+        """A rate that holds in short trials, at most 1.5 % below one that does not; `start` if that holds; 0: none.
 
         Looks downwards, where the share of late queries says how far: it rises by a power of the rate.
         """

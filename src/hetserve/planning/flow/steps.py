@@ -17,19 +17,24 @@ _PROVEN: Final = 1.002
 
 
 def next_step(choice: Choice) -> NextStep | None:
-    """The least money above the budget (MinCost: the cost) that raises the fluid bound by 1 %; None: none does."""
+    """The least money above the budget (MinCost: the cost) that raises the fluid bound by 1 %; None: none does.
+
+    The bound is that of the plan's counts (MinCost) or of all mixes within the budget.
+    """
     table, budget = without_launches(choice.table), choice.table.problem.budget
     widest = None if budget is None else int(budget * WIDEST_BUDGET)
     rate = choice.fluid(choice.values)
-    wanted = (rate if choice.is_cost else max(rate, choice.ceiling)) * (1 + NOTICEABLE)
+    now = rate if choice.is_cost else max(rate, choice.ceiling)
+    wanted = now * (1 + NOTICEABLE)
     step = least_cost(table, CEILING, wanted, budget=widest)
     if step is not None and cost_of(table, step.counts) <= choice.money:
         most = most_load(table, CEILING, budget=choice.money)
-        wanted = max(rate, 0.0 if most is None else most.rate) * (1 + NOTICEABLE)
+        now = max(rate, 0.0 if most is None else most.rate)
+        wanted = now * (1 + NOTICEABLE)
         step = least_cost(table, CEILING, wanted, budget=widest)
     if step is None:
         return None
-    cost, gain = cost_of(table, step.counts), choice.fluid(step.counts) - choice.fluid(choice.values)
+    cost, gain = cost_of(table, step.counts), choice.fluid(step.counts) - now
     if cost <= choice.money or gain <= 0:
         return None
     return NextStep(
@@ -38,7 +43,7 @@ def next_step(choice: Choice) -> NextStep | None:
         table.counts(step.counts),
         MicroDollarsPerHour(cost),
         proven=cost <= step.objective_bound * _PROVEN,
-        figure="capacity" if choice.is_cost else "bound",
+        figure="capacity" if choice.is_cost else "ceiling",
     )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from hetserve.planning.flow.choice import Choice
 from hetserve.planning.flow.outcome import Tried
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.planning.plan import RankedConfiguration, summary
+
+_MUCH: Final = 10
+"""Times the load: above, the rate alone says more than a share."""
 
 
 def message(choice: Choice, entry: RankedConfiguration) -> str:
@@ -22,7 +26,7 @@ def verdict(choice: Choice) -> str:
 
 def _held(choice: Choice) -> str:
     slo = choice.table.problem.slo
-    within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:g})"
+    within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
     verb = "carries" if choice.is_cost else "holds"
     if choice.untried:
         return f"not tried, as {choice.untried}: by the program and its size it {verb} {within}"
@@ -38,7 +42,8 @@ def _margin(choice: Choice) -> Iterator[str]:
         yield f"{share} of the ceiling: {most}"
         return
     if choice.seen > choice.held:
-        yield f"held up to {qps_text(choice.seen)}, {share_text(choice.seen / choice.held - 1)} more"
+        more = choice.seen / choice.held - 1
+        yield f"held up to {qps_text(choice.seen)}" + (f", {share_text(more)} more" if more < _MUCH else "")
     else:
         yield f"the load takes {share_text(choice.held / choice.fluid(choice.values))} of the instances' time"
     yield f"no mix that carries {qps_text(choice.held)} costs less than {floor_text(limit)}"
@@ -65,12 +70,14 @@ def why_not(choice: Choice, other: Tried | None, entry: RankedConfiguration) -> 
     """Why the runner-up is not the plan; other: None if it did not run."""
     extra = entry.cost - choice.cost
     money = "at the same cost" if not extra else f"for {money_text(abs(extra))} {'more' if extra > 0 else 'less'}"
+    seen = max(choice.seen, choice.held)
     if other is None:
-        return f"its fluid bound of {qps_text(entry.qps)} is below what the plan was seen to hold, {money}"
+        bound = f"its fluid bound of {qps_text(entry.qps)}"
+        return f"{bound} is below the {qps_text(seen)} that the plan held in its trials, {money}"
     if not other.held:
         return f"breaks the SLO at {qps_text(other.below or choice.held)} in simulation, {money}"
     if choice.is_cost:
         return f"carries the load too, {money}"
-    less = max(choice.seen, choice.held) - other.held
+    less = seen - other.held
     figure = f"{qps_text(less)} less than the plan" if less > 0 else "no more than the plan"
     return f"holds {figure} in the same trials, {money}"

@@ -83,8 +83,8 @@ def _verdict(inputs: RankingInputs, chosen: BoundedConfiguration, rule: str, ran
     left = inputs.budget - chosen.cost
     slo = inputs.problem.slo
     return (
-        f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:g}), by Kairos's upper "
-        f"bound, not by measurement; {_binding(inputs, chosen)}; "
+        f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:.10g}), by Kairos's "
+        f"upper bound, not by measurement; {_binding(inputs, chosen)}; "
         f"{money_text(left)} of {money_text(inputs.budget)} left; "
         f"chosen among {_size(ranking)} configurations by the {rule}"
         + ("" if ranking.proven else "; the search for the best bounds gave up early: there may be better ones")

@@ -74,8 +74,8 @@ def plan_of_trials(trials: Trials, planner: str, how: str, *, proven: bool = Tru
         ranking=tuple(inputs.ranked(trial.entry) for trial in ranked[:10]),
         refusals=problem.left_out + roles(inputs),
         verdict=(
-            f"holds {qps_text(best.held)} within {latency_text(problem.slo.latency)} (p{problem.slo.percentile:g}), as "
-            f"evaluated; {how}; {money_text(inputs.budget - best.entry.cost)} of {money_text(inputs.budget)} "
+            f"holds {qps_text(best.held)} within {latency_text(problem.slo.latency)} (p{problem.slo.percentile:.10g}), "
+            f"as evaluated; {how}; {money_text(inputs.budget - best.entry.cost)} of {money_text(inputs.budget)} "
             f"left; {step_text(found.step, found.known)}"
         ),
         evaluated=tuple(tried[:10]),

@@ -184,7 +184,7 @@ def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
         f"{share_text(problem.saturation_threshold)} is wanted"
     )
     return [
-        f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:g})",
+        f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})",
         used,
         f"change: {', '.join(changes) or 'none'}",
     ]

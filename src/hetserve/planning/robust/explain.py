@@ -109,7 +109,7 @@ def _verdict(choice: RobustChoice, step: NextStep | None) -> str:
     problem, chosen = choice.problem, choice.chosen
     entry, slo = chosen.candidate, problem.slo
     lead = (
-        f"holds {qps_text(chosen.held)} within {latency_text(slo.latency)} (p{slo.percentile:g}) in simulation "
+        f"holds {qps_text(chosen.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g}) in simulation "
         f"({choice.evaluation.method}; {len(choice.ranked)} configurations evaluated); {_gain(choice)}; "
         f"{_over_one_type(choice)}"
     )
@@ -117,7 +117,7 @@ def _verdict(choice: RobustChoice, step: NextStep | None) -> str:
         # The bound keeps every query within the SLO; the percentile lets large ones be late.
         lead += (
             f"; beyond Kairos's upper bound {qps_text(entry.qps)}, which has every query in time, while "
-            f"{100 - slo.percentile:g} % may be late here"
+            f"{100 - slo.percentile:.10g} % may be late here"
         )
     if entry.counts == choice.paper.counts:
         return f"{lead}; {choice.paper.verdict}"
