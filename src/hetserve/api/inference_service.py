@@ -136,6 +136,11 @@ class InferenceServiceSpec(ApiModel):
     instance_types: InstanceTypesRef | None = Field(
         default=None, description="absent: every instance type that has a profile of this model"
     )
+    sharing: Literal["Shared", "Exclusive"] = Field(
+        default="Shared",
+        description="Shared: instances may share a GPU with other models. Exclusive: a whole GPU for each instance. "
+        "Nothing reads it yet: both are planned and placed alike.",
+    )
     template: dict[str, Any] = Field(
         description="pod template; the container named model (or the only one) receives resources and the device",
         json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
-from hetserve.api.scalars import DnsLabel, Duration, PositiveDuration, Quantity, TypeName, Variation
+from hetserve.api.scalars import (
+    DnsLabel,
+    Duration,
+    Factor,
+    PositiveDuration,
+    Quantity,
+    Share,
+    TypeName,
+    Variation,
+    distinct,
+)
 from hetserve.base.units import parse_duration
+from hetserve.registry.choices import SharingMode
 
 MAX_BATCH = 1_000_000
 QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
@@ -113,8 +124,31 @@ class LatencySpec(ApiModel):
     linear: Linear | None = None
 
 
+class InterferenceEntry(ApiModel):
+    """What an instance of this profile does to another model that serves on the same GPU."""
+
+    model: DnsLabel = Field(description="the other model, which is slowed")
+    batch: int = Field(ge=1, le=MAX_BATCH, description="items in the other's queries")
+    factor: Factor = Field(
+        description="the other's latency while this one serves beside it / its latency alone, for example 1.08"
+    )
+
+
 class ModelProfileSpec(ApiModel):
     """Measured behaviour of one model on one instance type."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.computeShare) == has(self.sharingMode)",
+            "computeShare and sharingMode must be set together: a share holds for the mode that it was measured in",
+            lambda s: (s.compute_share is None) == (s.sharing_mode is None),
+        ),
+        Rule(
+            "has(self.computeShare) || !has(self.interference)",
+            "interference needs computeShare beside it: measure copies, too",
+            lambda s: s.compute_share is not None or s.interference is None,
+        ),
+    )
 
     model: DnsLabel = Field(description="the model's name, as services give it in spec.model.name")
     instance_type: TypeName
@@ -127,6 +161,23 @@ class ModelProfileSpec(ApiModel):
     )
     gpu_memory: Quantity | None = Field(
         default=None, description="GPU memory that an instance holds, for example 3Gi; absent: the whole GPU"
+    )
+    compute_share: Share | None = Field(
+        default=None,
+        description="share of the GPU's compute that an instance uses while it serves, at the mix's largest batch: "
+        "from the throughput of copies run together, not from a utilisation counter. Absent: not measured. Nothing "
+        "plans with it yet.",
+    )
+    sharing_mode: SharingMode | None = Field(
+        default=None,
+        description="how the GPU was shared in the measurements of computeShare and interference; recorded only",
+    )
+    interference: Annotated[list[InterferenceEntry] | None, distinct(lambda e: (e.model, e.batch), "entry")] = Field(
+        default=None,
+        min_length=1,
+        max_length=256,
+        description="how much this model slows others while it serves beside them. Nothing plans with it yet.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model", "batch"]},
     )
     measured_at: str | None = Field(default=None, max_length=32, json_schema_extra={"format": "date-time"})
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")

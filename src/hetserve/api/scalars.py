@@ -14,9 +14,11 @@ from hetserve.base.units import (
     DURATION_PATTERN,
     MONEY_PATTERN,
     QUANTITY_PATTERN,
+    RATIO_PATTERN,
     parse_duration,
     parse_money,
     parse_quantity,
+    parse_ratio,
 )
 
 DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -60,6 +62,12 @@ _PERCENTILE = Rule(
     lambda s: 50 < Decimal(s) < 100,
 )
 _VARIATION = Rule("double(self) <= 10.0", "must be at most 10, for example 0.05", lambda s: Decimal(s) <= 10)
+_SHARE = Rule(
+    "double(self) > 0.0 && double(self) <= 1.0",
+    "must be above 0 and at most 1, for example 0.57",
+    lambda s: 0 < parse_ratio(s) <= 1_000_000,
+)
+_FACTOR = Rule("double(self) >= 1.0", "must be at least 1, for example 1.08", lambda s: parse_ratio(s) >= 1_000_000)
 Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
 PositiveDuration = Annotated[
     str,
@@ -86,6 +94,8 @@ Variation = Annotated[
     ),
     _checked(_VARIATION),
 ]
+Share = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal share, above 0 and at most 1", _SHARE), _checked(_SHARE)]
+Factor = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal factor of at least 1", _FACTOR), _checked(_FACTOR)]
 # May be a number (cpu: 2), as everywhere in Kubernetes.
 Quantity = Annotated[
     str,

@@ -1,7 +1,7 @@
 """Types of quantities, and their text forms in the API.
 
 Time is seconds (float), money integer micro-dollars per hour, memory MiB (int), CPU millicores (int), rates queries per
-second (float).
+second (float), shares and factors of sharing integer millionths.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ MicroDollarsPerHour = NewType("MicroDollarsPerHour", int)
 MiB = NewType("MiB", int)
 MilliCPU = NewType("MilliCPU", int)
 QPS = NewType("QPS", float)
+Millionths = NewType("Millionths", int)
+Percent = NewType("Percent", int)
 
 DURATION_PATTERN: Final = r"^([0-9]{1,9}(\.[0-9]{1,9})?(us|ms|s|m|h))+$"
 MONEY_PATTERN: Final = r"^[0-9]{1,6}(\.[0-9]{1,6})?$"
+# Other text than that of money, so that an error can tell them apart.
+RATIO_PATTERN: Final = r"^[0-9]{1,6}([.][0-9]{1,6})?$"
 QUANTITY_PATTERN: Final = r"^[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 
 _UNIT_SECONDS: Final = {
@@ -66,6 +70,19 @@ def format_money(micro: int) -> str:
     whole, rest = divmod(abs(micro), _MICRO)
     decimals = f"{rest:06d}".rstrip("0").ljust(3, "0")
     return f"{sign}{whole}.{decimals}"
+
+
+def parse_ratio(text: str) -> Millionths:
+    """Millionths of a decimal number with at most six decimals: ``0.571`` -> 571000. Raises ValueError."""
+    if not re.fullmatch(RATIO_PATTERN, text):
+        raise ValueError(f"{text!r} is not a decimal number; write for example 0.57, with at most 6 decimals")
+    return Millionths(int(Decimal(text) * _MICRO))
+
+
+def format_ratio(millionths: int) -> str:
+    """Exact decimal number: 571000 -> ``0.571``."""
+    whole, rest = divmod(millionths, _MICRO)
+    return f"{whole}.{rest:06d}".rstrip("0").removesuffix(".")
 
 
 def parse_quantity(text: str) -> Decimal:

@@ -40,7 +40,7 @@ class CsvRows:
         text = row.values[column]
         if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
             return int(text)
-        return self._wrong(row, column, f"must be a whole number from 1 to {most}")
+        return self.wrong(row, column, f"must be a whole number from 1 to {most}")
 
     def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
         """Number from `least` to `most`; else 0 and an error."""
@@ -51,7 +51,14 @@ class CsvRows:
             number = math.nan
         if least <= number <= most:
             return number
-        return self._wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
+        return self.wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
+
+    def wrong(self, row: CsvRow, column: str, right: str) -> int:
+        """Records an error of a value; right: what would be."""
+        text = row.values[column]
+        what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
+        self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
+        return 0
 
     def done(self) -> None:
         """Raises CsvError with the first twenty errors."""
@@ -59,12 +66,6 @@ class CsvRows:
             raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
         if self.errors:
             raise CsvError(self.errors)
-
-    def _wrong(self, row: CsvRow, column: str, right: str) -> int:
-        text = row.values[column]
-        what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
-        self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
-        return 0
 
 
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
 from hetserve.registry.choices import FitKind
 
+Key = TypeVar("Key")
 STRAIGHT: Final = 0.05
 """Largest relative error for which `auto` chooses a line."""
 
@@ -66,7 +67,7 @@ def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = F
     at most 1 %.
     """
     notes: list[str] = []
-    kept = samples.by_batch if keep_wild else _without_outliers(samples, notes)
+    kept = samples.by_batch if keep_wild else without_outliers(samples.by_batch, notes, "samples")
     entries = tuple(_entry(batch, latencies, notes) for batch, latencies in kept.items())
     line = least_squares([e.batch for e in entries], [e.mean for e in entries])
     errors = tuple(abs(line.at(e.batch) / e.mean - 1) for e in entries)
@@ -82,19 +83,21 @@ def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tupl
     return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())
 
 
-def _without_outliers(samples: Samples, notes: list[str]) -> Mapping[int, tuple[float, ...]]:
-    medians = {batch: float(np.median(own)) for batch, own in samples.by_batch.items()}
-    limit = outlier_limit([x / medians[batch] for batch, own in samples.by_batch.items() for x in own])
-    kept: dict[int, tuple[float, ...]] = {}
-    for batch, own in samples.by_batch.items():
-        near = tuple(x for x in own if abs(x / medians[batch] - 1) <= limit)
+def without_outliers(
+    measured: Mapping[Key, tuple[float, ...]], notes: list[str], what: str
+) -> Mapping[Key, tuple[float, ...]]:
+    """Latencies by batch or run without single cold starts and stalls; a note says how many of `what` these were."""
+    medians = {key: float(np.median(own)) for key, own in measured.items()}
+    limit = outlier_limit([x / medians[key] for key, own in measured.items() for x in own])
+    kept: dict[Key, tuple[float, ...]] = {}
+    for key, own in measured.items():
+        near = tuple(x for x in own if abs(x / medians[key] - 1) <= limit)
         few = len(own) - len(near) <= max(1, len(own) // 100)
-        kept[batch] = near if few and len(own) >= _ENOUGH_TO_DROP else own
-    dropped = samples.count - sum(map(len, kept.values()))
+        kept[key] = near if few and len(own) >= _ENOUGH_TO_DROP else own
+    count = sum(map(len, measured.values()))
+    dropped = count - sum(map(len, kept.values()))
     if dropped:
-        notes.append(
-            f"{dropped} of {samples.count} samples left out as cold starts or stalls (--keep-wild counts them)"
-        )
+        notes.append(f"{dropped} of {count} {what} left out as cold starts or stalls (--keep-wild counts them)")
     return kept
 
 

@@ -24,7 +24,7 @@ def is_better(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial | N
         return _is_cheaper(plan, record, problem, trial)
     rates = _evaluated_rates(plan, record) if trial is None else _tried_rates(plan, trial)
     if rates is None and trial is not None and (plan.held_qps, trial.held) != (None, None):
-        return trial.held == 0  # one is a simulated rate, the other a bound; but nothing is kept that holds nothing
+        return trial.held == 0.0  # one is a simulated rate, the other a bound; but nothing is kept that holds nothing
     try:
         new, standing = rates or (Decimal(plan.qps or 0), Decimal(record.qps))
     except InvalidOperation:

@@ -24,3 +24,7 @@ DRAWN_ARRIVALS: Final = (Arrivals.EXPONENTIAL, Arrivals.INTEGER_POISSON)
 FitKind = Literal["auto", "linear", "table"]
 """`auto`: whichever the samples support."""
 FIT_KINDS: Final[tuple[FitKind, ...]] = get_args(FitKind)
+
+SharingMode = Literal["TimeSlicing", "MPS"]
+"""How a GPU runs several processes; without MPS their kernels take turns and do not overlap."""
+SHARING_MODES: Final[tuple[SharingMode, ...]] = get_args(SharingMode)

@@ -22,6 +22,18 @@ metadata: {name: a}
 spec:
   price: {hourly: "1"}
 """
+PROFILE = """
+apiVersion: hetserve.io/v1alpha1
+kind: ModelProfile
+metadata: {name: p}
+spec:
+  model: m
+  instanceType: a
+  latency: {linear: {intercept: 1ms, slope: 1ms}}
+  computeShare: "0.5"
+  sharingMode: MPS
+  interference: [{model: other, batch: 1, factor: "1.1"}]
+"""
 SERVICE = """
 apiVersion: hetserve.io/v1alpha1
 kind: InferenceService
@@ -119,6 +131,30 @@ BAD = {
     "an unknown choice": (
         changed(SERVICE, "  template", "  objective: Fastest\n  template"),
         "spec.objective: 'Fastest' must be one of 'MaxThroughput' or 'MinCost'",
+    ),
+    "a share above 1": (
+        changed(PROFILE, '"0.5"', '"57"'),
+        "ModelProfile/p: spec.computeShare: '57' must be above 0 and at most 1, for example 0.57",
+    ),
+    "a share that is none": (
+        changed(PROFILE, '"0.5"', "half"),
+        "spec.computeShare: 'half' is not a decimal number; write for example \"0.57\", with at most 6 decimals",
+    ),
+    "a share as a number": (
+        changed(PROFILE, '"0.5"', "0.5"),
+        'spec.computeShare: 0.5 is a number; put it in quotes, "0.5"',
+    ),
+    "a factor below 1": (
+        changed(PROFILE, '"1.1"', '"0.9"'),
+        "spec.interference[0].factor: '0.9' must be at least 1, for example 1.08",
+    ),
+    "a share without its mode": (
+        changed(PROFILE, "  sharingMode: MPS\n", ""),
+        "ModelProfile/p: spec: computeShare and sharingMode must be set together",
+    ),
+    "an unknown form of sharing": (
+        changed(SERVICE, "  template", "  sharing: Alone\n  template"),
+        "spec.sharing: 'Alone' must be one of 'Shared' or 'Exclusive'",
     ),
     "an unknown planner": (
         changed(SERVICE, "  template", "  planner: fastest\n  template"),

@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 
 from hetserve.api.model_profile import ModelProfile
 from hetserve.cli.app import app
+from hetserve.profiles.sharing import compute_share
+from sharing_runs import copies_of, file_of, lines
 
 OF = ("--model", "rm2", "--instance-type", "g4dn.xlarge")
 
@@ -101,3 +103,79 @@ def test_bad_input_prints_its_error_and_nothing_else(
 def test_help_shows_how() -> None:
     for line in ("Examples:", "hetserve profile fit samples.csv --model rm2"):
         assert line in fit("--help").stdout
+
+
+SHARED = ("--model", "a", "--instance-type", "t4")
+
+
+@pytest.fixture
+def runs_file(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.csv"
+    slowed = lines(1.08, model="b", batch=4, neighbour="a", neighbour_batch=8)
+    path.write_text(file_of(copies_of(0.571), lines(model="b", batch=4), slowed))
+    return path
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_copies_and_neighbours_become_fields_of_the_manifest(runs_file: Path, form: str) -> None:
+    result = fit(runs_file, *SHARED, "--sharing-mode", "TimeSlicing", "-o", form)
+    assert (result.exit_code, result.stderr) == (0, "")
+    profile = ModelProfile.model_validate((yaml.safe_load if form == "yaml" else json.loads)(result.stdout))
+    measured = compute_share(profile.spec)
+    assert measured is not None
+    assert (measured.share, measured.mode, measured.greatest_factor) == (571_000, "TimeSlicing", 1_080_000)
+    assert profile.spec.source == (
+        "table of the means of 100 samples at 1 batches in runs.csv; computeShare at batch 8: "
+        "3 copies reach 1.751 (1.751 to 1.751) times the throughput of one"
+    )
+
+
+def test_a_table_shows_every_run_and_what_is_stated(runs_file: Path) -> None:
+    shown = fit(runs_file, *SHARED, "--sharing-mode", "MPS", "-o", "table").stdout
+    assert "share    0.571 of the GPU's compute at batch 8 (MPS)" in shown
+    assert "b at batch 4 beside batch 8" in shown
+    assert "factor 1.08" in shown
+
+
+@pytest.mark.parametrize("name", ["fit.png", "fit.svg"])
+def test_copies_and_neighbours_are_drawn_the_same_each_time(runs_file: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    first, second = tmp_path / name, tmp_path / f"again-{name}"
+    for path in (first, second):
+        assert fit(runs_file, *SHARED, "--sharing-mode", "MPS", "--plot", path).exit_code == 0
+    assert first.read_bytes() == second.read_bytes()
+    assert name.endswith("png") or "others beside it" in first.read_text()
+
+
+def test_a_guess_from_a_counter_is_written_with_its_warning(tmp_path: Path) -> None:
+    path = tmp_path / "counted.csv"
+    path.write_text("batch,latency,SM_ACTIVE\n8,0.1,0.36\n")
+    guessed = fit(path, *SHARED, "--sharing-mode", "TimeSlicing")
+    assert yaml.safe_load(guessed.stdout)["spec"]["computeShare"] == "0.36"
+    assert guessed.stderr.startswith("note: computeShare 0.36 is a first guess from SM_ACTIVE: ")
+    silent = fit(path, *SHARED)
+    assert "computeShare" not in silent.stdout
+    assert silent.stderr == (
+        "note: SM_ACTIVE: not used; with --sharing-mode it gives a first guess of the compute share\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        (("runs.csv", *SHARED), "runs.csv has runs of copies or neighbours: say how they shared the GPU, "
+         "--sharing-mode TimeSlicing or MPS"),
+        (("runs.csv", *SHARED, "--sharing-mode", "MIG"), "'MIG' is not one of 'TimeSlicing', 'MPS'"),
+        (("runs.csv", *SHARED, "--sharing-mode", "MPS", "--batch", "4"), "no copies of a ran at batch 4"),
+        (("runs.csv", *SHARED, "--sharing-mode", "MPS", "--batch", "0"), "0 is not in the range x>=1"),
+        (("samples.csv", *OF, "--sharing-mode", "MPS"), "no run of copies of rm2: measure 2 and 3 copies"),
+        (("samples.csv", *OF, "--batch", "8"), "--batch 8: is for the compute share; say --sharing-mode, too"),
+    ],
+)  # fmt: skip
+def test_runs_that_do_not_fit_together_print_their_error_and_nothing_else(
+    runs_file: Path, csv_file: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], error: str
+) -> None:
+    monkeypatch.chdir(runs_file.parent)
+    result = fit(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert error in result.stderr

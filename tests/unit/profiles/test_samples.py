@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from hetserve.profiles.csv_rows import CsvError
-from hetserve.profiles.samples import Samples, read_samples
+from hetserve.profiles.measurements import read_measurements
+from hetserve.profiles.samples import Samples
 
 
 def read(text: str, model: str = "m", instance_type: str = "t4") -> Samples:
-    return read_samples(text, "s.csv", model, instance_type)
+    return read_measurements(text, "s.csv", model, instance_type).alone
 
 
 def test_the_columns_name_decides_between_milliseconds_and_seconds() -> None:

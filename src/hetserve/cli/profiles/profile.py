@@ -12,18 +12,19 @@ from hetserve.cli import values
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse, plot_file
-from hetserve.registry.choices import FIT_KINDS
+from hetserve.registry.choices import FIT_KINDS, SHARING_MODES, SharingMode
 
 if TYPE_CHECKING:
     from hetserve.profiles.fit import Fit
-    from hetserve.profiles.samples import Samples
+    from hetserve.profiles.measurements import Measurements
+    from hetserve.profiles.sharing_fit import SharingFit
 
 _FORMATS = ("yaml", "json", "table")
 
 
 @click.group()
 def profile() -> None:
-    """Latency profiles: how long a model takes on an instance type.
+    """Model profiles: how long a model takes on an instance type, and how it shares a GPU.
 
     \b
     Example:
@@ -43,6 +44,17 @@ def profile() -> None:
     default="auto",
     help="Default: auto, a line if it is within 5 % of every batch.",
 )
+@click.option(
+    "--sharing-mode",
+    type=click.Choice(SHARING_MODES),
+    help="How the GPU was shared by copies and neighbours; needed for these.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Largest batch of the mix, at which the compute share is fitted; default: the largest at which copies ran.",
+)
 @click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
 @click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
@@ -53,6 +65,8 @@ def fit(  # noqa: PLR0917  options arrive by name
     name: str | None,
     namespace: str,
     kind: Any,
+    sharing_mode: Any,
+    batch: int | None,
     keep_wild: bool,
     output: str,
     plot: str | None,
@@ -64,6 +78,12 @@ def fit(  # noqa: PLR0917  options arrive by name
     lines of this model and type count. Batches with 20 or more samples get measured quantiles, others a
     coefficient of variation.
 
+    `copies`: how many of the model ran on one GPU, each always busy (empty: 1). `neighbour`, `neighbour_batch`: the
+    other model on the GPU, always busy at that batch. With --sharing-mode the copies give `computeShare`, and the
+    lines of other models with this one as `neighbour` give `interference`; both are the upper ends of 95 %
+    confidence intervals, of 20 or more queries. A counter (`GPU_UTIL` in percent, `SM_ACTIVE`, `GR_ENGINE_ACTIVE`)
+    without copies gives a first guess. docs/how-to-measure-sharing.md says how to measure.
+
     \b
     Exit code: 0 the profile was written, 2 bad input.
 
@@ -72,48 +92,85 @@ def fit(  # noqa: PLR0917  options arrive by name
       hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge > profile.yaml
       hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge -o table --plot fit.png
       hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge --kind linear | kubectl apply -f -
+      hetserve profile fit runs.csv --model rm2 --instance-type g4dn.xlarge --sharing-mode TimeSlicing --plot fit.png
     """
     from hetserve.profiles.fit import fit_samples  # noqa: PLC0415
 
     title = f"{model} on {instance_type}"
     measured = _measured(samples, model, instance_type)
-    fitted = fit_samples(measured, kind, keep_wild=keep_wild)
-    manifest = _manifest(measured, fitted, name or f"{model}-{instance_type}", namespace, (model, instance_type))
+    fitted = fit_samples(measured.alone, kind, keep_wild=keep_wild)
+    sharing = _sharing(measured, sharing_mode, batch, keep_wild=keep_wild)
+    metadata = (name or f"{model}-{instance_type}", namespace)
+    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type))
     if plot is not None:
-        draw_or_refuse(lambda: _draw(measured, fitted, title, plot), plot)
-    for note in fitted.notes:
+        draw_or_refuse(lambda: _draw(measured, fitted, sharing, title, plot), plot)
+    for note in (*fitted.notes, *(sharing.notes if sharing else ())):
         messages.note(note)
-    text = _table(measured, fitted, title) if output == "table" else _document(manifest, output)
+    text = _table(measured, fitted, sharing, title) if output == "table" else _document(manifest, output)
     click.echo(text, nl=not text.endswith("\n"))
 
 
-def _measured(path: str, model: str, instance_type: str) -> Samples:
-    """Samples of the file; exits with all errors."""
+def _measured(path: str, model: str, instance_type: str) -> Measurements:
+    """Measurements of the file; exits with all errors."""
     from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
-    from hetserve.profiles.samples import read_samples  # noqa: PLC0415
+    from hetserve.profiles.measurements import read_measurements  # noqa: PLC0415
 
     try:
-        return read_samples(read_text(path, MOST_BYTES), shown_name(path), model, instance_type)
+        return read_measurements(read_text(path, MOST_BYTES), shown_name(path), model, instance_type)
     except UnreadableError as error:
         refuse(str(error))
     except CsvError as error:
         refuse(*error.errors)
 
 
-def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tuple[str, str]) -> dict[str, Any]:
+def _sharing(
+    measured: Measurements, mode: SharingMode | None, batch: int | None, *, keep_wild: bool
+) -> SharingFit | None:
+    """Fit of copies and neighbours, if they were measured; exits with all errors."""
+    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
+    from hetserve.profiles.sharing_fit import fit_sharing  # noqa: PLC0415
+
+    shared = measured.copied or measured.neighboured
+    if mode is not None:
+        try:
+            return fit_sharing(measured, mode, batch, keep_wild=keep_wild)
+        except CsvError as error:
+            refuse(*error.errors)
+    if shared:
+        refuse(
+            f"{measured.name} has runs of copies or neighbours: say how they shared the GPU, "
+            f"--sharing-mode {' or '.join(SHARING_MODES)}"
+        )
+    if batch is not None:
+        refuse(f"--batch {batch}: is for the compute share; say --sharing-mode, too, or leave it out")
+    if measured.counters:
+        names = ", ".join(measured.counters)
+        messages.note(f"{names}: not used; with --sharing-mode it gives a first guess of the compute share")
+    return None
+
+
+def _manifest(
+    measured: Measurements, fitted: Fit, sharing: SharingFit | None, metadata: tuple[str, str], of: tuple[str, str]
+) -> dict[str, Any]:
     from pydantic import ValidationError  # noqa: PLC0415
 
     from hetserve.api.manifest_errors import field_errors  # noqa: PLC0415
     from hetserve.api.model_profile import ModelProfile  # noqa: PLC0415
+    from hetserve.profiles.sharing_fit import share_source, sharing_fields  # noqa: PLC0415
     from hetserve.profiles.spec import latency_of, profile_manifest  # noqa: PLC0415
 
+    samples = measured.alone
     how = "least-squares line through the means" if fitted.kind == "linear" else "table of the means"
     source = f"{how} of {samples.count} samples at {len(fitted.entries)} batches in {Path(samples.name).name}"
-    model, instance_type = of
+    if sharing is not None:
+        source += f"; {share_source(sharing.share)}"
+    (name, namespace), (model, instance_type) = metadata, of
     latency = latency_of(fitted)
     manifest = profile_manifest(
         name, namespace, model=model, instance_type=instance_type, latency=latency, source=source
     )
+    if sharing is not None:
+        manifest["spec"] |= sharing_fields(sharing)
     try:
         ModelProfile.model_validate(manifest)
     except ValidationError as error:
@@ -121,10 +178,10 @@ def _manifest(samples: Samples, fitted: Fit, name: str, namespace: str, of: tupl
     return manifest
 
 
-def _table(samples: Samples, fitted: Fit, title: str) -> str:
+def _table(measured: Measurements, fitted: Fit, sharing: SharingFit | None, title: str) -> str:
     from hetserve.cli.profiles.profile_report import as_table  # noqa: PLC0415
 
-    return as_table(samples, fitted, title)
+    return as_table(measured.alone, fitted, title, sharing)
 
 
 def _document(manifest: dict[str, Any], output: str) -> str:
@@ -138,7 +195,7 @@ def _document(manifest: dict[str, Any], output: str) -> str:
     return str(yaml.safe_dump(manifest, sort_keys=False, default_flow_style=None, width=200))
 
 
-def _draw(samples: Samples, fitted: Fit, title: str, path: str) -> None:
+def _draw(measured: Measurements, fitted: Fit, sharing: SharingFit | None, title: str, path: str) -> None:
     from hetserve.cli.profiles.profile_plot import draw  # noqa: PLC0415
 
-    draw(samples, fitted, title, path)
+    draw(measured.alone, fitted, title, path, sharing)

@@ -1,0 +1,133 @@
+"""Compute shares and interference, and the booking that keeps a GPU within the greatest slow-down.
+
+While it serves, an instance is slowed by at most max(sum of u, 1 + sum of (f - 1)): u are the compute shares of all
+that serve on its GPU, f the factors that its neighbours inflict. Shares and factors are integer millionths, so that no
+sum passes the limit by rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.api.model_profile import ModelProfileSpec
+from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
+from hetserve.registry.choices import SharingMode
+
+ONE: Final = Millionths(1_000_000)
+WHOLE: Final = Percent(100)
+STEP: Final = 5
+"""Bookings are multiples of this many percent: few distinct sizes leave fewer gaps."""
+
+
+class NotShareableError(ValueError):
+    """No booking keeps the limit: the instance can only run alone on its GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """factor: latency of `model` at `batch` beside the profile's model / its latency alone, at least 1."""
+
+    model: str
+    batch: int
+    factor: Millionths
+
+    def __post_init__(self) -> None:
+        _check_factor(self.factor, f"interference factor on {self.model} at batch {self.batch}")
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeShare:
+    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others.
+
+    Raises ValueError for a share that is not above 0 and at most 1.
+    """
+
+    share: Millionths
+    mode: SharingMode
+    interference: tuple[Interference, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    @property
+    def greatest_factor(self) -> Millionths:
+        """1 where no neighbour was measured."""
+        return max((entry.factor for entry in self.interference), default=ONE)
+
+    def factor_on(self, model: str) -> Millionths:
+        """Factor on a model of the same namespace: its greatest entry; of a model without one, the greatest of all."""
+        own = [entry.factor for entry in self.interference if entry.model == model]
+        return max(own, default=self.greatest_factor)
+
+    def booking(self, max_slowdown: Millionths) -> Percent:
+        """See `compute_booking`."""
+        return compute_booking(self.share, self.greatest_factor, max_slowdown)
+
+
+def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
+    """What a valid profile says of sharing; None: not measured."""
+    if spec.compute_share is None or spec.sharing_mode is None:
+        return None
+    entries = tuple(Interference(e.model, e.batch, parse_ratio(e.factor)) for e in spec.interference or ())
+    return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries)
+
+
+def parse_max_slowdown(text: str, field: str = "sharing.maxSlowdown") -> Millionths:
+    """Greatest slow-down that sharing may cause, of a decimal number such as ``1.25``.
+
+    Raises ValueError for other text and below 1.
+    """
+    try:
+        value = parse_ratio(text)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+    _check_max_slowdown(value, field)
+    return value
+
+
+def compute_booking(share: Millionths, factor: Millionths, max_slowdown: Millionths) -> Percent:
+    """Percent of a GPU's compute: ceil(100 max(u / sigma, (f - 1) / (sigma - 1))), rounded up to 5.
+
+    Where the bookings of a GPU sum to at most 100, the sum of u and 1 + the sum of (f - 1) are at most sigma. With a
+    sigma of 1 nobody shares: each instance books 100.
+
+    share: u. factor: f, the greatest that it inflicts. max_slowdown: sigma. Raises NotShareableError for a factor above
+    sigma, and ValueError for a share outside of (0, 1], or a factor or sigma below 1.
+    """
+    _check_share(share)
+    _check_factor(factor, "interference factor")
+    _check_max_slowdown(max_slowdown, "sharing.maxSlowdown")
+    if factor > max_slowdown:
+        raise NotShareableError(
+            f"interference factor {format_ratio(factor)}: is above the greatest slow-down "
+            f"{format_ratio(max_slowdown)}; set spec.sharing of the service to Exclusive, or raise sharing.maxSlowdown"
+        )
+    if max_slowdown == ONE:
+        return WHOLE
+    steps = WHOLE // STEP
+    needed = max(_ceil(steps * share, max_slowdown), _ceil(steps * (factor - ONE), max_slowdown - ONE))
+    return Percent(STEP * needed)
+
+
+def _ceil(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)
+
+
+def _check_share(share: int) -> None:
+    if not 0 < share <= ONE:
+        raise ValueError(f"computeShare {_text(share)}: must be above 0 and at most 1, for example 0.57")
+
+
+def _check_factor(factor: int, what: str) -> None:
+    if factor < ONE:
+        raise ValueError(f"{what} {_text(factor)}: must be at least 1, for example 1.08")
+
+
+def _check_max_slowdown(value: int, field: str) -> None:
+    if value < ONE:
+        raise ValueError(f"{field}: {_text(value)} must be at least 1, for example 1.25")
+
+
+def _text(millionths: int) -> str:
+    return f"-{format_ratio(-millionths)}" if millionths < 0 else format_ratio(millionths)

@@ -1,0 +1,133 @@
+"""Compute shares as profiles state them, and what they book."""
+
+from __future__ import annotations
+
+import pytest
+
+from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Millionths, format_ratio, parse_ratio
+from hetserve.profiles.sharing import (
+    ComputeShare,
+    Interference,
+    NotShareableError,
+    compute_booking,
+    compute_share,
+    parse_max_slowdown,
+)
+from hetserve.testing import builders
+
+
+def booking(share: str, factor: str, max_slowdown: str = "1.25") -> int:
+    return compute_booking(parse_ratio(share), parse_ratio(factor), parse_ratio(max_slowdown))
+
+
+@pytest.mark.parametrize(
+    ("share", "factor", "percent"),
+    [
+        ("0.571", "1.085", 50),  # by share 45.7, by factor 34
+        ("0.5", "1.05", 40),  # exactly 40: not rounded further
+        ("0.500001", "1.05", 45),
+        ("0.000001", "1", 5),
+        ("1", "1", 80),
+        ("0.2", "1.1", 40),
+        ("0.2", "1.100001", 45),
+        ("0.2", "1.25", 100),
+    ],
+)
+def test_a_booking_is_what_share_or_factor_needs_rounded_up_to_five(share: str, factor: str, percent: int) -> None:
+    assert booking(share, factor) == percent
+
+
+def test_the_notes_six_small_tenants_book_more_than_one_gpu() -> None:
+    assert 6 * booking("0.2", "1.1") == 240, "u .2 and c .1: six of them diverge at load .8"
+
+
+def test_without_any_slow_down_nobody_shares() -> None:
+    assert booking("0.000001", "1", "1") == 100
+    with pytest.raises(
+        NotShareableError, match=r"interference factor 1.000001: is above the greatest slow-down 1; set "
+    ):
+        booking("0.5", "1.000001", "1")
+
+
+def test_a_factor_out_of_the_limits_reach_names_both_ways_out() -> None:
+    with pytest.raises(NotShareableError) as refused:
+        booking("0.5", "1.3")
+    assert str(refused.value) == (
+        "interference factor 1.3: is above the greatest slow-down 1.25; "
+        "set spec.sharing of the service to Exclusive, or raise sharing.maxSlowdown"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ((0, 1_000_000, 1_250_000), "computeShare 0: must be above 0 and at most 1, for example 0.57"),
+        ((-1, 1_000_000, 1_250_000), "computeShare -0.000001: must be above 0 and at most 1"),
+        ((1_000_001, 1_000_000, 1_250_000), "computeShare 1.000001: must be above 0 and at most 1"),
+        ((1, 999_999, 1_250_000), "interference factor 0.999999: must be at least 1, for example 1.08"),
+        ((1, 1_000_000, 999_999), "sharing.maxSlowdown: 0.999999 must be at least 1, for example 1.25"),
+    ],
+)
+def test_values_out_of_range_are_named(values: tuple[int, int, int], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        compute_booking(*map(Millionths, values))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("0.9", "sharing.maxSlowdown: 0.9 must be at least 1, for example 1.25"),
+        ("NaN", "sharing.maxSlowdown: 'NaN' is not a decimal number; write for example"),
+        ("-1.25", "sharing.maxSlowdown: '-1.25' is not a decimal number"),
+        ("1.2500001", "with at most 6 decimals"),
+    ],
+)
+def test_a_greatest_slow_down_that_none_can_be_is_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        parse_max_slowdown(text)
+
+
+def test_a_greatest_slow_down_is_read_exactly() -> None:
+    assert [parse_max_slowdown(text) for text in ("1", "1.25", "2.000001")] == [1_000_000, 1_250_000, 2_000_001]
+
+
+@pytest.mark.parametrize("text", ["0.571", "1", "0.000001", "12.5", "0"])
+def test_ratios_are_written_as_they_are_read(text: str) -> None:
+    assert format_ratio(parse_ratio(text)) == text
+
+
+def profile(**spec: object) -> ModelProfile:
+    return ModelProfile.model_validate(
+        builders.model_profile(overrides={f"spec.{name}": value for name, value in spec.items()})
+    )
+
+
+def test_a_profile_says_what_was_measured() -> None:
+    entries = [{"model": "ncf", "batch": 4, "factor": "1.08"}, {"model": "ncf", "batch": 8, "factor": "1.12"}]
+    entries.append({"model": "wnd", "batch": 4, "factor": "1"})
+    measured = compute_share(profile(computeShare="0.571", sharingMode="MPS", interference=entries).spec)
+    assert measured is not None
+    assert (measured.share, measured.mode) == (571_000, "MPS")
+    assert measured.greatest_factor == 1_120_000
+    assert measured.factor_on("ncf") == 1_120_000
+    assert measured.factor_on("wnd") == 1_000_000
+    assert measured.factor_on("unheard-of") == 1_120_000, "a model that was not measured gets the greatest"
+    assert measured.booking(Millionths(1_250_000)) == 50
+
+
+def test_a_profile_without_a_share_is_unmeasured_not_zero() -> None:
+    assert compute_share(profile().spec) is None
+
+
+def test_a_share_without_neighbours_counts_by_itself() -> None:
+    measured = compute_share(profile(computeShare="0.5", sharingMode="TimeSlicing").spec)
+    assert measured is not None
+    assert (measured.greatest_factor, measured.factor_on("ncf"), measured.mode) == (1_000_000, 1_000_000, "TimeSlicing")
+
+
+def test_values_made_in_code_are_checked_like_those_of_a_profile() -> None:
+    with pytest.raises(ValueError, match=r"interference factor on ncf at batch 4 0.9: must be at least 1"):
+        Interference("ncf", 4, Millionths(900_000))
+    with pytest.raises(ValueError, match="computeShare 2: must be above 0 and at most 1"):
+        ComputeShare(Millionths(2_000_000), "MPS")
