@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from hetserve.api.model_profile import ModelProfile
 from hetserve.cli.app import app
 from hetserve.testing import builders
 
@@ -152,12 +153,13 @@ def test_shares_and_factors_come_from_the_profile() -> None:
         problem = SimpleNamespace(mix=SimpleNamespace(batches=(1, largest)))
         return SimpleNamespace(service=service, name=f"{namespace}/{model}", problem=problem)
 
-    entries = [
-        SimpleNamespace(model="two", batch=16, factor="1.1"),
-        SimpleNamespace(model="two", batch=4, factor="1.1"),
-        SimpleNamespace(model="three", batch=8, factor="1.15"),
-    ]
-    profile: Any = SimpleNamespace(spec=SimpleNamespace(compute_share="0.55", interference=entries))
+    entries = [("two", 16, "1.1"), ("two", 4, "1.1"), ("three", 8, "1.15")]
+    measured = {
+        "spec.computeShare": "0.55",
+        "spec.sharingMode": "MPS",
+        "spec.interference": [{"model": model, "batch": batch, "factor": factor} for model, batch, factor in entries],
+    }
+    profile = ModelProfile.model_validate(builders.model_profile(overrides=measured))
     one, two, far = named("a", "one", 4), named("a", "two", 16), named("b", "three", 64)
     use = compute_use(profile, one, [one, two, far])
     assert use is not None
@@ -165,4 +167,18 @@ def test_shares_and_factors_come_from_the_profile() -> None:
     # At batches 4 and 4 the scaling is 0.5; a model of another namespace is not the one that is named.
     assert use.on("a/two") == pytest.approx(0.1 / 0.5)
     assert use.on("b/three") == pytest.approx(0.15 / 2)
-    assert compute_use(SimpleNamespace(spec=SimpleNamespace()), one, []) is None  # type: ignore[arg-type]
+    assert compute_use(ModelProfile.model_validate(builders.model_profile()), one, []) is None
+
+
+def test_measured_shares_decide_whether_two_hold_together(files: tuple[str, str], tmp_path: Path) -> None:
+    manifests = list(yaml.safe_load_all(Path(files[0]).read_text()))
+    for manifest in manifests:
+        if manifest["kind"] == "ModelProfile":
+            other = {"one": "two", "two": "one"}[manifest["spec"]["model"]]
+            interference = [{"model": other, "batch": 8, "factor": "1.04"}]
+            manifest["spec"] |= {"computeShare": "0.4", "sharingMode": "MPS", "interference": interference}
+    one, two = answer(_written(tmp_path / "measured.yaml", manifests), files[1])
+    for service in (one, two):
+        assert service["holds"] is True
+        assert service["unmeasuredShares"] == []
+        assert 1 < service["stretch"]["most"] <= 1.04 + 1e-9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from hetserve.cli.capacity import serving
@@ -13,6 +12,7 @@ from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, plan
 from hetserve.planning.offers import Offer, instance_gpu_memory, namespace_of, resolve_offers
+from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.shared import (
     UNMEASURED,
@@ -125,9 +125,7 @@ def together(
             one,
             tuple(seat for seat in placed if seat.wanted.service == one.name),
             tuple(run[k] for run in runs),
-            tuple(
-                kind for kind, count in one.counts.items() if count and _on_gpu(one, kind) and not _measured(one, kind)
-            ),
+            _unmeasured(one),
             effort,
         )
         for k, one in enumerate(services)
@@ -161,25 +159,22 @@ def compute_use(profile: ModelProfile, one: PlannedService, services: Sequence[P
     A factor was measured at the mix's largest batch and the entry's batch of the other. Of several for one model the
     worst counts; models of other namespaces, and those without an entry, get the greatest, at their largest batch.
     """
-    share = getattr(profile.spec, "compute_share", None)
-    if share is None:
+    found = compute_share(profile.spec)
+    if found is None:
         return None
-    entries = [(e.model, e.batch, float(Decimal(e.factor))) for e in getattr(profile.spec, "interference", None) or ()]
-    own, greatest = max(one.problem.mix.batches), max((factor for _, _, factor in entries), default=1.0)
+    own, greatest = max(one.problem.mix.batches), found.greatest_factor / ONE
 
     def toward(other: PlannedService) -> float:
         near = namespace_of(other.service) == namespace_of(one.service)
-        named = [entry for entry in entries if near and entry[0] == other.service.spec.model.name]
-        if not named:
-            return coefficient(greatest, own, max(other.problem.mix.batches))
-        return max(coefficient(factor, own, batch) for _, batch, factor in named)
+        model = other.service.spec.model.name
+        named = [(e.factor / ONE, e.batch) for e in found.interference if near and e.model == model]
+        worst = named or [(greatest, max(other.problem.mix.batches))]
+        return max(coefficient(factor, own, batch) for factor, batch in worst)
 
-    return ComputeUse(float(Decimal(share)), {other.name: toward(other) for other in services})
-
-
-def _on_gpu(one: PlannedService, kind: str) -> bool:
-    return one.offers[kind].type.spec.gpu is not None
+    return ComputeUse(found.share / ONE, {other.name: toward(other) for other in services})
 
 
-def _measured(one: PlannedService, kind: str) -> bool:
-    return getattr(one.offers[kind].profile.spec, "compute_share", None) is not None
+def _unmeasured(one: PlannedService) -> tuple[str, ...]:
+    """Types of the plan on GPUs whose profiles have no compute share."""
+    used = [one.offers[kind] for kind, count in one.counts.items() if count]
+    return tuple(o.name for o in used if o.type.spec.gpu is not None and compute_share(o.profile.spec) is None)
