@@ -38,7 +38,6 @@ _RESERVE: Final = 0.12
 Least cost keeps half: what passes by luck fails the proof, and one more is tried.
 """
 _STEP: Final = 0.08
-_CLOSE: Final = 0.95
 _PER_INSTANCE: Final = 40
 _FEW: Final = 8
 _MOST_QUERIES: Final = 120_000
@@ -114,7 +113,7 @@ class Judge:
         made = self._made.get((values, rate))
         if made is None or made.passed or made.unstable or len(made.ratios) < len(self.effort.seeds):
             return False
-        return sum(made.ratios) / len(made.ratios) <= _CLOSE * self.table.allowed
+        return sum(made.ratios) / len(made.ratios) <= self.table.allowed
 
     def highest(self, values: Values, top: float, floor: float = 0.0) -> float:
         """Highest rate that holds, to half a percent of `top`, which does not; 0: none.
