@@ -135,6 +135,10 @@ bench-operator: setup tools ## Measure the operator with 1,000 services and writ
 bench-http: setup ## Measure what a request costs our HTTP loop and servers of libraries (FLAGS="--rounds 9"; a minute)
 	$(BIN)/python -m benchmarks.http $(FLAGS)
 
+.PHONY: bench-sharing
+bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; two minutes)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
+
 .PHONY: bench-flow
 bench-flow: setup ## Measure planner flow on random pools and write docs/results/flow.md (FLAGS="--jobs 16"; an hour on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.flow $(FLAGS)

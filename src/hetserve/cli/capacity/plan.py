@@ -134,7 +134,7 @@ def _decide(
         return ServicePlan.of_unplannable(service, problem)
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
-    _note_unused(problem, overrides)
+    _note_unused(service, problem, overrides)
     if policy is not None and not tries:
         made = _evaluated(problem, policy, _seed(planner, policy, seed))
     else:
@@ -145,8 +145,10 @@ def _decide(
     return ServicePlan(service, problem, made, _seed(planner, policy, seed) if made.evaluated else None)
 
 
-def _note_unused(problem: Problem, overrides: Overrides) -> None:
+def _note_unused(service: InferenceService, problem: Problem, overrides: Overrides) -> None:
     """Notes what was asked for and the planner does not use."""
+    if service.spec.sharing == "Exclusive":
+        messages.note(f"{service.metadata.name}: spec.sharing: Exclusive: nothing acts on it yet; planned as Shared")
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
     if tries and overrides.base is not None:

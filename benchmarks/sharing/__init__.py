@@ -1,0 +1,1 @@
+"""What holds together on shared GPUs, measured: `python -m benchmarks.sharing`."""

@@ -1,0 +1,71 @@
+"""Where measurements are kept, how docs/results/sharing.md is made, and which goals cannot be measured yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from benchmarks.reporting import Json, Kept, machine, table, verdict
+
+KEPT: Final = Kept("sharing", "sharing.parts")
+PARTS: Final = ("statements", "traps", "demo", "rule", "price", "speed")
+LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
+Goals = Sequence[tuple[str, str, str, bool | None]]
+
+NOT_YET: Final = (
+    ("demo after: services that hold their SLO together", "all", "plans under sigma"),
+    ("100 seeded sets of services on 8 to 16 GPUs: called feasible", ">= 60 %", "plans under sigma, booking"),
+    ("of what is called feasible: services that hold their SLO", ">= 99 %", "plans under sigma, booking"),
+    ("GPUs that placement uses over the fewest under the booking rule", "<= 1.25", "booking in the extender"),
+    ("extender: processor time per pod over the tree before", "<= 1.05", "booking in the extender"),
+)
+"""What, goal, what it waits for."""
+
+_HEAD: Final = """# Sharing a GPU, measured
+
+`make bench-sharing` measures everything below and writes this page (`FLAGS="traps rule"`: only these parts; `--quick`:
+less, and no page; `--report`: only the page). Nothing here was measured on a GPU: shares of compute, interference and
+latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares GPUs among. While an
+instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on its GPU: u is a share
+of compute, c what a neighbour does to it, b are batches. All stretches come from the joint simulation of the product.
+
+## Goals that are not measured yet
+
+"""
+
+
+class Part(Protocol):
+    """Measures and describes one thing."""
+
+    TITLE: str
+
+    def measure(self, quick: bool) -> Json:
+        """Plain data. quick: less of it, to see that it works."""
+        ...
+
+    def describe(self, data: Json) -> str:
+        """Markdown: table, goals, held or missed."""
+        ...
+
+
+def goals(rows: Goals) -> str:
+    """What, goal, figure, held; None: only reported."""
+    marked = [(what, goal, figure, "" if held is None else verdict(held)) for what, goal, figure, held in rows]
+    return table(("what", "goal", "figure", ""), marked)
+
+
+def save(part: str, data: Json, seconds: float) -> None:
+    about = {"command": f"make bench-sharing FLAGS={part}", "seconds": round(seconds, 1)}
+    KEPT.save(part, about | {"machine": machine(*LIBRARIES)}, data)
+
+
+def write() -> Path:
+    """Names parts that were never measured."""
+    waiting = [(what, goal, "not measured yet", needs) for what, goal, needs in NOT_YET]
+    head = _HEAD + table(("what", "goal", "figure", "waits for"), waiting)
+    return KEPT.write(head, PARTS, "make bench-sharing FLAGS={}", _facts)
+
+
+def _facts(about: Json) -> str:
+    return f"*`{about['command']}`: {about['seconds']:.0f} s; {about['machine']}.*\n"
