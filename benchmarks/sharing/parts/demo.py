@@ -44,7 +44,7 @@ def factor(model: str, other: str) -> float:
 
 
 def measure(quick: bool) -> Json:
-    queries = 5_000 if quick else 50_000
+    queries = 3_000 if quick else 8_000
     speeds = (1.0,) if quick else SPEEDS
     return {"speeds": {f"{speed:g}": play_at(speed, Effort(queries, _SEEDS, 1)) for speed in speeds}}
 
