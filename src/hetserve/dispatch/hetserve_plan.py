@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from hetserve.compiled import njit_inner
+from hetserve.compiled import ZERO, njit_inner
 from hetserve.dispatch.kernel import Flags, Floats, Integers, ModelArrays, QueueArrays, Scratch, WorkerArrays
 
 # Not literals: numba would compile for each.
@@ -296,7 +296,7 @@ def _plan_group(
     instances leave to the strong ones what those speed up most, and those leave what an idle ordinary one can risk.
     """
     some_idle = group == STRONG and _find_idle(workers, board)
-    by_gain, held = group == ORDINARY and left_out == STRONG_ONLY, 0
+    by_gain, held = group == ORDINARY and left_out == STRONG_ONLY, ZERO
     for k in range(count):
         entry = board.order[k]
         i = board.position[entry]
