@@ -28,7 +28,8 @@ def main() -> None:
     steps = () if options.report else options.steps or STEPS
     random = _random(options)
     if AGAIN in steps:
-        again.measure_all(random, options.jobs)
+        command = f'make bench-flow FLAGS="again --pools {options.pools} --small {options.small}"'
+        again.measure_all(random, options.jobs, command)
         print(f"wrote {report.write()}")
         return
     if "pools" in steps:

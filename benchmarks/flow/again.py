@@ -5,23 +5,20 @@ For a change of the planner alone: minutes, where the search for the best known 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Final
 
 from benchmarks.flow import report, workers
-from benchmarks.flow.judge import LONG, PROOF, Judge
+from benchmarks.flow.judge import PROOF, Judge
+from benchmarks.flow.measure import long_trial, numbers_of, plans_of
 from benchmarks.flow.parts.figures import OURS
 from benchmarks.flow.pools import carrying
 from benchmarks.reporting import Json
 
-from hetserve.planning import Plan, Problem, plan
-
-COMMAND: Final = "make bench-flow FLAGS=again"
+from hetserve.planning import Problem
 
 
-def measure_all(asked: Sequence[Problem], jobs: int) -> None:
-    """Of the pools that the report has."""
+def measure_all(asked: Sequence[Problem], jobs: int, command: str) -> None:
+    """Of the pools that the report has; command: that asked for it."""
     most, least = (report.KEPT.load(part) for part in ("most", "least"))
     if most is None or least is None:
         raise SystemExit("nothing is kept in docs/results/flow: measure the pools first")
@@ -36,7 +33,7 @@ def measure_all(asked: Sequence[Problem], jobs: int) -> None:
         "before": {"most": [rows[name] for name in names], "least": [row for name in names for row in cases[name]]},
         "seconds": [second for name in names for second in found[name]["seconds"]],
     }
-    report.KEPT.save("again", report.about(COMMAND, sum(data["seconds"])), data)
+    report.KEPT.save("again", report.about(command, sum(data["seconds"])), data)
 
 
 def measured(given: Problem, most: Json, least: list[Json]) -> Json:
@@ -44,35 +41,31 @@ def measured(given: Problem, most: Json, least: list[Json]) -> Json:
 
     The search for the best known went on from the flow plan of then: what holds more now takes its place.
     """
-    judge = Judge(given)
-    started = time.process_time()
-    made = plan(given, OURS)
-    seconds = [time.process_time() - started]
-    fresh = _without_ours(most)
+    judge, fresh = Judge(given), _without_ours(most)
+    made, spent = plans_of(given, (OURS,))[OURS]
+    seconds = [spent]
     if made.feasible:
-        counts = _counts(given, made)
-        held = judge.rate(counts, PROOF, most["best"] or None)
-        fresh["plans"][OURS], fresh["says"][OURS], fresh["held"][OURS] = list(counts), made.held_qps, held
+        numbers = numbers_of(given, made)
+        held = judge.rate(numbers, PROOF, most["best"] or None)
+        fresh["plans"][OURS], fresh["says"][OURS], fresh["held"][OURS] = list(numbers), made.held_qps, held
         fresh["ourCeiling"] = made.ceiling_qps
         if held > most["best"]:
-            fresh["best"], fresh["bestCounts"] = held, list(counts)
+            fresh["best"], fresh["bestCounts"] = held, list(numbers)
     rows = [_least(judge, row, seconds) for row in least]
     return {"most": fresh, "least": rows, "seconds": seconds}
 
 
 def _least(judge: Judge, row: Json, seconds: list[float]) -> Json:
-    asked = carrying(judge.given, row["load"])
-    started = time.process_time()
-    made = plan(asked, OURS)
-    seconds.append(time.process_time() - started)
-    fresh = _without_ours(row)
+    """seconds: those of the plan are added."""
+    asked, fresh = carrying(judge.given, row["load"]), _without_ours(row)
+    made, spent = plans_of(asked, (OURS,))[OURS]
+    seconds.append(spent)
     if not made.feasible:
         fresh["refused"][OURS] = made.reason
         return fresh
-    found = judge.trial(_counts(asked, made), row["load"], LONG, whole=True)
-    fresh["plans"][OURS] = made.cost
-    fresh["tried"][OURS] = {"late": found.late, "steady": found.steady, "holds": found.passed}
-    if found.passed and (row["best"] is None or made.cost < row["best"]):
+    tried = long_trial(judge, numbers_of(asked, made), row["load"])
+    fresh["plans"][OURS], fresh["tried"][OURS] = made.cost, tried
+    if tried["holds"] and (row["best"] is None or made.cost < row["best"]):
         fresh["best"], fresh["method"] = made.cost, OURS
     return fresh
 
@@ -83,8 +76,3 @@ def _without_ours(row: Json) -> Json:
         key: {name: one for name, one in value.items() if name != OURS} if isinstance(value, dict) else value
         for key, value in row.items()
     }
-
-
-def _counts(given: Problem, made: Plan) -> tuple[int, ...]:
-    held = dict(made.counts)
-    return tuple(held[option.name] for option in given.types)

@@ -61,7 +61,7 @@ def most_throughput(judge: Judge) -> tuple[Json, MostSearch]:
     """Plans of all planners, the best found from them, and each proven by other seeds."""
     given, search = judge.given, MostSearch.of(judge)
     made = plans_of(given, MOST_PLANNERS)
-    picks = {name: _numbers(given, one) for name, (one, _) in made.items() if one.feasible}
+    picks = {name: numbers_of(given, one) for name, (one, _) in made.items() if one.feasible}
     for numbers in picks.values():
         search.add(numbers)
     evaluated = (dict(e.candidate.counts) for one, _ in made.values() for e in one.evaluated[:_EVALUATED])
@@ -95,7 +95,7 @@ def least_cost(judge: Judge, most: MostSearch, share: float, held: float) -> Jso
     asked = carrying(judge.given, float(f"{share * held:.3g}"))
     search = LeastSearch(judge, asked, most.exact)
     made = plans_of(asked, LEAST_PLANNERS)
-    picks = {name: _numbers(asked, one) for name, (one, _) in made.items() if one.feasible}
+    picks = {name: numbers_of(asked, one) for name, (one, _) in made.items() if one.feasible}
     for name, numbers in picks.items():
         search.try_one(numbers, name)
     search.try_one(most.best[0], "most")
@@ -105,7 +105,7 @@ def least_cost(judge: Judge, most: MostSearch, share: float, held: float) -> Jso
         "share": share,
         "load": search.load,
         "plans": {name: _plan_row(asked, one, seconds) for name, (one, seconds) in made.items()},
-        "tried": {name: _long(judge, numbers, search.load) for name, numbers in picks.items()},
+        "tried": {name: long_trial(judge, numbers, search.load) for name, numbers in picks.items()},
         "best": _cheapest_proven(judge, search),
     }
 
@@ -145,7 +145,8 @@ def _timed(given: Problem, planner: str) -> tuple[Plan, float]:
     return made, time.process_time() - started
 
 
-def _numbers(given: Problem, made: Plan) -> Numbers:
+def numbers_of(given: Problem, made: Plan) -> Numbers:
+    """Counts in the order of the problem's types."""
     held = dict(made.counts)
     return tuple(held[option.name] for option in given.types)
 
@@ -159,7 +160,7 @@ def _plan_row(given: Problem, made: Plan, seconds: float) -> Json:
     return {
         "feasible": made.feasible,
         "reason": made.reason,
-        "counts": list(_numbers(given, made)),
+        "counts": list(numbers_of(given, made)),
         "cost": made.cost,
         "says": made.qps if made.held_qps is None else made.held_qps,
         "ceiling": made.ceiling_qps,
@@ -168,7 +169,8 @@ def _plan_row(given: Problem, made: Plan, seconds: float) -> Json:
     }
 
 
-def _long(judge: Judge, numbers: Numbers, load: float) -> Json:
+def long_trial(judge: Judge, numbers: Numbers, load: float) -> Json:
+    """Whether counts carry a load [queries/s] on long runs, to the end."""
     found = judge.trial(numbers, load, LONG, whole=True)
     return {"late": found.late, "steady": found.steady, "holds": found.passed}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -155,6 +156,13 @@ def test_where_the_best_mixes_are_too_large_to_try_no_small_one_is_taken_for_hav
     assert made.tried is False
     assert made.verdict.startswith("not tried, as trials of so many instances take too long")
     assert (made.bound_qps or 0) > 0.9 * (made.ceiling_qps or 0) * 0.95
+
+
+def test_a_percentile_that_no_trial_can_show_is_not_said_to_be_held() -> None:
+    given = problem(kairos_types(), mix=kairos_mixture(), budget=MicroDollarsPerHour(700_000))
+    made = plan(replace(given, slo=replace(given.slo, percentile=99.9999)))
+    assert (made.tried, made.held_qps) == (False, None)
+    assert made.verdict.startswith("not tried, as trials that show so few late queries take too long")
 
 
 def test_a_run_too_short_to_show_overload_is_no_trial() -> None:

@@ -181,11 +181,8 @@ def _cheapest_proved(run: Climb, proof: Proof, load: float) -> Values | None:
     ranked = sorted(run.holding, key=run.key)
     failed, place, step = -1, 0, 1
     while place < len(ranked) and not proof.holds(ranked[place], load):
-        failed, place, step = (
-            place,
-            min(place + step, len(ranked) - 1) if place + 1 < len(ranked) else place + 1,
-            2 * step,
-        )
+        failed, place = place, max(min(place + step, len(ranked) - 1), place + 1)
+        step *= 2
     if place >= len(ranked):
         return None
     while place - failed > 1:

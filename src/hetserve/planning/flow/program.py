@@ -12,6 +12,7 @@ flows have the size of R however rare a class is, and time is in units of a typi
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -198,12 +199,12 @@ class FluidRates:
         rates: list[float] = []
         found: list[tuple[int, ...]] = []
         for place in np.argsort(-limits, kind="stable"):
-            least = sorted(rates)[-most] if len(rates) >= most else above
+            least = rates[-most] if len(rates) >= most else above
             if limits[place] < least:
                 break
             rate = self(given[place])
             if rate > above:
-                rates.append(rate)
+                bisect.insort(rates, rate)
                 found.append(given[place])
         return found
 
