@@ -77,8 +77,8 @@ def test_a_registered_search_method_is_offered_documented_and_run() -> None:
 
 
 def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: Path) -> None:
-    assert helps("[WorstFit|BestFit|Spread|FewestFree]", "why")
-    assert helps("[WorstFit|BestFit|Spread|FewestFree]", "placement", "replay")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "why")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "placement", "replay")
     settings = tmp_path / "settings.yaml"
     settings.write_text("policy: FewestFree\n")
     with throwaway.registered():
