@@ -123,11 +123,12 @@ class LedgerOfSeveral(RuleBasedStateMachine):
     @invariant()
     def the_index_is_the_one_built_anew(self) -> None:
         kept, anew = self.ledger.index, _built_anew(self.ledger)
-        for part in ("free", "free_compute", "undeclared", "pods", "idle", "open", "healthy", "memory"):
+        for part in ("free", "free_compute", "accounted", "pods", "idle", "open", "healthy", "memory"):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
         for node in NODES:
             assert set(kept.unattributed(node)) == set(anew.unattributed(node))
+        assert kept.accounts == anew.accounts
         assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
         for model in MODELS:
             for anti_affinity in AntiAffinity:

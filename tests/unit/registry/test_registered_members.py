@@ -85,7 +85,7 @@ def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: P
         assert "| `FewestFree` | the least free memory | a test |" in table("placement-policies")
         schema = json.loads(with_choices((CHART / "values.schema.json").read_text()))
         extender = schema["properties"]["extender"]["properties"]
-        assert extender["policy"]["enum"] == ["WorstFit", "BestFit", "Spread", "FewestFree"]
+        assert extender["policy"]["enum"] == ["WorstFit", "DominantWorstFit", "BestFit", "Spread", "FewestFree"]
         assert load_settings(Settings, settings, {}).policy == "FewestFree"
 
         ledger = Ledger()
