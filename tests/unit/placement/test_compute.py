@@ -251,6 +251,15 @@ def test_a_reservation_is_no_good_once_its_gpu_is_over_booked_or_mixed() -> None
             placer.fix_gpus(other, "n0")
 
 
+def test_a_pod_that_asks_for_other_compute_gets_its_gpu_chosen_again() -> None:
+    placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
+    NodeEventHandler(placer).replace([NODE])
+    PodEventHandler(placer).apply("ADDED", held("a", 50))
+    placer.ledger.reserve(asks(30), [("n0", "0")], SOON)
+    booking = placer.fix_gpus(asks(60), "n0")
+    assert (booking.gpus, booking.request.compute) == (("1",), 60)
+
+
 # What does not add up
 
 
