@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
@@ -17,9 +17,12 @@ MOST_REPLICAS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ResourceAmounts:
+    """gpu_compute: percent of GPUs' compute; of an instance that declares none, 0."""
+
     cpu: MilliCPU = MilliCPU(0)
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
+    gpu_compute: Percent = Percent(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class Problem:
     load: queries/s (MinCost). saturation_threshold: ilp and greedy plan for load / threshold (HetSev: 1).
     launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out:
     types that are no options. policy: the dispatch policy that will serve. planner: the one that is
-    wanted; None: the objective's default.
+    wanted; None: the objective's default. unshared: the types if each instance had its GPU alone, for what the verdict
+    says of sharing; empty where nobody shares.
     """
 
     service: str
@@ -91,6 +95,7 @@ class Problem:
     left_out: tuple[TypeRefusal, ...] = field(default=())
     policy: str = field(default_factory=default_dispatch_policy)
     planner: str | None = None
+    unshared: tuple[TypeOption, ...] = field(default=())
 
     @property
     def planned_by(self) -> str:
@@ -98,4 +103,5 @@ class Problem:
 
     def by_name(self) -> Problem:
         """The same problem with types sorted by name: ties do not depend on the input's order."""
-        return replace(self, types=tuple(sorted(self.types, key=lambda option: option.name)))
+        types, unshared = (tuple(sorted(each, key=lambda o: o.name)) for each in (self.types, self.unshared))
+        return replace(self, types=types, unshared=unshared)
