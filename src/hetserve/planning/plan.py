@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
@@ -132,13 +131,12 @@ class NextStep:
 class SharingComparison:
     """What a service takes if its instances share GPUs, and if each has one alone; of a cluster with room for both.
 
-    Both by the same planner, without trials. None: not feasible, and why; qps: as `Plan.promised`.
+    planner: that made both, without trials; of flow, by its program with nothing kept in hand. None: not feasible.
     """
 
     planner: str
     exclusive: RankedConfiguration | None
     shared: RankedConfiguration | None
-    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +188,6 @@ class Plan:
     @property
     def qps(self) -> QPS | None:
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
-
-    @property
-    def promised(self) -> QPS:
-        """Queries/s that the flow serves, else `qps`."""
-        return QPS(math.fsum(flow.qps for flow in self.flow)) if self.flow else self.qps or QPS(0.0)
 
     def in_order_of(self, problem: Problem) -> Plan:
         names = [option.name for option in problem.types]

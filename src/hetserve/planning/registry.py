@@ -63,11 +63,7 @@ def plan(
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
         )
-    return with_sharing(problem, checked(problem, made), _untried)
-
-
-def _untried(problem: Problem, planner: str) -> Plan:
-    return plan(problem, planner, quick=True)
+    return with_sharing(problem, checked(problem, made), plan)
 
 
 def has_judge(problem: Problem) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Plan, RankedConfiguration, SharingComparison, summary
 from hetserve.planning.problem import Problem, TypeOption
@@ -22,7 +23,7 @@ _ASKED: Final = (
 )
 """Outcomes of which it is worth to know what they are without sharing."""
 Decide = Callable[[Problem, str], Plan]
-"""Plans without trials, by a planner of that name."""
+"""Plans by a planner of that name, which tries nothing."""
 
 
 def with_sharing(problem: Problem, made: Plan, decide: Decide) -> Plan:
@@ -43,18 +44,20 @@ def with_sharing(problem: Problem, made: Plan, decide: Decide) -> Plan:
 def compare_sharing(problem: Problem, made: Plan, decide: Decide) -> SharingComparison | None:
     """Both sides, of a cluster with room for both; None where no type shares.
 
-    By the plan's own planner, or, where that one tries its plans, by planner flow without trials.
+    By the plan's own planner, or, where that one tries its plans, by the flow program alone.
     """
     if not problem.unshared:
         return None
     member = PLANNERS[made.planner]
-    planner = "flow" if member.tries or member.evaluates else made.planner
+    fluid = member.tries or member.evaluates
     anywhere = replace(problem, pools=(), unshared=())
-    exclusive = decide(replace(anywhere, types=problem.unshared), planner)
-    with_room = replace(anywhere, types=tuple(map(_anywhere, problem.types, problem.unshared)))
-    shared = decide(with_room, planner)
-    why = next((plan.message for plan in (shared, exclusive) if not plan.feasible), "")
-    return SharingComparison(planner, _side(exclusive), _side(shared), why)
+    exclusive = replace(anywhere, types=problem.unshared)
+    shared = replace(anywhere, types=tuple(map(_anywhere, problem.types, problem.unshared)))
+    if fluid:
+        from hetserve.planning.flow.fluid import fluid_answer  # noqa: PLC0415
+
+        return SharingComparison("flow", fluid_answer(exclusive), fluid_answer(shared))
+    return SharingComparison(made.planner, _side(decide(exclusive, made.planner)), _side(decide(shared, made.planner)))
 
 
 def _anywhere(option: TypeOption, declared: TypeOption) -> TypeOption:
@@ -63,7 +66,7 @@ def _anywhere(option: TypeOption, declared: TypeOption) -> TypeOption:
 
 
 def _side(plan: Plan) -> RankedConfiguration | None:
-    return RankedConfiguration(plan.counts, plan.cost, plan.promised) if plan.feasible else None
+    return RankedConfiguration(plan.counts, plan.cost, plan.qps or QPS(0.0)) if plan.feasible else None
 
 
 def _is_cost(made: Plan, problem: Problem) -> bool:
@@ -83,8 +86,8 @@ def comparison_text(found: SharingComparison, *, is_cost: bool) -> str:
         return f"{name} {summary(one.counts)}, {rate}{money_text(one.cost)}"
 
     sides = f"{side('exclusive', found.exclusive)}; {side('shared', found.shared)}"
-    tried = ", neither tried" if found.planner == "flow" else ""
-    return f"{_gain(found, is_cost=is_cost)}: {sides}{tried}"
+    fluid = " (fluid, not tried)" if found.planner == "flow" else ""
+    return f"{_gain(found, is_cost=is_cost)}: {sides}{fluid}"
 
 
 def _gain(found: SharingComparison, *, is_cost: bool) -> str:
