@@ -11,7 +11,7 @@ from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, plan
-from hetserve.planning.offers import Offer, instance_gpu_memory, namespace_of, resolve_offers
+from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.shared import (
@@ -58,7 +58,7 @@ class PlannedService:
     def _instance(self, kind: str, number: int) -> WantedInstance:
         offer = self.offers[kind]
         gpu, model = offer.type.spec.gpu, self.service.spec.model.name
-        memory = instance_gpu_memory(offer.type, offer.profile)
+        memory = None if offer.gpu is None else offer.gpu.memory
         return WantedInstance(
             self.name,
             namespace_of(self.service),
