@@ -44,7 +44,8 @@ def test_compiled_products_of_matrices_still_find_blas() -> None:
 
 
 def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.dot(x, x)
+    product: NDArray[np.float64] = np.dot(x, x)
+    return product
 
 
 def test_where_no_folder_is_writable_the_code_is_compiled_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
