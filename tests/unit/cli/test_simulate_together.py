@@ -222,7 +222,8 @@ def test_shares_and_factors_come_from_the_profile() -> None:
 
 def test_measured_shares_decide_whether_two_hold_together(files: tuple[str, str], tmp_path: Path) -> None:
     services = _measured(files[0], tmp_path / "measured.yaml", planner="flow")
-    for service in answer(services, files[1]):
+    four = _written(tmp_path / "four.yaml", [_node("n0", 2), _node("n1", 2)])
+    for service in answer(services, four):
         assert service["holds"] is True
         assert service["unmeasuredShares"] == []
         assert 1 < service["stretch"]["most"] <= 1.04 + 1e-9
