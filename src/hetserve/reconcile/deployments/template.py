@@ -174,9 +174,15 @@ def _check_resources(path: str, resources: Json) -> None:
                 f"{path}.resources.{kind}: {names.RESOURCE_GPU_MEMORY} is set by hetserve from the ModelProfile "
                 "or the InstanceType; take it out"
             )
+        if names.RESOURCE_GPU_COMPUTE in (resources.get(kind) or {}):
+            raise TemplateError(
+                f"{path}.resources.{kind}: {names.RESOURCE_GPU_COMPUTE} is set by hetserve from the ModelProfile's "
+                "computeShare and interference; take it out"
+            )
         if names.RESOURCE_GPU in (resources.get(kind) or {}):
             raise TemplateError(
-                f"{path}.resources.{kind}: {names.RESOURCE_GPU} must not be set: an instance is planned on one GPU"
+                f"{path}.resources.{kind}: {names.RESOURCE_GPU} must not be set: an instance is planned on one GPU; "
+                "set spec.sharing to Exclusive for a whole one"
             )
         for key in filter(_PLUGIN_GPUS.match, sorted(resources.get(kind) or {})):
             raise TemplateError(
