@@ -44,7 +44,7 @@ def _asks_undeclared(deployment: RawObject) -> bool:
 
 
 def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord | None) -> RecordedGpus:
-    """How a plan with these counts has its GPUs. recorded: the plan before it, whose bookings shrink with its counts."""
+    """How a plan with these counts has its GPUs. recorded: the plan before, whose bookings shrink only with counts."""
     wanted = {name: n for name, n in counts if n > 0}
     before = recorded.gpus.booked if recorded is not None and recorded.nonzero == wanted else {}
     planned = [offer for offer in offers if offer.name in wanted]
