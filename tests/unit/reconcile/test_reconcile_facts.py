@@ -171,8 +171,7 @@ def test_room_stays_right_while_thousands_of_nodes_come_and_go() -> None:
 def test_room_stays_right_for_more_demands_than_are_remembered() -> None:
     capacity = remembered()
     asked = [
-        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in SHARED)
-        for n in range(2 * MOST_ROOMS)
+        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in SHARED) for n in range(2 * MOST_ROOMS)
     ]
     for gpus in (2, 0):
         for some in asked:
