@@ -129,7 +129,7 @@ def test_a_wish_that_cannot_be_read_is_the_answer() -> None:
     bad = gpu_pod("bad", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
     result = run("bad", NODE, bad)
     assert result.exit_code == 2
-    assert "'Tightest' is not WorstFit or BestFit or Spread" in result.stdout
+    assert "'Tightest' is not WorstFit or DominantWorstFit" in result.stdout
 
 
 def test_a_bound_pod_holds_its_gpu_whatever_its_wishes_say_since() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from hetserve.cli.output.terminal import Block, styled
+from hetserve.cli.placement.gpus_picture import free_compute
 
 MOST: Final = 24
 """GPUs listed; others are counted."""
@@ -48,7 +49,9 @@ def _holds(holds: Json) -> list[tuple[str, str]]:
         if gpu["product"] is None:
             lines.append(("gpu", f"{gpu['gpu']}: not in the inventory of the node"))
             continue
+        compute = gpu["freeComputePercent"]
         free = f"{gpu['freeMiB']} of {gpu['memoryMiB']} MiB free"
+        free += ", compute undeclared" if compute is None else f", {compute} % of compute free"
         lines.append(("gpu", f"{gpu['gpu']}: {gpu['product']}, {free}{'' if gpu['healthy'] else ', unhealthy'}"))
     beside = [f"{pod['namespace']}/{pod['name']} ({pod['model'] or 'no model'})" for pod in holds["beside"]]
     unknown = [] if holds["allNamed"] else ["whoever else is on a GPU that it does not name"]
@@ -99,16 +102,17 @@ def _table(gpus: Sequence[Json], *, every: bool) -> Table:
     for heading in ("NODE", "GPU", "PRODUCT"):
         table.add_column(heading, overflow="fold")
     table.add_column("FREE MIB", justify="right")
+    table.add_column("FREE %", justify="right")
     table.add_column("WHY NOT", overflow="fold")
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:
         fits = styled("fits, would be taken" if gpu["chosen"] else "fits", "bold green" if gpu["chosen"] else "green")
         why = fits if gpu["fits"] else "; ".join(reason["text"] for reason in gpu["reasons"])
-        table.add_row(gpu["node"], gpu["gpu"], gpu["product"], str(gpu["freeMiB"]), why)
+        table.add_row(gpu["node"], gpu["gpu"], gpu["product"], str(gpu["freeMiB"]), free_compute(gpu), why)
     left = ranked[len(shown) :]
     if left:
         kinds = Counter(gpu["reasons"][0]["kind"] if gpu["reasons"] else "fits" for gpu in left)
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        table.add_row(f"{len(left)} more", "", "", "", styled(f"{counted}; --all lists them", "dim"))
+        table.add_row(f"{len(left)} more", "", "", "", "", styled(f"{counted}; --all lists them", "dim"))
     return table
