@@ -28,12 +28,12 @@ _BATCHES: Final = (1, 2, 4, 8, 16)
 _SPREAD: Final = "0.05"
 
 RULE: Final = """8 to 16 GPUs, two of them to half of them V100s, the others T4s, with HetSev's memory and prices; 3 to 6
-services with a model each. Of a model, all uniform: share .15 to 1; greatest factor 1 to 1.25, on one other model, on
-the others down to 1; one or two batches of 1, 2, 4, 8, 16, equally frequent, times growing with the root of the batch;
-memory 1 to 6 GiB; 20 to 300 ms (logarithmic) at its largest batch on a T4, on a V100 1.5 to 3.5 x faster; SLO 95, 98 or
-99 % within 4 to 12 such times x sigma. Loads: the set's bookings would fill .2 to 1 of all GPUs if every instance were
-always busy, at service times x sigma averaged over the GPUs; a service's part of it is drawn, too (.5 to 1.5 to one),
-and at most the work of an instance on 70 % of the GPUs. So some sets are easy, some cannot be served."""
+services with a model each. Of a model: share .15 to 1 (logarithmic); greatest factor 1 + .25 x^2, on one other model,
+on the others down to 1; one or two batches of 1, 2, 4, 8, 16, equally frequent, times growing with the root of the
+batch; memory 1 to 6 GiB; 20 to 300 ms (logarithmic) at its largest batch on a T4, on a V100 1.5 to 3.5 x faster; SLO
+95, 98 or 99 % within 4 to 12 such times x sigma. Loads: the set's bookings would fill .2 to 1 of all GPUs if every
+instance were always busy, at service times x sigma averaged over the GPUs; a service's part of it is drawn, too (.5 to
+1.5 to one), and is at most the work of instances on 70 % of the GPUs. What is not said is uniform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def drawn_set(number: int) -> ServiceSet:
 
 
 def _model(rng: random.Random, k: int, names: Sequence[str]) -> _Model:
-    share, greatest = round(rng.uniform(0.15, 1.0), 3), round(rng.uniform(1.0, SIGMA), 3)
+    share, greatest = round(0.15 ** rng.random(), 3), round(1 + (SIGMA - 1) * rng.random() ** 2, 3)
     others = [name for name in names if name != names[k]]
     factors = {name: round(rng.uniform(1.0, greatest), 3) for name in others}
     factors[rng.choice(others)] = greatest
