@@ -15,6 +15,7 @@ from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS
+from hetserve.testing.flow_brute_force import allowed
 from hetserve.testing.planning_strategies import cost_problems
 
 
@@ -49,7 +50,8 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
     for counts in itertools.product(*ranges):
         carried = sum((rate * n for rate, n in zip(rates, counts, strict=True) if rate is not None), Fraction(0))
         cost = sum(option.price * n for option, n in zip(types, counts, strict=True))
-        if carried < needed or (problem.budget is not None and cost > problem.budget):
+        held = dict(zip((option.name for option in types), counts, strict=True))
+        if carried < needed or not allowed(problem, tuple(held[o.name] for o in problem.types), problem.budget):
             continue
         new = [max(n - option.running, 0) for option, n in zip(types, counts, strict=True)]
         objective = cost + sum(launch_charge(o, problem) * n for o, n in zip(types, new, strict=True))
