@@ -47,8 +47,8 @@ def ledger_of(*pods: Json, node: Json = NODE) -> Ledger:
 
 
 def held(name: str, compute: int | None, gpu: str = "0", **fields: Any) -> Json:
-    fields = {"memory_mib": 2048, "model": name} | fields
-    return gpu_pod(name, compute=compute, node="n0", gpu=gpu, **fields)
+    given: dict[str, Any] = {"memory_mib": 2048, "model": name} | fields
+    return gpu_pod(name, compute=compute, node="n0", gpu=gpu, **given)
 
 
 def asks(compute: int | None, mib: int = 2048, gpus: int = 1, **fields: Any) -> GpuRequest:
