@@ -26,7 +26,7 @@ from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
-from harness.nodes import BOTH
+from harness.nodes import DEMO
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
 from harness.processes import tail
 from harness.state import StateFolder
@@ -61,8 +61,8 @@ def up(state: Path) -> int:
     cluster = _control_plane(state, toolset, progress)
     try:
         _kubectl_beside(cluster)
-        cluster.add_nodes(*BOTH)
-        progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in BOTH)}")
+        cluster.add_nodes(*DEMO)
+        progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in DEMO)}")
         _hetserve(cluster, progress)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SAMPLES))
         progress.say(f"applied {', '.join(path.name for path in sorted(SAMPLES.glob('*.yaml')))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.catalogue.binding import BINDING
+from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -14,7 +15,18 @@ from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
 from mutants.catalogue.sharing import SHARING
 
-MUTANTS: Final = (*LEDGER, *PLACEMENT, *READING, *BINDING, *LEADERS, *OPERATORS, *SHARING, *QUEUES, *FLOW)
+MUTANTS: Final = (
+    *LEDGER,
+    *COMPUTE,
+    *PLACEMENT,
+    *READING,
+    *BINDING,
+    *LEADERS,
+    *OPERATORS,
+    *SHARING,
+    *QUEUES,
+    *FLOW,
+)
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
 

@@ -94,6 +94,7 @@ def build_problem(
         left_out=offers.left_out,
         planner=spec.planner,
         unshared=tuple(_option(alone(o), TypeFacts(), settings.max_slowdown) for o in offers.usable) if shares else (),
+        max_slowdown=settings.max_slowdown if shares else None,
     )
 
 
@@ -122,4 +123,5 @@ def _option(offer: Offer, facts: TypeFacts, max_slowdown: Millionths) -> TypeOpt
         launch_time=parse_duration(offer.type.spec.launch_time),
         demand=offer.demand,
         pool=facts.pool,
+        gpu=offer.gpu,
     )

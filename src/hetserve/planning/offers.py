@@ -12,7 +12,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, parse_money, quantity_to_mib, quantity_to_millicpu
 from hetserve.planning.problem import ResourceAmounts, TypeRefusal
-from hetserve.planning.tenancy import GpuDemand, SharingRule, Tenancy, exclusive, gpu_demand
+from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand
 
 DEFAULT_NAMESPACE = "default"
 
@@ -50,7 +50,7 @@ class Offer:
     @property
     def shares(self) -> bool:
         """Whether an instance books a part of a GPU."""
-        return self.gpu is not None and self.gpu.tenancy is Tenancy.SHARED
+        return self.gpu is not None and self.gpu.shares
 
 
 @dataclass(frozen=True, slots=True)

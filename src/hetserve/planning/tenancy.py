@@ -15,6 +15,7 @@ from hetserve.profiles.sharing import WHOLE, NotShareableError, compute_share
 
 DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_250_000)
 """Sigma of an installation that sets none."""
+MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
 class Tenancy(StrEnum):
@@ -43,6 +44,11 @@ class GpuDemand:
     compute: Percent = Percent(0)
     why: str = ""
 
+    @property
+    def shares(self) -> bool:
+        """Whether it books a part of a GPU."""
+        return self.tenancy is Tenancy.SHARED
+
 
 @dataclass(frozen=True, slots=True)
 class SharingRule:
@@ -69,7 +75,7 @@ def gpu_demand(
 def _shared(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
     measured, name = compute_share(profile.spec), profile.metadata.name
     if measured is None:
-        why = f"ModelProfile {name} has no computeShare"
+        why = f"ModelProfile {name} has no computeShare; {MEASURE}"
         if instance_type.metadata.name in rule.undeclared:
             return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
         return exclusive(instance_type, why)

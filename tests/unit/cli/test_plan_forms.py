@@ -63,7 +63,7 @@ PICTURES = {
         ),
     ),
     "the least cost": (
-        (HETSEV, "--service", "ssd-resnet50", "--planner", "ilp", "--budget", "5"),
+        (HETSEV, "--service", "transformer", "--planner", "ilp", "--budget", "5"),
         ("chosen: ", "runner-up: ", "cheapest single type: ", "next step: ", "at 80% saturation: ", "budget: 5 $/h"),
     ),
     "both objectives": (

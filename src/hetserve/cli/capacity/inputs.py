@@ -57,8 +57,12 @@ class Overrides:
             percentile=problem.slo.percentile if self.percentile is None else self.percentile,
         )
         least = self.min_instances or {}
-        types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
-        return dataclasses.replace(problem, slo=slo, types=tuple(types), planner=self.planner or problem.planner)
+        types, unshared = (
+            tuple(dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in options)
+            for options in (problem.types, problem.unshared)
+        )
+        planner = self.planner or problem.planner
+        return dataclasses.replace(problem, slo=slo, types=types, unshared=unshared, planner=planner)
 
 
 def read(files: tuple[str, ...]) -> Manifests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.patches import Patch
@@ -18,27 +18,30 @@ _NO_MODEL = "#222222"
 _HATCH = "#b0b7bd"
 
 
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """What a GPU has of it, and what a pod holds of a GPU's."""
+
+    unit: str
+    of_gpu: Callable[[Mapping[str, Any]], float]
+    of_pod: Callable[[Mapping[str, Any], Mapping[str, Any]], float]
+
+
 def draw(document: Mapping[str, Any], path: str) -> None:
     """A `gpus` document. Raises OSError."""
     gpus = document["gpus"]
     legend = Legend.of(gpus)
     figure = new_figure(8.0, max(2.0, 0.9 + 0.24 * len(gpus)))
-    compute = declares_compute(gpus)
-    axes = figure.add_subplot(1, 2 if compute else 1, 1)
-    for row, gpu in enumerate(gpus):
-        _bar(axes, row, gpu, gpu["memoryMiB"] / 1024, partial(_gib, gpu=gpu), legend)
-    names = [sanitize(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus]
-    axes.set_yticks(range(len(gpus)), names, fontsize=7, parse_math=False)
-    axes.invert_yaxis()
-    axes.set_xlabel("GiB")
-    axes.spines[["top", "right"]].set_visible(False)
-    if compute:
-        beside = figure.add_subplot(1, 2, 2, sharey=axes)
+    resources = [_MEMORY, _COMPUTE] if declares_compute(gpus) else [_MEMORY]
+    for number, resource in enumerate(resources, start=1):
+        axes = figure.add_subplot(1, len(resources), number)
         for row, gpu in enumerate(gpus):
-            _bar(beside, row, gpu, 100.0, compute_of, legend)
-        beside.tick_params(labelleft=False)
-        beside.set_xlabel("% of compute")
-        beside.spines[["top", "right"]].set_visible(False)
+            _bar(axes, row, gpu, legend, resource)
+        names = [sanitize(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus if number == 1]
+        axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlabel(resource.unit)
+        axes.spines[["top", "right"]].set_visible(False)
     patches = _legend(gpus, legend)
     drawn = figure.legend(
         handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
@@ -48,15 +51,14 @@ def draw(document: Mapping[str, Any], path: str) -> None:
     save(figure, path)
 
 
-def _bar(
-    axes: Any, row: int, gpu: Mapping[str, Any], whole: float, held: Callable[[Any], float], legend: Legend
-) -> None:
+def _bar(axes: Any, row: int, gpu: Mapping[str, Any], legend: Legend, resource: _Resource) -> None:
     """One GPU: what it has, what each pod holds of it, and what is held beyond."""
+    whole = resource.of_gpu(gpu)
     hatch, edge = (None, "white") if _takes_pods(gpu) else ("////", _HATCH)
     axes.barh(row, whole, color=_FREE, hatch=hatch, edgecolor=edge, linewidth=0)
     start = 0.0
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
-        width = held(pod)
+        width = resource.of_pod(pod, gpu)
         colour = _NO_MODEL if pod["model"] is None else COLOURS[legend.models.index(pod["model"]) % len(COLOURS)]
         axes.barh(row, width, left=start, color=colour, edgecolor="white", linewidth=0.6)
         start += width
@@ -66,6 +68,10 @@ def _bar(
 
 def _gib(pod: Mapping[str, Any], gpu: Mapping[str, Any]) -> float:
     return float(gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]) / 1024
+
+
+_MEMORY = _Resource("GiB", lambda gpu: float(gpu["memoryMiB"]) / 1024, _gib)
+_COMPUTE = _Resource("% of compute", lambda _gpu: 100.0, lambda pod, _gpu: float(compute_of(pod)))
 
 
 def _takes_pods(gpu: Mapping[str, Any]) -> bool:

@@ -80,7 +80,7 @@ class Masks:
             idle = usable & index.idle
             return cls(selected, usable, usable, idle, idle, idle)
         eligible = index.without_model(usable, request)
-        roomy = index.with_memory(eligible, request)
+        roomy = eligible & (index.free >= request.memory_mib)
         alike = index.of_its_kind(roomy, request)
         return cls(selected, usable, eligible, roomy, alike, index.with_compute(alike, request))
 

@@ -35,7 +35,8 @@ class Occupancy(NamedTuple):
     open: Mask
     usable: Mask
     free_compute: Numbers
-    undeclared: Numbers
+    accounted: Numbers
+    accounts: int
     content: int
     unattributed: dict[str, dict[Unattributed, int]]
     holders: dict[tuple[str, bool], dict[int, int]]
@@ -59,8 +60,10 @@ class GpuIndex:
         self.memory = self.free.copy()
         self.free_compute: Numbers = np.full(len(self.gpus), WHOLE_COMPUTE, dtype=np.int64)
         """Percent; what pods declare is taken, and all by a whole one."""
-        self.undeclared: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
-        """Pods that share the GPU and declare no compute."""
+        self.accounted: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
+        """Pods that declare compute or hold the GPU whole."""
+        self.accounts = 0
+        """Sum of these: while it is 0 nobody's compute need be looked at."""
         self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
@@ -86,8 +89,10 @@ class GpuIndex:
             return
         request = booking.request
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
-        self.free_compute[row] -= sign * request.booked_compute
-        self.undeclared[row] += sign if request.shares_undeclared else 0
+        if request.whole or request.compute is not None:
+            self.free_compute[row] -= sign * request.booked_compute
+            self.accounted[row] += sign
+            self.accounts += sign
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
         hard = request.anti_affinity is AntiAffinity.HARD
@@ -98,17 +103,22 @@ class GpuIndex:
             self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
 
+    @property
+    def undeclared(self) -> Numbers:
+        """Pods that share each GPU and declare no compute."""
+        return self.pods - self.accounted
+
     def occupancy(self) -> Occupancy:
         """What bookings have changed; the index's own arrays."""
-        own = self.free, self.pods, self.idle, self.open, self.usable, self.free_compute, self.undeclared
-        return Occupancy(*own, self.content, self._unattributed, self._holders)
+        own = self.free, self.pods, self.idle, self.open, self.usable, self.free_compute, self.accounted
+        return Occupancy(*own, self.accounts, self.content, self._unattributed, self._holders)
 
     def occupied(self, occupancy: Occupancy) -> GpuIndex:
         """An index over the same GPUs with other bookings, which it does not copy."""
         made = copy(self)
         made.free, made.pods, made.idle, made.open, made.usable = occupancy[:5]
-        made.free_compute, made.undeclared = occupancy[5:7]
-        made.content, made._unattributed, made._holders = occupancy[7:]
+        made.free_compute, made.accounted, made.accounts = occupancy[5:8]
+        made.content, made._unattributed, made._holders = occupancy[8:]
         return made
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
@@ -196,29 +206,25 @@ class GpuIndex:
             self._keep_off(left, request.model, hard=hard)
         return left
 
-    def with_memory(self, mask: Mask, request: GpuRequest) -> Mask:
-        """The mask without GPUs that have too little free memory for the request."""
-        left: Mask = mask & (self.free >= request.memory_mib)
-        return left
-
     def of_its_kind(self, mask: Mask, request: GpuRequest) -> Mask:
         """The mask without GPUs whose pods declare compute where the request does not, or the reverse."""
-        left: Mask = mask & (self.free_compute == WHOLE_COMPUTE if request.compute is None else self.undeclared == 0)
+        if request.compute is None:
+            return mask & (self.free_compute == WHOLE_COMPUTE) if self.accounts else mask
+        left: Mask = mask & (self.accounted == self.pods)
         return left
 
     def with_compute(self, mask: Mask, request: GpuRequest) -> Mask:
         """The mask without GPUs that have too little free compute for what the request declares."""
-        if request.compute is None:
-            return mask
-        left: Mask = mask & (self.free_compute >= request.compute)
-        return left
+        return mask if request.compute is None else mask & (self.free_compute >= request.compute)
 
     def over_booked(self, row: int, request: GpuRequest) -> bool:
         """Whether a GPU on which the request is counted holds more than it has, or what must not share it."""
-        if self.free[row] < 0 or self.free_compute[row] < 0:
+        if self.free[row] < 0:
             return True
+        if not self.accounts:
+            return False
         mixed = self.free_compute[row] < WHOLE_COMPUTE if request.compute is None else self.undeclared[row] > 0
-        return bool(mixed) and not request.whole
+        return bool(self.free_compute[row] < 0 or (mixed and not request.whole))
 
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
         if holders := self.holders(model, hard=hard):
@@ -274,7 +280,8 @@ class _OneNode(GpuIndex):
         self.free, self.memory, self.pods = whole.free[here], whole.memory[here], whole.pods[here]
         self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
         self.usable, self.all = whole.usable[here], whole.all[here]
-        self.free_compute, self.undeclared = whole.free_compute[here], whole.undeclared[here]
+        self.free_compute, self.accounted = whole.free_compute[here], whole.accounted[here]
+        self.accounts = whole.accounts
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
 

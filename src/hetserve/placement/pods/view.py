@@ -100,7 +100,9 @@ def parse_pod(raw: RawObject) -> PodView:
         gates=_gates(pod.gates),
         scheduler=pod.scheduler,
         created_at=pod.created_at,
-        complaint=complaint or _two_givers(request, wanted.through) or _lone_compute(wanted),
+        complaint=complaint
+        or _two_givers(request, wanted.through)
+        or (_lone_compute(wanted) if wanted.compute else None),
         misnamed=misnamed,
         through=wanted.through,
         revision=pod.revision,
@@ -162,7 +164,7 @@ def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
 
 def _lone_compute(wanted: GpusRequested) -> str | None:
     """Why a pod that names compute without memory, or beside whole GPUs, cannot be placed."""
-    if not wanted.compute or wanted.memory:
+    if wanted.memory:
         return None
     compute, memory, gpu = names.RESOURCE_GPU_COMPUTE, names.RESOURCE_GPU_MEMORY, names.RESOURCE_GPU
     if wanted.gpus:
