@@ -1,126 +1,112 @@
-"""Bugs of plans under sharing: resources that are not counted, and slow-downs that are not."""
+"""Bugs of the operator's side of sharing: bookings in templates and records, room, and what runs undeclared."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropElement, Replace, always, never
+from mutants.changes import Replace, always
 from mutants.mutant import Mutant
 
-_ROW: Final = "tests/unit/planning/test_compute_row.py"
-_TENANCY: Final = "tests/unit/planning/test_tenancy.py"
-_VERDICT: Final = "tests/unit/planning/test_sharing_verdict.py"
-_TOGETHER: Final = "tests/unit/cli/test_simulate_together.py"
-_LEAST_COST: Final = "test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type"
-_MOST: Final = "test_most_throughput_takes_what_compute_is_free_beside_what_runs"
-_WITHOUT_COMPUTE: Final = Replace("$pool.free.all", "$pool.free.all[:3]")
+SHARES: Final = "tests/unit/operator/test_operator_shares.py"
+ROOM: Final = "tests/properties/test_room_is_what_the_ledger_takes.py"
+LEDGER: Final = "test_room_is_counted_where_the_ledger_takes_an_instance"
+BOOKINGS: Final = "hetserve.reconcile.bookings"
 
 SHARING: Final = (
     Mutant(
-        "flow drops the compute row",
-        "hetserve.planning.flow.program",
-        "_Builder._limit_rows",
-        _WITHOUT_COMPUTE,
-        _ROW,
-        _LEAST_COST,
+        "sharing: the template drops the booking of compute",
+        "hetserve.reconcile.deployments.build",
+        "gpu_resources",
+        Replace("memory | {names.RESOURCE_GPU_COMPUTE: str(gpu.compute)}", "memory"),
+        SHARES,
+        "test_a_measured_service_books_memory_and_compute_and_the_plan_says_so",
     ),
     Mutant(
-        "ilp drops the compute row",
-        "hetserve.planning.mincost.model",
-        "_pool_rows",
-        _WITHOUT_COMPUTE,
-        _ROW,
-        _LEAST_COST,
+        "sharing: a smaller measurement shrinks what runs",
+        BOOKINGS,
+        "recorded_gpus",
+        Replace("max(o.gpu.compute, $rest)", "o.gpu.compute"),
+        SHARES,
+        "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
     ),
     Mutant(
-        "the ranking drops the compute row", "hetserve.planning.kbest.space", "_shared", _WITHOUT_COMPUTE, _ROW, _MOST
+        "sharing: the recorded booking outlives its counts",
+        BOOKINGS,
+        "recorded_gpus",
+        always("recorded.nonzero == wanted"),
+        SHARES,
+        "test_a_changed_plan_books_what_is_measured_now",
     ),
     Mutant(
-        "homogeneous drops the compute row",
-        "hetserve.planning.baselines.homogeneous",
-        "_room",
-        Replace("zip($option.demand.all, $pool.free.all, strict=True)", "zip($option.demand.all, $pool.free.all[:3])"),
-        _ROW,
-        _MOST,
+        "sharing: the template follows the profile, not the record",
+        BOOKINGS,
+        "as_recorded",
+        Replace("_booked(offer, $booking)", "offer"),
+        SHARES,
+        "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
     ),
     Mutant(
-        "flow tries neighbours that compute has no room for",
-        "hetserve.planning.flow.leading",
-        "fits",
-        _WITHOUT_COMPUTE,
-        _ROW,
-        "test_counts_beyond_the_compute_are_never_tried",
+        "sharing: an upgrade rolls what declares no compute",
+        BOOKINGS,
+        "undeclared_types",
+        Replace("frozenset(filter(None, found))", "frozenset()"),
+        SHARES,
+        "test_an_upgrade_rolls_nothing_that_declares_no_compute",
     ),
     Mutant(
-        "the checker counts no compute",
-        "hetserve.planning.check",
-        "_pool_violations",
-        DropElement('("GPU compute", ...)'),
-        "tests/unit/planning/test_check.py",
-        "test_each_broken_promise_is_found",
+        "sharing: an upgrade plans everything anew",
+        "hetserve.reconcile.decision",
+        "inputs_digest",
+        Replace("_ABSENT_BEFORE", "()"),
+        SHARES,
+        "test_an_upgrade_rolls_nothing_that_declares_no_compute",
     ),
     Mutant(
-        "plans take the times alone where GPUs are shared",
-        "hetserve.planning.inputs",
-        "_option",
-        never("$offer.shares"),
-        _TENANCY,
-        "test_service_is_planned_as_slow_as_sharing_may_make_it",
+        "sharing: a plan with bookings before the extender books",
+        "hetserve.reconcile.decision",
+        "_choose",
+        Replace("not case.books_compute", "False"),
+        SHARES,
+        "test_no_plan_with_bookings_is_made_before_the_extender_books_compute",
     ),
     Mutant(
-        "plans slow what has its GPU alone",
-        "hetserve.planning.inputs",
-        "_option",
-        always("$offer.shares"),
-        _TENANCY,
-        "test_service_is_planned_as_slow_as_sharing_may_make_it",
+        "sharing: the word of an earlier leader counts",
+        "hetserve_shell.leader.lease",
+        "signed",
+        Replace("annotations.get(sign) == holder", "sign in annotations"),
+        "tests/unit/operator/test_extender_lease.py",
+        "test_a_leader_that_books_compute_says_so_and_one_of_before_does_not",
     ),
     Mutant(
-        "a table of latencies is not slowed",
-        "hetserve.profiles.latency",
-        "slowed",
-        Replace("tuple(Seconds($mean * $factor) for $mean in $profile.means)", "$profile.means"),
-        _TENANCY,
-        "test_service_is_planned_as_slow_as_sharing_may_make_it",
+        "sharing: room ignores compute",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        always("self.compute >= instance.compute"),
+        ROOM,
+        LEDGER,
     ),
     Mutant(
-        "an unmeasured profile shares without a booking though nothing of it runs",
-        "hetserve.planning.tenancy",
-        "_shared",
-        always("$instance_type.metadata.name in $rule.undeclared"),
-        _TENANCY,
-        "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
+        "sharing: room for an instance that declares beside one that does not",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        always("not self.undeclared"),
+        ROOM,
+        LEDGER,
     ),
     Mutant(
-        "an exclusive instance pays for its part",
-        "hetserve.planning.tenancy",
-        "exclusive",
-        Replace("quantity_to_mib($instance_type.spec.gpu.memory)", "MiB(3072)"),
-        _TENANCY,
-        "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
+        "sharing: room for an exclusive instance on a busy GPU",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        Replace("self.idle", "True"),
+        ROOM,
+        LEDGER,
     ),
     Mutant(
-        "what sharing saves is told from what the cluster has free",
-        "hetserve.planning.sharing",
-        "compare_sharing",
-        Replace("tuple(map(_anywhere, $problem.types, $problem.unshared))", "$problem.types"),
-        _VERDICT,
-        "test_both_sides_are_those_of_a_cluster_with_room",
-    ),
-    Mutant(
-        "the joint run plays the slowed times",
-        "hetserve.cli.capacity.together",
-        "_shared",
-        Replace("serving.system_of($one.alone)", "serving.system_of($one.problem)"),
-        _TOGETHER,
-        "test_service_times_are_the_profiles_own_and_only_the_prediction_is_slowed",
-    ),
-    Mutant(
-        "plans are placed together by memory alone",
-        "hetserve.cli.capacity.together_places",
-        "WantedInstance.request",
-        Replace("None if $whole or $gpu is None else $gpu.compute or None", "None"),
-        _TOGETHER,
-        "test_no_gpu_gets_more_than_its_compute_though_memory_is_there",
+        "sharing: a whole GPU costs nothing",
+        "hetserve.reconcile.progress",
+        "_held",
+        Replace("_whole(known) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
+        SHARES,
+        "test_exclusive_instances_are_paid_whole_until_they_are_gone",
     ),
 )
