@@ -152,7 +152,12 @@ def describe(data: Json) -> str:
     shares = ", ".join(f"{model} {SHARES[model]:g}" for model in MODELS)
     before, now = data["before"], data["now"]
     rows = [
-        ("before, services break their SLO", "some", _broken(before), any(not row.get("holds", True) for row in before)),
+        (
+            "before, services break their SLO",
+            "some",
+            _broken(before),
+            any(not row.get("holds", True) for row in before),
+        ),
         ("now, services hold their SLO together", "all", _broken(now), all(row.get("holds", False) for row in now)),
         ("now, greatest stretch that a query met", f"<= {SIGMA}", f"{_most(now):.3f}", _most(now) <= SIGMA + 1e-9),
     ]

@@ -47,8 +47,18 @@ def describe(data: Json) -> str:
                         f"{ratio:.2f}",
                         ratio <= GOAL,
                     ),
-                    ("fewest by the rule over the fewest that hold: the price of the promise", "", f"{rule / play:.2f}", None),
-                    ("GPUs: needed; fewest by the rule; fewest that hold", "", f"{_needed(rows, default)}; {rule}; {play}", None),
+                    (
+                        "fewest by the rule over the fewest that hold: the price of the promise",
+                        "",
+                        f"{rule / play:.2f}",
+                        None,
+                    ),
+                    (
+                        "GPUs: needed; fewest by the rule; fewest that hold",
+                        "",
+                        f"{_needed(rows, default)}; {rule}; {play}",
+                        None,
+                    ),
                 ]
             ),
         ]
