@@ -18,15 +18,16 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api import names
 from hetserve.placement.check import violations
 
+NOTHING_FITS = 3
 HETSERVE = Path(sys.executable).parent / "hetserve"
 
 
 def why(cluster: Cluster, namespace: str, pod: str) -> Any:
-    """Answer of the real command."""
-    command = [str(HETSERVE), "why", f"{namespace}/{pod}", "-o", "json"]
+    """What the real command says of a pod that fits nowhere now."""
+    command = [str(HETSERVE), "why", pod, "-n", namespace, "-o", "json"]
     command += ["--kubeconfig", str(cluster.folder.kubeconfig)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == NOTHING_FITS, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
@@ -83,10 +84,10 @@ def test_a_pod_with_room_for_its_memory_waits_for_compute_is_told_so_and_gets_wh
         assert first["metadata"]["annotations"][names.ANNOTATION_GPU_COMPUTE] == "60"
 
         cluster.apply(pod(sandbox, "second", 60), namespace)
-        message = sandbox.wait_for_refusal("no GPU with 4096 MiB and 60 % of compute free")
-        assert "the most compute free on any GPU with the memory is 40 %" in message
+        message = sandbox.wait_for_refusal("no GPU with 4096 MiB and 60 percent of compute free")
+        assert "the most compute free on any GPU with the memory is 40 percent" in message
         answer = why(cluster, namespace, "second")
-        assert reasons(answer) == [("compute", "20 % of compute short: 40 % free, 60 % wanted")]
+        assert reasons(answer) == [("compute", "20 percent of compute short: 40 percent free, 60 percent wanted")]
         (gpu,) = [gpu for gpu in answer["gpus"] if gpu["node"] == first["spec"]["nodeName"]]
         assert (gpu["freeMiB"], gpu["freeComputePercent"]) == (GPU_MIB - 4096, 40)
 
@@ -155,9 +156,9 @@ def test_a_killed_extender_comes_back_with_the_compute_that_pods_hold(
         cluster.kill_component("extender")
         cluster.start_component("extender")
 
-        wait_until(lambda: booked(cluster, namespace) == {"a": 70, "b": 70}, 20, "both bookings of 70 %")
+        wait_until(lambda: booked(cluster, namespace) == {"a": 70, "b": 70}, 20, "both bookings of 70 percent")
         cluster.apply([pod(sandbox, "large", 40), pod(sandbox, "small", 30)], namespace)
         sandbox.wait_for_bound(3)
-        sandbox.wait_for_refusal("the most compute free on any GPU with the memory is 30 %")
+        sandbox.wait_for_refusal("the most compute free on any GPU with the memory is 30 percent")
         assert booked(cluster, namespace) == {"a": 70, "b": 70, "small": 30}
         assert not violations(cluster.kube.list("pods"), cluster.kube.list("nodes"))

@@ -26,10 +26,11 @@ ELSEWHERE: Final = (
 _HEAD: Final = """# Sharing a GPU, measured
 
 `make bench-sharing` measures everything below and writes this page (`FLAGS="traps rule"`: only these parts; `--quick`:
-less, and no page; `--report`: only the page; a run that was cut off goes on). Nothing here was measured on a GPU: shares of compute, interference and
-latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares GPUs among. While an
-instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on its GPU: u is a share
-of compute, c what a neighbour does to it, b are batches. All stretches come from the joint simulation of the product.
+less, and no page; `--report`: only the page; what was cut off goes on). Nothing here was measured on a GPU: shares of
+compute, interference and latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares
+GPUs among. While an instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on
+its GPU: u is a share of compute, c what a neighbour does to it, b are batches. All stretches come from the joint
+simulation of the product.
 
 What is promised, and on what it rests: [how to measure sharing](../how-to-measure-sharing.md#what-is-promised).
 

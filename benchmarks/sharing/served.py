@@ -31,7 +31,7 @@ def served(number: int) -> Json:
 
 
 def _served(given: ServiceSet, way: Way, seeds: tuple[int, ...]) -> Json:
-    """Services are planned by the room that those before them leave, as the operator does; `refused`: without a plan."""
+    """Services are planned by the room that those before them leave, as the operator does; `refused`: has no plan."""
     room, services, placed = Room(given.nodes), list[PlannedService](), list[PlacedInstance]()
     for service in given.manifests.services:
         try:

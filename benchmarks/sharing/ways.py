@@ -1,4 +1,4 @@
-"""Services planned in two ways: by booked compute and sigma, and as before, by memory and the times of a model alone."""
+"""Services planned in two ways: by booked compute and sigma, and as before, by memory and times of a model alone."""
 
 from __future__ import annotations
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.testing.planning_strategies import cost_problems, flow_cost_problems, flow_problems, pooled_problems
+from hetserve.testing.planning_strategies import (
+    cost_problems,
+    flow_cost_problems,
+    flow_problems,
+    pooled,
+    throughput_problems,
+)
 
 BY_THROUGHPUT = ("kairos", "homogeneous", "exhaustive")
 BY_COST = ("ilp", "greedy", "homogeneous")
@@ -49,13 +55,13 @@ def with_compute(problem: Problem, more: int) -> Problem:
 
 
 @settings(deadline=None, max_examples=60)
-@given(pooled_problems(), st.sampled_from(BY_THROUGHPUT))
+@given(pooled(throughput_problems()), st.sampled_from(BY_THROUGHPUT))
 def test_compute_counts_as_every_other_resource_does_for_most_throughput(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
 
 @settings(deadline=None, max_examples=60)
-@given(cost_problems(), st.sampled_from(BY_COST))
+@given(pooled(cost_problems()), st.sampled_from(BY_COST))
 def test_compute_counts_as_every_other_resource_does_for_least_cost(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
@@ -70,16 +76,18 @@ def test_compute_counts_as_every_other_resource_does_in_the_flow_program(problem
 
 
 @settings(deadline=None, max_examples=80)
-@given(pooled_problems(), st.integers(1, 400))
+@given(pooled(throughput_problems()), st.integers(1, 400))
 def test_more_compute_never_lowers_the_best_bound(problem: Problem, more: int) -> None:
     one, other = decided(problem, "kairos"), decided(with_compute(problem, more), "kairos")
     assert one.feasible <= other.feasible
     if one.feasible:
-        assert (other.qps or 0.0) >= (one.qps or 0.0) * (1 - 1e-9)
+        # The best; of several that are nearly as good Kairos takes the one nearest to the others.
+        best, more_best = (max(entry.qps for entry in made.ranking) for made in (one, other))
+        assert more_best >= best * (1 - 1e-9)
 
 
 @settings(deadline=None, max_examples=80)
-@given(cost_problems(), st.integers(1, 400))
+@given(pooled(cost_problems()), st.integers(1, 400))
 def test_more_compute_never_costs_more(problem: Problem, more: int) -> None:
     problem = replace(problem, launch_weight=0.0)
     one, other = decided(problem, "ilp"), decided(with_compute(problem, more), "ilp")
@@ -100,7 +108,7 @@ def test_more_compute_never_lowers_the_ceiling_nor_lifts_the_floor(problem: Prob
 
 
 @settings(deadline=None, max_examples=100)
-@given(pooled_problems() | cost_problems() | flow_problems() | flow_cost_problems(), st.data())
+@given(pooled(throughput_problems()) | pooled(cost_problems()) | flow_problems() | flow_cost_problems(), st.data())
 def test_no_plan_takes_more_compute_than_is_free(problem: Problem, data: st.DataObject) -> None:
     planners = BY_COST if problem.objective == "MinCost" else BY_THROUGHPUT
     made = decided(problem, data.draw(st.sampled_from((*planners, "flow"))))

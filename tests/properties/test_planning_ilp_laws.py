@@ -16,7 +16,7 @@ from hetserve.planning.check import violations
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS
 from hetserve.testing.flow_brute_force import allowed
-from hetserve.testing.planning_strategies import cost_problems
+from hetserve.testing.planning_strategies import cost_problems, pooled
 
 
 def exact_rate(option: TypeOption, problem: Problem) -> Fraction | None:
@@ -61,7 +61,7 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
 
 
 @settings(deadline=None, max_examples=150)
-@given(cost_problems())
+@given(cost_problems() | pooled(cost_problems()))
 def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> None:
     made, best = plan(problem, "ilp"), brute_force(problem)
     assert made.feasible == (best is not None), made.message
@@ -78,7 +78,7 @@ def test_both_solvers_give_equal_plans(problem: Problem) -> None:
 
 
 @settings(deadline=None)
-@given(cost_problems())
+@given(cost_problems() | pooled(cost_problems()))
 def test_every_plan_passes_the_checker_and_its_runner_up_is_no_better(problem: Problem) -> None:
     made = plan(problem, "ilp")
     assert made.reason != "PlannerFailed", made.message

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from hetserve import compiled
 
 PROGRAM = """
-import time
+import sys
 from hetserve.dispatch import Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.testing.dispatching import snapshot
 print(len(decide(make_policy("fcfs"), snapshot([(0.0, 1)], [Worker(0)])).dispatches))
+assert "scipy.linalg" not in sys.modules, "SciPy was loaded for nothing"
 """
 
 
@@ -36,6 +37,15 @@ def test_compiled_code_is_found_on_disk_by_the_next_process(tmp_path: Path) -> N
         files.append({path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
     assert files[0], "nothing was cached"
     assert files[0] == files[1], "the second process compiled again"
+
+
+def test_compiled_products_of_matrices_still_find_blas() -> None:
+    assert compiled.njit(_square)(np.full((2, 2), 1.0)).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    product: NDArray[np.float64] = np.dot(x, x)
+    return product
 
 
 def test_where_no_folder_is_writable_the_code_is_compiled_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def describe(data: Json) -> str:
 
 def _row(policy: str, seeds: Sequence[Json], default: str) -> tuple[str, ...]:
     def over(key: str) -> float:
-        return mean(seed[policy][key] for seed in seeds)
+        return float(mean(seed[policy][key] for seed in seeds))
 
     key = f"refused {LOADS[-1]}"
     fewer, more = (sum(sign * seed[policy][key] < sign * seed[default][key] for seed in seeds) for sign in (1, -1))

@@ -34,7 +34,7 @@ from hetserve.dispatch.hetserve_plan import (
 )
 from hetserve.dispatch.hetserve_reference import LATE, PATIENCE, RESERVE, SPARE_STRONG, WINDOW, reference
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import AnswerArrays, Floats, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
+from hetserve.dispatch.kernel import AnswerArrays, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 _MOST_TYPES = 256
 
@@ -59,11 +59,13 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
     board = carve_board(n, max(int(parameters[2]), 8 * n), types, scratch)
     assign_roles(workers, model, board.role)
     live, hopeless = read_queue(now, queue, model, board)
-    strong, idle = 0, 0
+    ordinary, idle, idle_ordinary = ZERO, ZERO, ZERO
     for j in range(n):
+        is_ordinary = board.role[workers.types[j]] == ORDINARY
+        ordinary += is_ordinary
         idle += not workers.busy[j]
-        strong += not workers.busy[j] and board.role[workers.types[j]] == STRONG
-    strong_idle = strong > 0
+        idle_ordinary += is_ordinary and not workers.busy[j]
+    strong_idle = idle > idle_ordinary
     count = plan_queue(now, live, strong_idle, queue, workers, model, board)
     read_free_times(now, workers.busy, workers.free_at, board.free)
     sent, decision = ZERO, DecisionInProgress(now, queue, workers, model, board, answer)
@@ -73,7 +75,10 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
     if strong_idle:
         sent = _fill_strong(live, sent, decision)
     if hopeless > 0:
-        sent = _serve_hopeless(hopeless, sent, parameters, decision)
+        for k in range(sent):
+            idle_ordinary -= board.role[workers.types[answer.pairs[k, 1]]] == ORDINARY
+        reserve = min(int(parameters[0]), ordinary)
+        sent = _serve_hopeless(hopeless, idle_ordinary, reserve, sent, parameters[1], decision)
     return sent, 0, math.inf
 
 
@@ -185,16 +190,18 @@ def _serve_ordinary(live: int, count: int, sent: int, late: float, decision: Dec
 
     It waits if it costs less on a strong instance, whose time the entries that wait for it take up.
     """
-    workers, board, model = decision.workers, decision.board, decision.model
-    idle, dearest = 0, 0.0
+    board, model, ready = decision.board, decision.model, 0
+    for k in range(count):
+        ready += board.state[board.order[k]] == READY or board.state[board.order[k]] == RISKY
+    if ready == 0:
+        return _serve_by_chance(live, sent, decision)
+    idle, dearest = _find_firsts(decision), 0.0
     for kind in range(board.role.shape[0]):
-        board.first[kind] = -1
         if board.role[kind] != ABSENT:
-            idle += _find_first(kind, decision)
             dearest = max(dearest, model.coefficients[kind])
     for k in range(count):
         if idle == 0:
-            break
+            return sent
         e = board.order[k]
         if board.state[e] != READY and board.state[e] != RISKY:
             continue
@@ -204,11 +211,21 @@ def _serve_ordinary(live: int, count: int, sent: int, late: float, decision: Dec
         worker = board.first[kind]
         if board.role[kind] == STRONG:
             board.free[worker] += model.mean[kind, decision.queue.sizes[board.position[e]]]
+            _find_strong(kind, decision)
         else:
             sent = _send_entry(e, worker, sent, decision)
             idle -= 1
-        _find_first(kind, decision)
-    if idle == 0:
+            _find_next(kind, decision)
+    return _serve_by_chance(live, sent, decision)
+
+
+@njit_inner
+def _serve_by_chance(live: int, sent: int, decision: DecisionInProgress) -> int:
+    """Ordinary instances that are still idle take what they can serve in time at their mean."""
+    workers, board, left = decision.workers, decision.board, 0
+    for e in range(live):
+        left += board.state[e] == CHANCE
+    if left == 0:
         return sent
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
@@ -218,22 +235,43 @@ def _serve_ordinary(live: int, count: int, sent: int, late: float, decision: Dec
 
 
 @njit_inner
-def _find_first(kind: int, decision: DecisionInProgress) -> int:
-    """Finds an ordinary type's first idle instance, or a strong type's first to be free; the number of idle ordinary
-    ones.
+def _find_firsts(decision: DecisionInProgress) -> int:
+    """Finds each ordinary type's first idle instance and each strong type's first to be free; the number of idle
+    ordinary ones.
 
     Leaves in `limit` when it is free.
     """
-    workers, board = decision.workers, decision.board
-    ordinary, idle = board.role[kind] == ORDINARY, 0
-    board.first[kind], board.limit[kind] = -1, math.inf
+    workers, board, idle = decision.workers, decision.board, 0
+    for kind in range(board.role.shape[0]):
+        board.first[kind], board.limit[kind] = -1, math.inf
     for j in range(workers.types.shape[0]):
-        if workers.types[j] != kind or (ordinary and workers.busy[j]) or board.free[j] == math.inf:
+        kind = workers.types[j]
+        ordinary = board.role[kind] == ORDINARY
+        if board.free[j] == math.inf or (ordinary and workers.busy[j]):
             continue
         idle += ordinary
         if board.free[j] < board.limit[kind]:
             board.first[kind], board.limit[kind] = j, board.free[j]
     return idle
+
+
+@njit_inner
+def _find_next(kind: int, decision: DecisionInProgress) -> None:
+    """Finds an ordinary type's next idle instance: all idle ones are free now."""
+    workers, board, j = decision.workers, decision.board, decision.board.first[kind] + 1
+    while j < workers.types.shape[0] and (workers.types[j] != kind or workers.busy[j] or board.free[j] == math.inf):
+        j += 1
+    board.first[kind] = j if j < workers.types.shape[0] else -1
+
+
+@njit_inner
+def _find_strong(kind: int, decision: DecisionInProgress) -> None:
+    """Finds a strong type's instance that is free first, again."""
+    workers, board = decision.workers, decision.board
+    board.first[kind], board.limit[kind] = -1, math.inf
+    for j in range(workers.types.shape[0]):
+        if workers.types[j] == kind and board.free[j] < board.limit[kind]:
+            board.first[kind], board.limit[kind] = j, board.free[j]
 
 
 @njit_inner
@@ -263,29 +301,43 @@ def _cheapest(e: int, late: float, decision: DecisionInProgress) -> int:
 
 
 @njit_inner
-def _serve_hopeless(hopeless: int, sent: int, parameters: Floats, decision: DecisionInProgress) -> int:
-    """Late queries, oldest first, to idle instances beyond the reserve, or past `patience` to any."""
+def _serve_hopeless(
+    hopeless: int, idle: int, reserve: int, sent: int, patience: float, decision: DecisionInProgress
+) -> int:
+    """Late queries, oldest first, to idle instances beyond the reserve, or past `patience` to any.
+
+    idle: ordinary instances that are left. A strong one may help while there is one.
+    """
     queue, workers, model, board = decision.queue, decision.workers, decision.model, decision.board
-    idle, ordinary = 0, 0
-    for j in range(workers.types.shape[0]):
-        if board.role[workers.types[j]] == ORDINARY:
-            ordinary += 1
-            idle += not workers.busy[j] and board.free[j] < math.inf
-    reserve = min(int(parameters[0]), ordinary)
+    some_overdue = False
+    for k in range(hopeless):
+        some_overdue |= _overdue(board.hopeless[k], patience, decision)
+    if idle == 0 and not some_overdue:
+        return sent
     for j in range(workers.types.shape[0]):
         kind = workers.types[j]
         if workers.busy[j] or board.free[j] == math.inf:
             continue
         spare = idle >= (1 if board.role[kind] == STRONG else reserve)
+        if not spare and not some_overdue:
+            continue
         for k in range(hopeless):
             i = board.hopeless[k]
-            overdue = decision.now - queue.arrivals[i] > parameters[1] * (queue.deadlines[i] - queue.arrivals[i])
-            if i >= 0 and (spare or overdue) and model.mean[kind, queue.sizes[i]] < math.inf:
+            wanted = spare or _overdue(i, patience, decision)
+            if i >= 0 and wanted and model.mean[kind, queue.sizes[i]] < math.inf:
                 sent = _send(i, j, sent, decision)
                 board.hopeless[k] = -1
                 idle -= board.role[kind] == ORDINARY
                 break
     return sent
+
+
+@njit_inner
+def _overdue(i: int, patience: float, decision: DecisionInProgress) -> bool:
+    """Whether the query at this position has waited for more than so many SLOs."""
+    queue = decision.queue
+    overdue: bool = decision.now - queue.arrivals[i] > patience * (queue.deadlines[i] - queue.arrivals[i])
+    return overdue
 
 
 def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WINDOW, late: float = LATE) -> Policy:
@@ -302,7 +354,6 @@ def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WIN
         raise ValueError(f"late={late}: must be a number of SLOs, at least 0")
 
     def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
-        floats, integers = board_sizes(workers, max(int(window), 8 * workers))
-        return floats + _MOST_TYPES, integers + 2 * _MOST_TYPES
+        return board_sizes(workers, max(int(window), 8 * workers), _MOST_TYPES)
 
     return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window), float(late)), scratch)

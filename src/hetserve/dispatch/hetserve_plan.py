@@ -49,9 +49,9 @@ class Board(NamedTuple):
     first: Integers
 
 
-def board_sizes(workers: int, window: int) -> tuple[int, int]:
-    """(floats, integers) of a board, without one float and two integers per type."""
-    return workers + 4 * window, 5 * window + workers
+def board_sizes(workers: int, window: int, types: int) -> tuple[int, int]:
+    """(floats, integers) of a board."""
+    return workers + types + 4 * window, 5 * window + workers + 2 * types
 
 
 @njit_inner
@@ -82,7 +82,8 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
 
     Strong types are the fastest of those that serve the largest batches within the SLO; if all are, all are ordinary.
     """
-    role[:] = ABSENT
+    for kind in range(role.shape[0]):  # a slice is slow to fill
+        role[kind] = ABSENT
     for j in range(workers.types.shape[0]):
         role[workers.types[j]] = ORDINARY
     reach, speed = -2, 0.0
@@ -296,40 +297,49 @@ def _plan_group(
     instances leave to the strong ones what those speed up most, and those leave what an idle ordinary one can risk.
     """
     some_idle = group == STRONG and _find_idle(workers, board)
-    by_gain, held = group == ORDINARY and left_out == STRONG_ONLY, ZERO
+    by_gain, held, known, soonest = group == ORDINARY and left_out == STRONG_ONLY, ZERO, 0, now
     for k in range(count):
         entry = board.order[k]
         i = board.position[entry]
         size, deadline, least = queue.sizes[i], queue.deadlines[i], board.least[entry]
         target, state = deadline - queue.arrivals[i], board.state[entry]
         for kind in range(board.role.shape[0]):
-            time = needed(state, group, least, model.mean[kind, size], model.safe[kind, size], target)
-            board.limit[kind] = deadline - time if board.role[kind] == group else -math.inf
+            board.limit[kind] = -math.inf
+            if board.role[kind] == group:
+                time = needed(state, group, least, model.mean[kind, size], model.safe[kind, size], target)
+                board.limit[kind] = deadline - time
         board.place[entry] = -1
         while True:
-            worker = _first_free(workers.types, board.limit, board.free)
+            worker = _first_free(soonest, workers.types, board.limit, board.free)
             if worker >= 0:
                 board.place[entry] = worker
                 board.free[worker] += model.mean[workers.types[worker], size]
-                held = _push(k, held, by_gain, queue, board)
                 break
             victim = _least_risk(now, k, entry, queue, model, board) if some_idle else -1
             if victim < 0:
+                for place in range(known, k):
+                    if board.place[board.order[place]] >= 0:
+                        held = _push(place, held, by_gain, queue, board)
+                known = k
                 victim, held = _giving_way(k, held, by_gain, queue, board)
             board.state[victim] = left_out
             if victim == entry:
                 break
             worker = board.place[victim]
             board.free[worker] -= model.mean[workers.types[worker], queue.sizes[board.position[victim]]]
+            soonest = min(soonest, board.free[worker])
             board.place[victim] = -1
 
 
 @njit_inner
-def _first_free(types: Integers, limit: Floats, free: Floats) -> int:
+def _first_free(soonest: float, types: Integers, limit: Floats, free: Floats) -> int:
+    """The instance that is free first, and by the limit of its type; soonest: none is free before."""
     best, earliest = -1, math.inf
     for j in range(types.shape[0]):
         if free[j] < earliest and free[j] <= limit[types[j]]:
             best, earliest = j, free[j]
+            if earliest <= soonest:
+                break
     return best
 
 
@@ -396,7 +406,8 @@ def _pop(held: int, by_gain: bool, queue: QueueArrays, board: Board) -> int:
 @njit_inner
 def _find_idle(workers: WorkerArrays, board: Board) -> bool:
     """Finds an idle instance of each ordinary type; whether there is one."""
-    board.first[:] = -1
+    for kind in range(board.first.shape[0]):
+        board.first[kind] = -1
     found = False
     for j in range(workers.types.shape[0]):
         if not workers.busy[j] and board.role[workers.types[j]] == ORDINARY:

@@ -87,7 +87,7 @@ def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Ite
         yield f"{where} is held whole and by {len(here)} pods"
     percent = sum(held.compute or 0 for held in here)
     if percent > _ALL_COMPUTE:
-        yield f"{where} is over-booked: {percent} % of its compute"
+        yield f"{where} is over-booked: {percent} percent of its compute"
     if percent and any(held.compute is None and not held.whole for held in here):
         yield f"{where} holds pods that declare compute beside pods that do not"
     for model, count in Counter(held.model for held in here if held.model).items():
@@ -213,7 +213,8 @@ def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
         written = metadata["annotations"].get(names.ANNOTATION_GPU_COMPUTE, "")
         if written != ",".join([str(percent)] * asked if percent else []):
             who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-            yield f"pod {who}: {names.ANNOTATION_GPU_COMPUTE} {written[:_SHOWN]!r} is not {percent} % on {asked} GPUs"
+            said = f"{names.ANNOTATION_GPU_COMPUTE} {written[:_SHOWN]!r}"
+            yield f"pod {who}: {said} is not {percent} percent on {asked} GPUs"
 
 
 def _wants_whole(spec: RawObject) -> bool:

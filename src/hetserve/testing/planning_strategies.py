@@ -55,19 +55,17 @@ def throughput_problems(draw: st.DrawFn) -> Problem:
 
 @st.composite
 def cost_problems(draw: st.DrawFn) -> Problem:
-    """One to three types and few instances; sometimes some draw on a pool."""
+    """One to three types and few instances."""
     names = _NAMES[: draw(st.integers(1, 3))]
     types = tuple(draw(type_options(name)) for name in names)
-    pools = draw(st.sampled_from([(), (Pool(_POOL, draw(frees())),)]))
     return min_cost(
-        draw(drawing(types)) if pools else types,
+        types,
         draw(st.integers(1, 300)),
         mix=draw(mixes()),
         slo_ms=draw(st.integers(5, 200)),
         saturation_threshold=draw(st.sampled_from([1.0, 0.8, 0.5])),
         launch_weight=draw(st.sampled_from([0.0, 1 / 3600, 0.01])),
         budget=draw(st.none() | st.integers(1, 60).map(lambda cents: cents * 10_000)),
-        pools=pools,
     )
 
 
@@ -95,9 +93,9 @@ def drawing(draw: st.DrawFn, types: Sequence[TypeOption]) -> tuple[TypeOption, .
 
 
 @st.composite
-def pooled_problems(draw: st.DrawFn) -> Problem:
-    """For most throughput, with a pool that is often short of one resource."""
-    given = draw(throughput_problems())
+def pooled(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Problem:
+    """The same with a pool that is often short of one resource."""
+    given = draw(problems)
     return replace(given, types=draw(drawing(given.types)), pools=(Pool(_POOL, draw(frees())),))
 
 

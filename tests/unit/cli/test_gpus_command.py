@@ -202,7 +202,7 @@ def test_more_compute_than_a_gpu_has_is_marked_and_a_problem() -> None:
     pods = [gpu_pod(name, compute=70, model=name, node="n0", gpu="0") for name in "ab"]
     text = run(pods=pods).stdout
     assert "AAAAAAAABBBB!" in text
-    assert "GPU 0 of node n0: 140 % of its compute is booked" in text
+    assert "GPU 0 of node n0: 140 percent of its compute is booked" in text
     assert document(*pods)["gpus"][0]["freeComputePercent"] == -40
 
 

@@ -330,17 +330,17 @@ def test_why_says_that_there_is_room_for_the_memory_and_not_for_the_compute() ->
     old = gpu_pod("old", memory_mib=2000, model="old", node="n0", gpu="1")
     new = gpu_pod("new", memory_mib=2000, compute=50, model="resnet")
     said = answer("new", NODE, there, old, new, code=3)
-    assert said["asks"] == "2000 MiB and 50 % of compute"
+    assert said["asks"] == "2000 MiB and 50 percent of compute"
     assert said["request"]["computePercent"] == 50
     assert reasons(said) == {"0": ["compute"], "1": ["undeclared"]}
     assert [(gpu["freeMiB"], gpu["freeComputePercent"]) for gpu in said["gpus"]] == [(14384, 30), (14384, None)]
     assert said["decision"]["why"] == (
-        "1 nodes: no GPU with 2000 MiB and 50 % of compute free;"
-        " the most compute free on any GPU with the memory is 30 %"
+        "1 nodes: no GPU with 2000 MiB and 50 percent of compute free;"
+        " the most compute free on any GPU with the memory is 30 percent"
     )
     text = run("new", NODE, there, old, new).stdout
-    assert "20 % of compute short: 30 % free, 50 % wanted" in text
+    assert "20 percent of compute short: 30 percent free, 50 percent wanted" in text
     held = answer("there", NODE, there)
-    assert held["message"].startswith("holds GPU 0 of node n0, 2000 MiB and 70 % of compute")
+    assert held["message"].startswith("holds GPU 0 of node n0, 2000 MiB and 70 percent of compute")
     assert held["holds"]["gpus"][0]["freeComputePercent"] == 30
-    assert "30 % of compute free" in run("there", NODE, there).stdout
+    assert "30 percent of compute free" in run("there", NODE, there).stdout

@@ -47,8 +47,8 @@ def ledger_of(*pods: Json, node: Json = NODE) -> Ledger:
 
 
 def held(name: str, compute: int | None, gpu: str = "0", **fields: Any) -> Json:
-    fields = {"memory_mib": 2048, "model": name} | fields
-    return gpu_pod(name, compute=compute, node="n0", gpu=gpu, **fields)
+    given: dict[str, Any] = {"memory_mib": 2048, "model": name} | fields
+    return gpu_pod(name, compute=compute, node="n0", gpu=gpu, **given)
 
 
 def asks(compute: int | None, mib: int = 2048, gpus: int = 1, **fields: Any) -> GpuRequest:
@@ -141,8 +141,8 @@ def test_pods_share_a_gpu_up_to_all_of_its_compute() -> None:
     assert chosen(ledger, asks(20)) == ["0"], "worst fit as published: equal memory, the first"
     assert chosen(ledger, asks(41)) == []
     assert (
-        refused(ledger, asks(41))
-        == "no GPU with 2048 MiB and 41 % of compute free; the most compute free on any GPU with the memory is 40 %"
+        refused(ledger, asks(41)) == "no GPU with 2048 MiB and 41 percent of compute free;"
+        " the most compute free on any GPU with the memory is 40 percent"
     )
 
 
@@ -151,7 +151,7 @@ def test_compute_is_needed_on_each_of_several_gpus() -> None:
     assert chosen(ledger, asks(40, gpus=2)) == ["0", "1"]
     assert (
         refused(ledger, asks(50, gpus=2))
-        == "fewer than 2 GPUs with 2048 MiB and 50 % of compute free; the most on any node is 1"
+        == "fewer than 2 GPUs with 2048 MiB and 50 percent of compute free; the most on any node is 1"
     )
 
 
@@ -185,7 +185,7 @@ def test_whole_gpus_are_idle_ones_whatever_others_declare() -> None:
 def test_each_gpu_says_by_how_much_it_is_short_and_of_what() -> None:
     ledger = ledger_of(held("a", 70), held("b", None, "1", memory_mib=16000))
     said = {one.gpu.id: [gpu_reason_text(reason) for reason in one.reasons] for one in explain(ledger, asks(50))}
-    assert said["0"] == ["20 % of compute short: 30 % free, 50 % wanted"]
+    assert said["0"] == ["20 percent of compute short: 30 percent free, 50 percent wanted"]
     assert said["1"] == [
         "1664 MiB short: 384 MiB free, 2048 wanted",
         "default/b there declares no compute, and shares only with pods that declare none",
@@ -197,7 +197,20 @@ def test_each_gpu_says_by_how_much_it_is_short_and_of_what() -> None:
 
 def test_a_bind_that_comes_too_late_names_the_compute() -> None:
     (refusal,) = decide(ledger_of(held("a", 60, "0,1", gpus=2)).index, asks(50), ["n0"]).refusals
-    assert too_late_text(refusal).startswith("no GPU with 2048 MiB and 50 % of compute free any more; the most compute")
+    assert too_late_text(refusal).startswith(
+        "no GPU with 2048 MiB and 50 percent of compute free any more; the most compute"
+    )
+
+
+@pytest.mark.parametrize("request_", [asks(50), asks(50, gpus=2), asks(None), asks(1), asks(90, 30000)])
+def test_no_refusal_holds_a_sign_that_the_scheduler_would_take_for_a_format(request_: GpuRequest) -> None:
+    for ledger in (
+        ledger_of(held("a", 60, "0,1", gpus=2)),
+        ledger_of(held("a", None, "0,1", gpus=2)),
+        ledger_of(held("a", 60), held("b", None, "1")),
+    ):
+        texts = [refusal_text(one) for one in decide(ledger.index, request_, ["n0"], explain=True).refusals]
+        assert not any("%" in text for text in texts), texts
 
 
 # The policy for both
@@ -216,10 +229,12 @@ def policy_choice(sizes: list[int], pods: list[tuple[str, int, int]], request: G
 
 def test_the_scarcer_of_memory_and_compute_decides() -> None:
     full_of_memory, full_of_compute = ("0", 8000, 10), ("1", 1000, 70)
-    assert policy_choice([16000, 16000], [full_of_memory, full_of_compute], asks(20)) == ["0"], "37 % before 10 %"
-    assert policy_choice([16000, 16000], [full_of_memory, full_of_compute], asks(5, 6000)) == ["1"], "25 % before 12 %"
+    assert policy_choice([16000, 16000], [full_of_memory, full_of_compute], asks(20)) == ["0"], "37 % before 10 percent"
+    assert policy_choice([16000, 16000], [full_of_memory, full_of_compute], asks(5, 6000)) == ["1"], (
+        "25 % before 12 percent"
+    )
     assert policy_choice([16000, 16000], [("1", 1000, 10)], asks(10)) == ["0"]
-    assert policy_choice([16000, 32000], [], asks(60)) == ["1"], "40 % on both: the most free memory"
+    assert policy_choice([16000, 32000], [], asks(60)) == ["1"], "40 percent on both: the most free memory"
     assert policy_choice([16000, 16000], [], asks(60)) == ["0"], "equal: the first"
     assert policy_choice([16000, 32000], [], asks(None, 0, whole=True)) == ["1"]
 
@@ -229,7 +244,7 @@ def test_the_scarcer_of_memory_and_compute_decides() -> None:
 
 def test_the_ledger_takes_no_booking_beyond_the_compute_or_beside_the_other_kind() -> None:
     ledger = ledger_of(held("a", 60), held("b", None, "1"))
-    with pytest.raises(LedgerError, match="GPU 0 of node n0 has 40 % of its compute free, not 41"):
+    with pytest.raises(LedgerError, match="GPU 0 of node n0 has 40 percent of its compute free, not 41"):
         ledger.reserve(asks(41), [("n0", "0")], SOON)
     with pytest.raises(LedgerError, match="pod default/b on GPU 1 of node n0 declares no compute"):
         ledger.reserve(asks(1), [("n0", "1")], SOON)
@@ -266,12 +281,12 @@ def test_a_pod_that_asks_for_other_compute_gets_its_gpu_chosen_again() -> None:
 def test_a_gpu_with_more_than_all_of_its_compute_or_with_both_kinds_is_a_problem() -> None:
     ledger = ledger_of(held("a", 70), held("b", 60), held("c", 30, "1"), held("d", None, "1"), held("e", None, "1"))
     assert problem_lines(ledger.problems()) == (
-        "GPU 0 of node n0: 130 % of its compute is booked",
-        "GPU 1 of node n0: 30 % of its compute is booked beside pods that declare none: default/d and 1 more",
+        "GPU 0 of node n0: 130 percent of its compute is booked",
+        "GPU 1 of node n0: 30 percent of its compute is booked beside pods that declare none: default/d and 1 more",
     )
     pods = [held("a", 70), held("b", 60), held("c", 30, "1"), held("d", None, "1")]
     assert violations(pods, [NODE]) == (
-        "GPU 0 of node n0 is over-booked: 130 % of its compute",
+        "GPU 0 of node n0 is over-booked: 130 percent of its compute",
         "GPU 1 of node n0 holds pods that declare compute beside pods that do not",
     )
 
@@ -287,7 +302,7 @@ def test_the_spec_counts_whatever_the_annotation_says_and_the_difference_is_told
     assert [use.free_compute for use in ledger.gpus()] == [40, 100]
     (problem,) = problem_lines(ledger.problems())
     assert problem.startswith(
-        f"pod default/a asks for 2048 MiB and 60 % of compute, its annotation {names.ANNOTATION_GPU_COMPUTE} says "
+        f"pod default/a asks for 2048 MiB and 60 percent of compute, its annotation {COMPUTE} says "
     )
 
 
@@ -299,7 +314,9 @@ def test_who_declares_none_and_is_annotated_counts_as_undeclared() -> None:
     assert problem_lines(ledger.problems()) == (
         f"pod default/a declares no compute, its annotation {names.ANNOTATION_GPU_COMPUTE} says '30'",
     )
-    assert violations([pod], [NODE]) == (f"pod default/a: {names.ANNOTATION_GPU_COMPUTE} '30' is not 0 % on 1 GPUs",)
+    assert violations([pod], [NODE]) == (
+        f"pod default/a: {names.ANNOTATION_GPU_COMPUTE} '30' is not 0 percent on 1 GPUs",
+    )
 
 
 def test_drift_of_compute_is_told_of_the_pod_and_of_its_gpu() -> None:
@@ -308,12 +325,14 @@ def test_drift_of_compute_is_told_of_the_pod_and_of_its_gpu() -> None:
     edited["metadata"]["annotations"][names.ANNOTATION_GPU_COMPUTE] = "10"
     found = {one.kind: one.text for one in compare(ledger, ClusterHoldings.of([edited], [NODE]))}
     assert found == {
-        Kind.OTHER_COMPUTE: "pod default/a is booked with 60 % of compute and holds 10 %",
-        Kind.OTHER_FREE_COMPUTE: "GPU 0 of node n0 has 40 % of compute free in the ledger, 90 by the cluster's pods",
+        Kind.OTHER_COMPUTE: "pod default/a is booked with 60 percent of compute and holds 10 percent",
+        Kind.OTHER_FREE_COMPUTE: (
+            "GPU 0 of node n0 has 40 percent of compute free in the ledger, 90 by the cluster's pods"
+        ),
     }
     del edited["metadata"]["annotations"][names.ANNOTATION_GPU_COMPUTE]
     texts = [one.text for one in compare(ledger, ClusterHoldings.of([edited], [NODE]))]
-    assert "pod default/a is booked with 60 % of compute and holds none" in texts
+    assert "pod default/a is booked with 60 percent of compute and holds none" in texts
 
 
 # The queues

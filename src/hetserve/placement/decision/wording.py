@@ -94,7 +94,7 @@ def _most(refusal: NodeRefusal) -> str:
     if refusal.request.whole or refusal.request.gpus > 1:
         return f"the most on any node is {refusal.most}"
     if refusal.kind is RefusalKind.NO_COMPUTE:
-        return f"the most compute free on any GPU with the memory is {refusal.most} %"
+        return f"the most compute free on any GPU with the memory is {refusal.most} percent"
     return f"the most free on any eligible GPU is {refusal.most} MiB"
 
 
@@ -136,7 +136,7 @@ def offer_text(offer: GpuOffer) -> str:
 
 
 def _state(gpu: FreeGpu) -> str:
-    compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} % of compute"
+    compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} percent of compute"
     return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB{compute} free"
 
 
@@ -165,8 +165,8 @@ def _memory(reason: GpuReason) -> str:
 
 def _compute(reason: GpuReason) -> str:
     free, wanted = reason.free_compute, reason.wanted_compute
-    there = f"{free} % free" if free >= 0 else f"over-booked by {-free} %"
-    return f"{wanted - free} % of compute short: {there}, {wanted} % wanted"
+    there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
+    return f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted"
 
 
 def _other_kind(reason: GpuReason) -> str:

@@ -146,8 +146,8 @@ def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
 
 def _compute(request: GpuRequest, held: Collection[int | None]) -> Iterator[Difference]:
     if set(held) - {request.compute} and not request.whole:
-        said = ", ".join(sorted("none" if percent is None else f"{percent} %" for percent in held))
-        booked = "none" if request.compute is None else f"{request.compute} %"
+        said = ", ".join(sorted("none" if percent is None else f"{percent} percent" for percent in held))
+        booked = "none" if request.compute is None else f"{request.compute} percent"
         text = f"{_who(request)} is booked with {booked} of compute and holds {said}"
         yield Difference(request.uid, Kind.OTHER_COMPUTE, text)
 
@@ -171,9 +171,8 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
             text = f"{_gpu(place)} has {free[place]} MiB free in the ledger, {left} by the cluster's pods"
             yield Difference(_gpu(place), Kind.OTHER_FREE, text)
         if percent != compute[place]:
-            text = (
-                f"{_gpu(place)} has {compute[place]} % of compute free in the ledger, {percent} by the cluster's pods"
-            )
+            there = f"{compute[place]} percent of compute free in the ledger"
+            text = f"{_gpu(place)} has {there}, {percent} by the cluster's pods"
             yield Difference(_gpu(place), Kind.OTHER_FREE_COMPUTE, text)
 
 

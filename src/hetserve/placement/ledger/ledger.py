@@ -228,7 +228,7 @@ class Ledger:
                 raise LedgerError(LedgerErrorKind.UNDECLARED, f"pod {pod_name(other)} on {where} {declares} compute")
             free -= other.booked_compute
         if request.compute is not None and free < request.compute:
-            text = f"{where} has {free} % of its compute free, not {request.compute}"
+            text = f"{where} has {free} percent of its compute free, not {request.compute}"
             raise LedgerError(LedgerErrorKind.NO_COMPUTE, text)
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:

@@ -237,7 +237,7 @@ def _other_compute(problem: PodProblem) -> str:
 
 def _undeclared(problem: GpuProblem) -> str:
     pods = problem.pod if problem.count == 1 else f"{problem.pod} and {problem.count - 1} more"
-    return f": {problem.held_compute} % of its compute is booked beside pods that declare none: {pods}"
+    return f": {problem.held_compute} percent of its compute is booked beside pods that declare none: {pods}"
 
 
 def _gpus_edited(problem: PodProblem) -> str:
@@ -275,7 +275,7 @@ _GPU_TEXTS: Final[Mapping[GpuProblemKind, Callable[[GpuProblem], str]]] = {
     GpuProblemKind.HELD_WHOLE_AND_SHARED: lambda one: f" is held whole by pod {one.pod} and holds {one.count} pods",
     GpuProblemKind.OVER_USED: lambda one: f": {one.held_mib} MiB are held of {one.memory_mib}",
     GpuProblemKind.UNHEALTHY_IN_USE: lambda one: f" is unhealthy and holds {one.count} pods",
-    GpuProblemKind.COMPUTE_OVER_USED: lambda one: f": {one.held_compute} % of its compute is booked",
+    GpuProblemKind.COMPUTE_OVER_USED: lambda one: f": {one.held_compute} percent of its compute is booked",
     GpuProblemKind.UNDECLARED_BESIDE_DECLARED: _undeclared,
     GpuProblemKind.MODEL_TWICE: lambda one: f" holds model {one.model} {one.count} times",
 }

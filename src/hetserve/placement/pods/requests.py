@@ -119,13 +119,13 @@ class GpuRequest:
 
     @property
     def amount(self) -> str:
-        """In words: "4096 MiB", "4096 MiB and 40 % of compute on each of 2 GPUs", "2 whole GPUs"."""
+        """In words: "4096 MiB", "4096 MiB and 40 percent of compute on each of 2 GPUs", "2 whole GPUs"."""
         if self.whole:
             return f"{self.gpus} whole {'GPU' if self.gpus == 1 else 'GPUs'}"
         return self.share + (f" on each of {self.gpus} GPUs" if self.gpus > 1 else "")
 
     @property
     def share(self) -> str:
-        """What it shares of each GPU: "4096 MiB", "4096 MiB and 40 % of compute"."""
+        """What it shares of each GPU: "4096 MiB", "4096 MiB and 40 percent of compute"."""
         memory = f"{self.memory_mib} MiB"
-        return memory if self.compute is None else f"{memory} and {self.compute} % of compute"
+        return memory if self.compute is None else f"{memory} and {self.compute} percent of compute"
