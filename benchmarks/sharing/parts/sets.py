@@ -103,4 +103,5 @@ def _slower(rows: Sequence[Json], sigma: float) -> str:
     if not met:
         return ""
     middle, worst = met[len(met) // 2], met[-1]
-    return f"Mean stretch of a service: half meet less than {middle:.3f}, the worst {worst:.3f}, of the {sigma} planned for.\n"
+    half = f"half meet less than {middle:.3f}, the worst {worst:.3f}"
+    return f"Mean stretch of a service: {half}, of the {sigma} planned for.\n"

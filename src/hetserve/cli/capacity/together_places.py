@@ -43,6 +43,7 @@ class WantedInstance:
             name=f"{self.type}-{self.number}",
             memory_mib=MiB(0) if whole or self.gpu is None else self.gpu.memory,
             whole=whole,
+            compute=None if whole or self.gpu is None else self.gpu.compute or None,
             model=self.model,
             selector=GpuSelector(products=() if self.product is None else (self.product,)),
         )
