@@ -22,6 +22,7 @@ COMPUTE_BAR: Final = 20
 WHOLE: Final = 100
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 FIGURE: Final = {"MaxThroughput": "bound", "MinCost": "capacity"}
+"""What the queries/s of a plan are that was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
     for service in services:
         spec, plan = service["spec"], service.get("status", {}).get("plan") or {}
         slo = spec["slo"]
-        figure = f"{FIGURE.get(spec['objective'], '')} {plan.get('qps', '-')}"
+        what = "holds" if plan.get("tried") else FIGURE.get(spec["objective"], "")
+        figure = f"{what} {plan.get('qps', '-')}"
         table.add_row(
             service["metadata"]["name"],
             ready_of(service).get("status", "Unknown"),

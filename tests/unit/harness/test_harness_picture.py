@@ -97,6 +97,11 @@ def test_a_service_without_a_plan_is_shown_as_such() -> None:
     assert "Unknown" in text
 
 
+def test_a_plan_that_was_tried_says_what_it_holds() -> None:
+    tried = service(plan={"summary": "1xa", "qps": "137.3", "hourlyCost": "2.463", "tried": True})
+    assert "holds 137.3" in drawn(services_table([tried]))
+
+
 def test_the_queue_line_distinguishes_an_unknown_number_from_zero() -> None:
     metrics = (
         "# TYPE hetserve_queue_releases counter\n"
