@@ -16,6 +16,7 @@ from hetserve.api.manifests import read_manifests
 from hetserve.base.units import Millionths
 from hetserve.planning.tenancy import Tenancy
 from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.registry.placement_policies import default_placement_policy
 
 
 def line_of(page: str, start: str) -> str:
@@ -246,7 +247,7 @@ def test_a_set_of_pieces_is_packed_as_densely_as_can_be_and_no_denser_than_what_
 
 
 def test_density_counts_gpus_of_all_sets() -> None:
-    default = density.default_placement_policy()
+    default = default_placement_policy()
     row = {"instances": 6, "rule": 2, "play": 1, "needs": {default: 2}, "used": {default: 4}}
     page = density.describe({"sigma": 1.25, "rows": [row, {**row, "needs": {default: 3}, "used": {default: None}}]})
     assert line_of(page, f"`{default}`") == f"| `{default}` | 5 | 1.25 | 4 | 2.00 | 1 of 2 |"
@@ -257,13 +258,15 @@ def test_density_counts_gpus_of_all_sets() -> None:
 def test_rows_that_are_kept_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "FOLDER", tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert rows.rows_of("some", int, range(2)) == [0, 1]
-    for number in range(2):
-        (tmp_path / "some" / f"{number}.json").write_text((tmp_path / "some" / "1.json").read_text())
-    assert rows.rows_of("some", int, range(2)) == [1, 1]
-    (tmp_path / "some" / "0.json").write_text('{"code": "of another version", "row": 9}')
-    assert rows.rows_of("some", int, range(2)) == [0, 1]
-    assert rows.rows_of("some", int, range(2), keep=False) == [0, 1]
+    first, other = rows.rows_of("some", packing.packed, range(2))
+    assert (first, other) == (packing.packed(0), packing.packed(1))
+    kept = [tmp_path / "some" / f"{number}.json" for number in range(2)]
+    kept[0].write_text(kept[1].read_text())
+    assert rows.rows_of("some", packing.packed, range(2)) == [other, other]
+    kept[0].write_text('{"code": "of another version", "row": {}}')
+    assert rows.rows_of("some", packing.packed, range(2)) == [first, other]
+    kept[1].write_text(kept[0].read_text())
+    assert rows.rows_of("some", packing.packed, range(2), keep=False) == [first, other]
 
 
 def test_the_page_names_what_is_measured_elsewhere_and_what_never_was(
