@@ -98,6 +98,15 @@ def test_each_service_is_judged_beside_the_others(files: tuple[str, str], tmp_pa
         assert {seat["tenancy"] for seat in service["instances"]} == {"Shared"}
 
 
+def test_instances_are_placed_by_the_compute_that_they_book(files: tuple[str, str], tmp_path: Path) -> None:
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.9")
+    one, two = answer(services, files[1], code=3)
+    assert one["types"]["g4dn.xlarge"]["gpuCompute"] == two["types"]["g4dn.xlarge"]["gpuCompute"] == 75
+    assert all(seat["notPlaced"] is None for seat in one["instances"])
+    (reason,) = {seat["notPlaced"] for seat in two["instances"]}
+    assert "4096 MiB and 75 percent of compute" in reason
+
+
 def test_instances_of_an_unmeasured_profile_have_their_gpus_alone(files: tuple[str, str], tmp_path: Path) -> None:
     four = _written(tmp_path / "four.yaml", [_node("n0", 2), _node("n1", 2)])
     services = answer(files[0], four)
