@@ -144,9 +144,6 @@ def _place(ledger: Ledger, request: GpuRequest, policy: PolicyName) -> bool:
     return chosen is not None
 
 
-# The report
-
-
 def describe(data: Json) -> str:
     default = default_placement_policy()
     words = _WORDS.format(services=SERVICES, seeds=data["seeds"], arrivals=ARRIVALS, default=default, load=LOADS[-1])

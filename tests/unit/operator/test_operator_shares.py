@@ -11,6 +11,7 @@ from hetserve.base.units import parse_money
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE
 from hetserve_operator.testing import SimulatedOperator
+from hetserve_operator.workqueue import Key
 from sharing_scene import (
     COMPUTE,
     DEPLOYMENT,
@@ -28,7 +29,13 @@ from sharing_scene import (
 )
 
 Json = dict[str, Any]
+KEY = Key("default", "rm2")
 SHARED_GPU = {MEMORY: "6144", COMPUTE: "40"}
+
+
+def asked_by(pod: Json) -> Json:
+    limits: Json = pod["spec"]["containers"][0]["resources"]["limits"]
+    return limits
 
 
 def booked(compute: int) -> Json:
@@ -67,6 +74,23 @@ async def test_a_new_service_on_an_unmeasured_profile_has_whole_gpus_until_it_is
     assert counts(sim) == [{**booked(40), "count": 5}], "the same money buys shares of more GPUs"
     assert sim.condition("SharingUnmeasured")["status"] == "False"
     assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_exclusive_instances_are_paid_whole_until_they_are_gone() -> None:
+    sim = await converged(None, budget="0.8")
+    sim.cluster.terminating_ticks = 3
+    measure(sim, "0.5")
+    before = sim.replicas()[NAME]
+    for _ in range(40):
+        there = [GPU in asked_by(pod) for _, pod in sim.cluster.pods()]
+        live = sum("deletionTimestamp" not in pod["metadata"] for _, pod in sim.cluster.pods())
+        await sim.look(KEY)
+        wanted = sim.replicas()[NAME]
+        paid = sum(360_000 if whole else 144_000 for whole in there) + max(0, wanted - live) * 144_000
+        assert wanted <= before or paid <= 800_000, "shares are bought with the money of whole GPUs that still run"
+        before = wanted
+        sim.cluster.tick()
+    assert len(pods(sim)) == 5
 
 
 async def test_an_exclusive_service_has_and_pays_whole_gpus_whatever_was_measured() -> None:

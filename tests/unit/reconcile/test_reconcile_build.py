@@ -157,6 +157,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu-memory": "1"}}},
         "hetserve.io/gpu-memory is set by hetserve",
     ),
+    "compute of a GPU": (
+        {f"{MODEL}.resources": {"requests": {"hetserve.io/gpu-compute": "40"}}},
+        "containers[0].resources.requests: hetserve.io/gpu-compute is set by hetserve",
+    ),
     "several GPUs": (
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu": "2"}}},
         "hetserve.io/gpu must not be set: an instance is planned on one GPU",
