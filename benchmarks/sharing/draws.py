@@ -27,8 +27,8 @@ _LABEL: Final = "node.kubernetes.io/instance-type"
 _BATCHES: Final = (1, 2, 4, 8, 16)
 _SPREAD: Final = "0.05"
 
-RULE: Final = """8 to 16 GPUs, two of them to half of them V100s, the others T4s, with HetSev's memory and prices; 3 to 6
-services with a model each. Of a model: share .15 to 1 (logarithmic); greatest factor 1 + .25 x^2, on one other model,
+RULE: Final = """8 to 16 GPUs, two of them to half of them V100s, the others T4s, with HetSev's memory and prices; 3 to
+6 services with a model each. Of a model: share .15 to 1 (logarithmic); greatest factor 1 + .25 x^2, on one other model,
 on the others down to 1; one or two batches of 1, 2, 4, 8, 16, equally frequent, times growing with the root of the
 batch; memory 1 to 6 GiB; 20 to 300 ms (logarithmic) at its largest batch on a T4, on a V100 1.5 to 3.5 x faster; SLO
 95, 98 or 99 % within 4 to 12 such times x sigma. Loads: the set's bookings would fill .2 to 1 of all GPUs if every

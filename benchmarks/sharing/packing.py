@@ -82,7 +82,7 @@ def _fits(pieces: Sequence[Piece]) -> bool:
     """Whether one GPU takes them: memory, bookings, and no model twice."""
     return (
         sum(piece.mib for piece in pieces) <= _MIB
-        and sum(piece.booked.percent for piece in pieces) <= 100  # noqa: PLR2004  percent
+        and sum(piece.booked.percent for piece in pieces) <= 100
         and len({piece.model for piece in pieces}) == len(pieces)
     )
 

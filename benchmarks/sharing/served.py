@@ -26,11 +26,12 @@ def served(number: int) -> Json:
     """What becomes of a drawn set in either way."""
     given = drawn_set(number)
     counts = {"gpus": sum(given.gpus.values()), "services": len(given.manifests.services)}
-    return {"number": number, **counts, "now": _served(given, NOW), "before": _served(given, BEFORE)}
+    now, before = _served(given, NOW, SEEDS), _served(given, BEFORE, SEEDS[:1])
+    return {"number": number, **counts, "now": now, "before": before}
 
 
-def _served(given: ServiceSet, way: Way) -> Json:
-    """Services are planned by the room that those before them leave, as the operator does; `refused`: without a plan."""
+def _served(given: ServiceSet, way: Way, seeds: tuple[int, ...]) -> Json:
+    """Services are planned by the room that those before them leave, as the operator does; `refused`: has no plan."""
     room, services, placed = Room(given.nodes), list[PlannedService](), list[PlacedInstance]()
     for service in given.manifests.services:
         try:
@@ -39,15 +40,15 @@ def _served(given: ServiceSet, way: Way) -> Json:
             return {"refused": service.metadata.name, "reason": error.reason, "message": str(error)}
         services.append(one)
         placed += [room.take(wanted) for wanted in one.instances]
-    played = together(services, placed, _effort(services))
+    played = together(services, placed, _effort(services, seeds))
     return {"instances": len(placed), "in_use": len({one.place for one in placed}), "played": [_row(p) for p in played]}
 
 
-def _effort(services: Sequence[PlannedService]) -> Effort:
+def _effort(services: Sequence[PlannedService], seeds: tuple[int, ...]) -> Effort:
     """Queries per service on average: enough of the rarest service, too."""
     rates = [one.rate for one in services]
     queries = max(_QUERIES, _RAREST * sum(rates) / len(rates) / min(rates))
-    return Effort(math.ceil(min(queries, _MOST)), SEEDS, 1)
+    return Effort(math.ceil(min(queries, _MOST)), seeds, 1)
 
 
 def _row(played: PlayedService) -> Json:

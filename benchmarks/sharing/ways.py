@@ -1,4 +1,4 @@
-"""Services planned in two ways: by booked compute and sigma, and as before, by memory and the times of a model alone."""
+"""Services planned in two ways: by booked compute and sigma, and as before, by memory and times of a model alone."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ class Way:
 
     def _problem(self, service: InferenceService, manifests: Manifests, facts: ClusterFacts | None = None) -> Problem:
         profiles = self._profiles(manifests)
-        return planned(
-            build_problem(service, manifests.types, profiles, facts, undeclared=self._undeclared(manifests))
-        )
+        return planned(build_problem(service, manifests.types, profiles, facts, undeclared=self._undeclared(manifests)))
 
     def _offers(self, service: InferenceService, manifests: Manifests) -> dict[str, Offer]:
         rule = SharingRule(undeclared=self._undeclared(manifests))

@@ -184,7 +184,10 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, gated)}"))
     console.print()
     state = _short(cluster.folder.path)
-    console.print(Text(f"Look further:  KUBECONFIG={state}/kubeconfig {state}/bin/kubectl get hisvc", style="bold"))
+    kubectl = f"KUBECONFIG={state}/kubeconfig {state}/bin/kubectl"
+    console.print(Text(f"Look further:  {kubectl} get hisvc", style="bold"))
+    console.print(Text(f"Play them:     {kubectl} get nodes -o yaml > nodes.yaml"))
+    console.print(Text("               hetserve simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
     console.print(Text(f"Logs:          {state}/logs"))

@@ -33,7 +33,7 @@ def describe(data: Json) -> str:
     rows, default = data["rows"], default_placement_policy()
     rule, play = (sum(row[way] for row in rows) for way in ("rule", "play"))
     policies = [name for name in POLICIES if name in rows[0]["needs"]]
-    head = ("policy", "needs", "over the fewest by the rule", f"in use of {GPUS}", "placed on as many")
+    head = ("policy", "needs", "over the fewest", f"in use of {GPUS}", "over the fewest", "sets placed on as many")
     ratio = _needed(rows, default) / rule
     return "\n".join(
         [
@@ -47,8 +47,18 @@ def describe(data: Json) -> str:
                         f"{ratio:.2f}",
                         ratio <= GOAL,
                     ),
-                    ("fewest by the rule over the fewest that hold: the price of the promise", "", f"{rule / play:.2f}", None),
-                    ("GPUs: needed; fewest by the rule; fewest that hold", "", f"{_needed(rows, default)}; {rule}; {play}", None),
+                    (
+                        "fewest by the rule over the fewest that hold: the price of the promise",
+                        "",
+                        f"{rule / play:.2f}",
+                        None,
+                    ),
+                    (
+                        "GPUs: needed; fewest by the rule; fewest that hold",
+                        "",
+                        f"{_needed(rows, default)}; {rule}; {play}",
+                        None,
+                    ),
                 ]
             ),
         ]
@@ -60,7 +70,7 @@ def _needed(rows: Sequence[Json], policy: str) -> int:
 
 
 def _line(policy: str, rows: Sequence[Json], rule: int) -> tuple[object, ...]:
-    whole = [row["used"][policy] for row in rows if row["used"][policy] is not None]
-    needed = _needed(rows, policy)
-    in_use = f"{sum(whole) / max(len(whole), 1):.2f}"
-    return (f"`{policy}`", needed, f"{needed / rule:.2f}", in_use, f"{len(whole)} of {len(rows)} sets")
+    whole = [row for row in rows if row["used"][policy] is not None]
+    used, least = (sum(figures) for figures in ([row["used"][policy] for row in whole], [row["rule"] for row in whole]))
+    needed, of = _needed(rows, policy), f"{len(whole)} of {len(rows)}"
+    return (f"`{policy}`", needed, f"{needed / rule:.2f}", used, f"{used / max(least, 1):.2f}", of)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import mean
 from typing import Final
 
 from benchmarks.placement.simulated.testbed import testbed
 from benchmarks.reporting import Json, table
-from benchmarks.sharing.bookings import drawn, fewest, members
-from benchmarks.sharing.results import goals
 
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide
+from hetserve.placement import GpuRequest, Ledger, NodeInventory, PolicyName, decide
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
 TITLE: Final = "Placement policies where memory and compute are booked"
@@ -25,7 +22,6 @@ SERVICES: Final = 20
 """Each with its own model: two instances of one never share a GPU."""
 ARRIVALS: Final = 1_500
 LOADS: Final = (0.5, 0.9)
-SMALL: Final = 8
 _FOREVER: Final = Seconds(float("inf"))
 
 _WORDS: Final = """HetSev's testbed: 8 V100 of 32 GiB and 8 T4 of 16 GiB. {services} services per seed, {seeds} seeds;
@@ -33,9 +29,6 @@ _WORDS: Final = """HetSev's testbed: 8 V100 of 32 GiB and 8 T4 of 16 GiB. {servi
 *Load*: what is offered of the scarcer resource over what there is. *Filled*: instances placed before the first refusal
 if nobody leaves. *In use*: GPUs with a pod, on average. *Fewer*, *more*: seeds in which the policy refuses fewer, or
 more, instances than `{default}` at load {load}. All policies meet the same arrivals.
-"""
-_DENSITY: Final = """{sets} sets of 3 to {most} instances, shares of .15 to 1 and factors of 1 to 1.25 booked by the
-rule, 2 to 14 GiB, that fit 4 GPUs of 32 GiB when every way to share them out is tried; they arrive in a seeded order.
 """
 Draw = Callable[[random.Random], tuple[int, int]]
 """MiB and percent of compute of a service's instances."""
@@ -81,9 +74,9 @@ class Arrival:
 
 
 def measure(quick: bool) -> Json:
-    seeds, sets = (2, 10) if quick else (30, 300)
+    seeds = 2 if quick else 30
     mixes = {title: [_one_seed(draw, seed) for seed in range(seeds)] for title, draw in MIXES.items()}
-    return {"seeds": seeds, "mixes": mixes, "density": list(_density(sets))}
+    return {"seeds": seeds, "mixes": mixes}
 
 
 def _one_seed(draw: Draw, seed: int) -> Json:
@@ -151,41 +144,6 @@ def _place(ledger: Ledger, request: GpuRequest, policy: PolicyName) -> bool:
     return chosen is not None
 
 
-# Beside the fewest GPUs of all ways
-
-
-def _density(sets: int) -> Iterator[Json]:
-    rng = random.Random(0)  # noqa: S311
-    nodes = [NodeInventory("n", "n", tuple(Gpu(str(k), "V100", MiB(32_768)) for k in range(4)))]
-    found = 0
-    while found < sets:
-        count = rng.randint(3, SMALL)
-        given = [(rng.randrange(2_048, 14_337), drawn(rng).percent) for _ in range(count)]
-        way = fewest(count, [_fit(given, gpu) for gpu in range(1 << count)])
-        if len(way) > len(nodes[0].gpus):
-            continue
-        found += 1
-        yield {"fewest": len(way), "used": {policy: _used(policy, given, nodes) for policy in POLICIES}}
-
-
-def _fit(given: Sequence[tuple[int, int]], gpu: int) -> bool:
-    here = [given[k] for k in members(gpu)]
-    return sum(mib for mib, _ in here) <= 32_768 and sum(percent for _, percent in here) <= 100
-
-
-def _used(policy: PolicyName, given: Sequence[tuple[int, int]], nodes: Sequence[NodeInventory]) -> int | None:
-    """GPUs that hold all instances; None if one is refused."""
-    ledger = _empty(nodes)
-    for number, (mib, percent) in enumerate(given):
-        request = GpuRequest(f"u{number}", "d", f"p{number}", MiB(mib), f"m{number}", compute=Percent(percent))
-        if not _place(ledger, request, policy):
-            return None
-    return int((~ledger.index.idle).sum())
-
-
-# The report
-
-
 def describe(data: Json) -> str:
     default = default_placement_policy()
     words = _WORDS.format(services=SERVICES, seeds=data["seeds"], arrivals=ARRIVALS, default=default, load=LOADS[-1])
@@ -194,7 +152,7 @@ def describe(data: Json) -> str:
     for title, seeds in data["mixes"].items():
         rows = [_row(policy, seeds, default) for policy in POLICIES]
         parts.append(f"*{title.capitalize()}:*\n\n" + table((*head, "fewer", "more"), rows))
-    return "\n".join([*parts, _describe_density(data["density"])])
+    return "\n".join(parts)
 
 
 def _row(policy: str, seeds: Sequence[Json], default: str) -> tuple[str, ...]:
@@ -205,36 +163,3 @@ def _row(policy: str, seeds: Sequence[Json], default: str) -> tuple[str, ...]:
     fewer, more = (sum(sign * seed[policy][key] < sign * seed[default][key] for seed in seeds) for sign in (1, -1))
     refused = [f"{over(f'refused {load}'):.1%}" for load in LOADS]
     return f"`{policy}`", f"{over('filled'):.1f}", *refused, f"{over(f'in use {LOADS[0]}'):.1f}", str(fewer), str(more)
-
-
-def _describe_density(sets: Sequence[Json]) -> str:
-    rows = [_density_row(policy, sets) for policy in POLICIES]
-    best = min(ratio for *_, ratio in map(partial(_ratio, sets), POLICIES))
-    return "\n".join(
-        [
-            _DENSITY.format(sets=len(sets), most=SMALL),
-            table(("policy", "sets placed whole", "GPUs used", "fewest", "ratio"), rows),
-            goals(
-                [
-                    (
-                        "GPUs that placement uses over the fewest under the booking rule, by the densest policy",
-                        "<= 1.25",
-                        f"{best:.2f}",
-                        best <= 1.25,
-                    )
-                ]
-            ),
-        ]
-    )
-
-
-def _ratio(sets: Sequence[Json], policy: str) -> tuple[int, int, int, float]:
-    """(Sets placed whole, their GPUs, the fewest of these sets, ratio)."""
-    placed = [(one["used"][policy], one["fewest"]) for one in sets if one["used"][policy] is not None]
-    used, least = sum(used for used, _ in placed), sum(least for _, least in placed)
-    return len(placed), used, least, used / max(least, 1)
-
-
-def _density_row(policy: str, sets: Sequence[Json]) -> tuple[str, ...]:
-    placed, used, least, ratio = _ratio(sets, policy)
-    return f"`{policy}`", f"{placed} of {len(sets)}", str(used), str(least), f"{ratio:.2f}"

@@ -20,8 +20,8 @@ _WORDS: Final = """{rule}
 
 Sigma {sigma}. Services are planned in turn by planner flow, each by the GPUs that those before it have left, and placed
 by the extender's decisions; a set is feasible if each has a plan. Then all loads are played at once with {seeds} seeds
-that no plan was tried with; of the seeds the worst counts. Before: the same sets planned and placed by memory alone,
-by the times of a model alone on its GPU.
+that no plan was tried with; of the seeds the worst counts. Before: the same sets planned by the times of a model alone
+on its GPU and placed by memory alone, played with the first seed.
 """
 
 
@@ -33,11 +33,23 @@ def describe(data: Json) -> str:
     rows = data["rows"]
     now, before = ([row[way] for row in rows] for way in ("now", "before"))
     feasible, held = _feasible(now), _held(now)
-    head = ("planned and placed", "feasible", "services in these", "hold", "sets in which all hold", "instances on a GPU")
+    head = (
+        "planned and placed",
+        "feasible",
+        "services in these",
+        "hold",
+        "sets in which all hold",
+        "instances on a GPU",
+    )
     words = _WORDS.format(rule=RULE, sigma=data["sigma"], seeds=len(SEEDS))
     count, share = len(feasible), sum(held) / max(len(held), 1)
     rest = [
-        ("greatest stretch that a query met", f"<= {data['sigma']}", f"{_most(now):.4f}", _most(now) <= data["sigma"] + 1e-9),
+        (
+            "greatest stretch that a query met",
+            f"<= {data['sigma']}",
+            f"{_most(now):.4f}",
+            _most(now) <= data["sigma"] + 1e-9,
+        ),
         ("before, of the services in what is called feasible: hold", "", _of(_held(before)), None),
     ]
     return "\n".join(
@@ -47,7 +59,12 @@ def describe(data: Json) -> str:
             _slower(now, data["sigma"]),
             goals(
                 [
-                    ("sets that are feasible", f">= {FEASIBLE:.0%}", f"{count} of {len(rows)}", count >= FEASIBLE * len(rows)),
+                    (
+                        "sets that are feasible",
+                        f">= {FEASIBLE:.0%}",
+                        f"{count} of {len(rows)}",
+                        count >= FEASIBLE * len(rows),
+                    ),
                     ("of these, services that hold their SLO", f">= {HOLD:.0%}", _of(held), share >= HOLD),
                     *rest,
                 ]
@@ -86,4 +103,5 @@ def _slower(rows: Sequence[Json], sigma: float) -> str:
     if not met:
         return ""
     middle, worst = met[len(met) // 2], met[-1]
-    return f"Mean stretch of a service: half meet less than {middle:.3f}, the worst {worst:.3f}, of the {sigma} planned for.\n"
+    half = f"half meet less than {middle:.3f}, the worst {worst:.3f}"
+    return f"Mean stretch of a service: {half}, of the {sigma} planned for.\n"

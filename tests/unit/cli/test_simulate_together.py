@@ -98,6 +98,15 @@ def test_each_service_is_judged_beside_the_others(files: tuple[str, str], tmp_pa
         assert {seat["tenancy"] for seat in service["instances"]} == {"Shared"}
 
 
+def test_instances_are_placed_by_the_compute_that_they_book(files: tuple[str, str], tmp_path: Path) -> None:
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.9")
+    one, two = answer(services, files[1], code=3)
+    assert one["types"]["g4dn.xlarge"]["gpuCompute"] == two["types"]["g4dn.xlarge"]["gpuCompute"] == 75
+    assert all(seat["notPlaced"] is None for seat in one["instances"])
+    (reason,) = {seat["notPlaced"] for seat in two["instances"]}
+    assert "4096 MiB and 75 percent of compute" in reason
+
+
 def test_instances_of_an_unmeasured_profile_have_their_gpus_alone(files: tuple[str, str], tmp_path: Path) -> None:
     four = _written(tmp_path / "four.yaml", [_node("n0", 2), _node("n1", 2)])
     services = answer(files[0], four)
@@ -146,6 +155,17 @@ def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str
     table = run(files[0], "--together", "--nodes", small, "--queries", "2000")
     assert "1 of 2 instances could be placed" in table.stdout
     assert "not placed" in table.stdout
+
+
+def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
+    """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
+    found = answer(services, files[1], code=3)
+    assert [one["types"]["g4dn.xlarge"]["gpuCompute"] for one in found] == [60, 60]
+    missing = [seat["notPlaced"] for one in found for seat in one["instances"]]
+    assert missing[:2] == [None, None]
+    assert all("compute" in reason for reason in missing[2:])
+    assert len(missing) == 4
 
 
 def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:

@@ -36,13 +36,14 @@ class WantedInstance:
 
     @property
     def request(self) -> GpuRequest:
-        whole = self.gpu is not None and self.gpu.tenancy is Tenancy.EXCLUSIVE
+        gpu, whole = self.gpu, self.gpu is not None and self.gpu.tenancy is Tenancy.EXCLUSIVE
         return GpuRequest(
             uid=f"{self.service}/{self.type}/{self.number}",
             namespace=self.namespace,
             name=f"{self.type}-{self.number}",
-            memory_mib=MiB(0) if whole or self.gpu is None else self.gpu.memory,
+            memory_mib=MiB(0) if whole or gpu is None else gpu.memory,
             whole=whole,
+            compute=None if whole or gpu is None else gpu.compute or None,
             model=self.model,
             selector=GpuSelector(products=() if self.product is None else (self.product,)),
         )
