@@ -29,8 +29,8 @@ OWN = InferenceService.model_validate(service("rm2", {"metadata.uid": "uid-rm2"}
 HARDWARE = {"spec.price.per": "GiB", "spec.resources": None}
 
 
-def offer(memory: str, profile: Json, *, undeclared: bool = False, **overrides: Any) -> Offer:
-    kinds = [InstanceType.model_validate(instance_type(GPU_TYPE, {**HARDWARE, **overrides}))]
+def offer(memory: str, profile: Json, *, undeclared: bool = False, per: str = "GiB") -> Offer:
+    kinds = [InstanceType.model_validate(instance_type(GPU_TYPE, {**HARDWARE, "spec.price.per": per}))]
     found = [ModelProfile.model_validate(model_profile(overrides={"spec.gpuMemory": memory, **profile}))]
     offers = resolve_offers(OWN, kinds, found, SharingRule(undeclared=[GPU_TYPE] if undeclared else []))
     assert isinstance(offers, Offers)
@@ -42,7 +42,7 @@ OFFERS = [
     offer("1Gi", {**MEASURED, "spec.computeShare": "1"}),
     offer("4Gi", {}),
     *(offer(memory, {}, undeclared=True) for memory in ("1Gi", "8Gi")),
-    offer("4Gi", {}, **{"spec.price.per": "Instance"}),
+    offer("4Gi", {}, per="Instance"),
 ]
 PODS = st.builds(
     lambda number, memory, compute, gpu, model, gpus: gpu_pod(

@@ -13,6 +13,7 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
 
 MUTANTS: Final = (
@@ -23,6 +24,7 @@ MUTANTS: Final = (
     *BINDING,
     *LEADERS,
     *OPERATORS,
+    *SHARED_PLANS,
     *SHARING,
     *QUEUES,
     *FLOW,

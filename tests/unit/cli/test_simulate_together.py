@@ -157,6 +157,17 @@ def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str
     assert "not placed" in table.stdout
 
 
+def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
+    """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
+    found = answer(services, files[1], code=3)
+    assert [one["types"]["g4dn.xlarge"]["gpuCompute"] for one in found] == [60, 60]
+    missing = [seat["notPlaced"] for one in found for seat in one["instances"]]
+    assert missing[:2] == [None, None]
+    assert all("compute" in reason for reason in missing[2:])
+    assert len(missing) == 4
+
+
 def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
     answer(*files, "--plot", str(tmp_path / "together.png"), code=3)
     assert (tmp_path / "together.png").stat().st_size > 5000

@@ -10,6 +10,8 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MiB, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
+from hetserve.planning.flow.classes import class_table
+from hetserve.planning.flow.leading import fits
 from hetserve.testing.planning import line, min_cost, option, problem
 
 HALF = ResourceAmounts(gpu_memory=MiB(3072), gpu_compute=Percent(50))
@@ -58,6 +60,11 @@ def test_what_runs_takes_no_compute_anew(planner: str) -> None:
     made = answer(least(50, running=4), planner)
     assert made.feasible, made.message
     assert dict(made.counts)["v100"] == 0
+
+
+def test_counts_beyond_the_compute_are_never_tried() -> None:
+    table = class_table(most(running=1))
+    assert [fits(table, (count,)) for count in (0, 1, 4, 5)] == [True, True, True, False]
 
 
 def test_an_instance_that_declares_no_compute_takes_none() -> None:
