@@ -20,7 +20,7 @@ _HATCH = "#b0b7bd"
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """What a GPU has of it, and what a pod holds of a GPU's."""
+    """What a GPU has of it (0: unknown), and what a pod holds of a GPU's."""
 
     unit: str
     of_gpu: Callable[[Mapping[str, Any]], float]
@@ -62,7 +62,7 @@ def _bar(axes: Any, row: int, gpu: Mapping[str, Any], legend: Legend, resource: 
         colour = _NO_MODEL if pod["model"] is None else COLOURS[legend.models.index(pod["model"]) % len(COLOURS)]
         axes.barh(row, width, left=start, color=colour, edgecolor="white", linewidth=0.6)
         start += width
-    if start > whole:
+    if whole and start > whole:  # of no GPU whose pods declare nothing is it known
         axes.barh(row, start - whole, left=whole, color="none", edgecolor=_OVER, lw=1.5)
 
 
@@ -71,7 +71,11 @@ def _gib(pod: Mapping[str, Any], gpu: Mapping[str, Any]) -> float:
 
 
 _MEMORY = _Resource("GiB", lambda gpu: float(gpu["memoryMiB"]) / 1024, _gib)
-_COMPUTE = _Resource("% of compute", lambda _gpu: 100.0, lambda pod, _gpu: float(compute_of(pod)))
+_COMPUTE = _Resource(
+    "% of compute",
+    lambda gpu: 0.0 if gpu["freeComputePercent"] is None else 100.0,
+    lambda pod, _gpu: float(compute_of(pod)),
+)
 
 
 def _takes_pods(gpu: Mapping[str, Any]) -> bool:

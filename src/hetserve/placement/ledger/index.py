@@ -223,7 +223,8 @@ class GpuIndex:
             return True
         if not self.accounts:
             return False
-        mixed = self.free_compute[row] < WHOLE_COMPUTE if request.compute is None else self.undeclared[row] > 0
+        declared, undeclared = self.free_compute[row] < WHOLE_COMPUTE, self.pods[row] > self.accounted[row]
+        mixed = declared if request.compute is None else undeclared
         return bool(self.free_compute[row] < 0 or (mixed and not request.whole))
 
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
