@@ -276,5 +276,5 @@ def test_the_page_names_what_is_measured_elsewhere_and_what_never_was(
 ) -> None:
     monkeypatch.setattr("benchmarks.reporting.RESULTS", tmp_path)
     page = results.write().read_text()
-    assert "| `make bench-placement FLAGS=rates` |" in page
+    assert "| `make bench-placement FLAGS=rates`, " in page
     assert "Not measured yet: `make bench-sharing FLAGS=traps`." in page
