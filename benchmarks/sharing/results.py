@@ -17,11 +17,11 @@ ELSEWHERE: Final = (
     (
         "extender: processor time per pod over the tree before",
         "<= 1.05",
-        "`make bench-placement FLAGS=rates`",
-        "placement.md",
+        "`make bench-placement FLAGS=rates`, in both trees by turns",
+        "[decision 0041](../decisions/0041-compute-is-booked-beside-memory.md)",
     ),
 )
-"""What, goal, the command that measures it, the page that says it."""
+"""What, goal, the command that measures it, where the figures are."""
 
 _HEAD: Final = """# Sharing a GPU, measured
 
@@ -66,8 +66,7 @@ def save(part: str, data: Json, seconds: float) -> None:
 
 def write() -> Path:
     """Names parts that were never measured."""
-    rows = [(what, goal, command, f"[{page}]({page})") for what, goal, command, page in ELSEWHERE]
-    head = _HEAD + table(("what", "goal", "command", "page"), rows)
+    head = _HEAD + table(("what", "goal", "command", "figures"), ELSEWHERE)
     return KEPT.write(head, PARTS, "make bench-sharing FLAGS={}", _facts)
 
 

@@ -116,7 +116,9 @@ def test_the_demo_says_what_each_plan_holds() -> None:
     }  # fmt: skip
     good = {**row, "holds": True, "late": 0.01, "grows": False, "most": 1.25, "percent": 100}
     other = {"before": [row, {"service": "two", "refused": "LoadNotCarried"}], "now": [good]}
-    page = demo.describe({"before": [row], "now": [good], "speeds": {"0.8": other}, "harm": {"1.2": [good]}})
+    page = demo.describe(
+        {"before": [row], "now": [good], "roomy": [row], "speeds": {"0.8": other}, "harm": {"1.2": [good]}}
+    )
     assert line_of(page, "before | one") == (
         "| before | one | 7 t4 | 0.504 | carries 155 q/s | 1.0% | 50.0%, backlog grows | 1.50 | 2.00 | 250 % "
         "| **breaks** |"
@@ -126,13 +128,13 @@ def test_the_demo_says_what_each_plan_holds() -> None:
     assert line_of(page, "now, greatest").endswith("| 1.250 | held |")
     assert line_of(page, "T4s at 0.8 x the sample's speed, before").endswith("late up to 50.00%; 1 not planned |  |")
     assert line_of(page, "now, played with every c x 1.2").endswith("| 0 of 1 break; late up to 1.00% |  |")
-    missed = demo.describe({"before": [good], "now": [row], "speeds": {}, "harm": {}})
+    missed = demo.describe({"before": [good], "now": [row], "roomy": [], "speeds": {}, "harm": {}})
     assert missed.count("**missed**") == 3
 
 
 def test_a_demo_whose_plan_does_not_fit_or_is_not_made_does_not_hold() -> None:
     refused = {"service": "one", "refused": "CapacityTooLow"}
-    page = demo.describe({"before": [refused], "now": [refused], "speeds": {}, "harm": {}})
+    page = demo.describe({"before": [refused], "now": [refused], "roomy": [], "speeds": {}, "harm": {}})
     assert line_of(page, "now, services").endswith("| 0 of 0 break; late up to 0.00%; 1 not planned | **missed** |")
 
 
@@ -274,5 +276,5 @@ def test_the_page_names_what_is_measured_elsewhere_and_what_never_was(
 ) -> None:
     monkeypatch.setattr("benchmarks.reporting.RESULTS", tmp_path)
     page = results.write().read_text()
-    assert "| `make bench-placement FLAGS=rates` |" in page
+    assert "| `make bench-placement FLAGS=rates`, " in page
     assert "Not measured yet: `make bench-sharing FLAGS=traps`." in page
