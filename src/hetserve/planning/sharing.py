@@ -57,7 +57,8 @@ def compare_sharing(problem: Problem, made: Plan, decide: Decide) -> SharingComp
         from hetserve.planning.flow.fluid import fluid_answer  # noqa: PLC0415
 
         return SharingComparison("flow", fluid_answer(exclusive), fluid_answer(shared))
-    return SharingComparison(made.planner, _side(decide(exclusive, made.planner)), _side(decide(shared, made.planner)))
+    known = made if shared == replace(problem, unshared=()) else decide(shared, made.planner)
+    return SharingComparison(made.planner, _side(decide(exclusive, made.planner)), _side(known))
 
 
 def _anywhere(option: TypeOption, declared: TypeOption) -> TypeOption:

@@ -46,7 +46,7 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
-_ABSENT_BEFORE: Final = ("gpu_compute=0", "unshared=()")
+_ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unshared=()")
 """Last fields of a problem's values, as they are where no compute is booked."""
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
@@ -118,9 +118,11 @@ def decide(world: World, planner: Planner) -> PlanDecision:
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    Where nobody shares it is that of versions before compute was booked: their plans are followed after an upgrade.
+    Where no compute is booked it is that of versions before it was: their plans are followed after an upgrade. How an
+    instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
     """
-    text = repr(declared)
+    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
+    text = repr(replace(declared, types=types, unshared=unshared))
     for absent in _ABSENT_BEFORE:
         text = text.replace(f", {absent})", ")")
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -120,15 +120,6 @@ def test_a_base_is_not_asked_of_flow() -> None:
     )
 
 
-def test_an_exclusive_service_is_planned_as_shared_and_told_so() -> None:
-    result = run("-", "--planner", "homogeneous", stdin=edited("  objective:", "  sharing: Exclusive\n  objective:"))
-    assert (result.exit_code, result.stderr) == (
-        0,
-        "note: rm2: spec.sharing: Exclusive: nothing acts on it yet; planned as Shared\n",
-    )
-    assert "sharing" not in run(RM2, "--planner", "homogeneous").stderr
-
-
 def test_a_saturation_is_not_asked_of_flow() -> None:
     result = run(RM2, "--budget", "0.7", "--saturation-threshold", "0.5")
     assert (result.exit_code, result.stderr) == (

@@ -102,6 +102,16 @@ async def test_an_exclusive_service_has_and_pays_whole_gpus_whatever_was_measure
     assert "spec.sharing is Exclusive" in sim.condition("ProfileReady")["message"]
 
 
+async def test_a_factor_that_no_booking_keeps_makes_instances_exclusive_and_the_status_says_why() -> None:
+    sim = sim_with("0.5", budget="0.8")
+    entry = {"model": "other", "batch": 8, "factor": "1.3"}
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(interference=[entry]))
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    assert sim.condition("SharingUnmeasured")["status"] == "False", "it was measured"
+    assert "interference factor 1.3: is above the greatest slow-down 1.25" in sim.condition("ProfileReady")["message"]
+
+
 async def test_an_upgrade_rolls_nothing_that_declares_no_compute() -> None:
     sim = left_by_the_version_before()
     before, plan, there = copy.deepcopy(sim.api.objects[DEPLOYMENT]), sim.service()["status"]["plan"], pods(sim)

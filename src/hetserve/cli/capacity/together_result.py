@@ -99,15 +99,18 @@ def _why(result: PlayedService) -> str:
 
 
 def _gpus(results: Sequence[PlayedService]) -> Table:
-    """Who is on which GPU."""
+    """Who is on which GPU, and what they book of it."""
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     grid.add_column("GPU")
+    grid.add_column("COMPUTE", justify="right")
     grid.add_column("INSTANCES OF")
     tenants: dict[str, list[str]] = {}
+    booked: dict[str, int] = {}
     for result in results:
         for one in result.instances:
             if one.gpu is not None:
                 tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
+                booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
     for gpu in sorted(tenants):
-        grid.add_row(gpu, ", ".join(tenants[gpu]))
+        grid.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
     return grid
